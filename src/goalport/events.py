@@ -266,7 +266,10 @@ class SourcesShown(_Record):
     query: str
     """What was searched for, or the id of what was read."""
     sources: tuple[Mapping[str, Any], ...]
-    """Of each passage its `id`, its document's `uri`, its `path` of titles, and where it stands: `start` and `end`."""
+    """Of each passage its `id`, its document's `uri`, its `path` of titles, and where it stands: `start` and `end`.
+
+    And its `resource`, the URI at which clients can read its section, where documents are published.
+    """
     action: str = ""
 
 

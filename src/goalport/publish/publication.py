@@ -21,8 +21,9 @@ from goalport.publish.goal_tools import GoalTool, Offer, Refusal, UnreadableGoal
 from goalport.publish.own_resources import own_resources, own_templates
 from goalport.publish.portability import name_fault, warnings_of_list, warnings_of_tool
 from goalport.publish.prompts import GoalPrompt
+from goalport.publish.provided import providers, templates_of
 from goalport.settings import Settings
-from goalport.tools import ToolGroupRequirement
+from goalport.tools import McpToolExport, ResourceProvider, ToolGroupRequirement
 from goalport.workspace import Workspace
 
 __all__ = [
@@ -104,6 +105,8 @@ class Publication:
     """The tools that came from exported groups, and those that are absent there."""
     prompts: Mapping[str, PublishedPrompt]
     resources: Mapping[str, RawResource]
+    providers: Mapping[str, ResourceProvider]
+    """What provides further resources, by namespace and sorted by it; they are listed when clients ask."""
     templates: tuple[RawTemplate, ...]
     mirrored: Mapping[str, Mapping[str, Any]]
     """The input schemas, by tool, that make clients repeat arguments in headers, which are compared with the call."""
@@ -138,7 +141,7 @@ def publish(
     tools |= {name: _Candidate(name, "", each) for name, each in of_groups.present.items()}
     prompts = _prompts(tools.values(), workspace, problems)
     resources = _resources(workspace, problems)
-    templates = workspace.values(RawTemplate)
+    provided, templates = providers(workspace.values(McpToolExport), problems), workspace.values(RawTemplate)
     published = [each.published.tool for each in tools.values()]
     return Publication(
         agents=agents,
@@ -146,6 +149,7 @@ def publish(
         of_groups=of_groups,
         prompts=prompts,
         resources=resources,
+        providers=provided,
         templates=templates,
         mirrored={each.name: each.input_schema for each in published if _HEADER in json.dumps(each.input_schema)},
         tool_list=_sorted(published, lambda each: each.name),
@@ -153,13 +157,19 @@ def publish(
         resource_list=_sorted(
             [*own_resources(platform), *(each.resource for each in resources.values())], lambda each: each.uri
         ),
-        template_list=_sorted(
-            [*own_templates(), *(each.template for each in templates)], lambda each: each.uri_template
-        ),
+        template_list=_sorted(_all_templates(provided, templates), lambda each: each.uri_template),
         refusals=tuple(each for each in offered if isinstance(each, Refusal)),
         problems=tuple(problems),
         warnings=tuple(_warnings(platform, published)),
     )
+
+
+def _all_templates(provided: Mapping[str, ResourceProvider], raw: Iterable[RawTemplate]) -> Iterator[ResourceTemplate]:
+    yield from own_templates()
+    for provider in provided.values():
+        yield from templates_of(provider)
+    for each in raw:
+        yield each.template
 
 
 def _sorted(entries: Iterable[T], key: Callable[[T], str]) -> tuple[T, ...]:

@@ -20,6 +20,8 @@ class Passage:
     """A text of a document, and where it stands."""
 
     id: str
+    section: str
+    """The id of its section."""
     uri: str
     path: tuple[str, ...]
     start: int
@@ -27,18 +29,22 @@ class Passage:
     text: str
     score: float | None = None
     """How well it fits what was searched for; None: it was not searched for."""
+    resource: str = ""
+    """The URI at which clients of the server can read its section; empty: they cannot."""
 
     @property
     def source(self) -> Mapping[str, Any]:
         """Where it stands, as JSON."""
-        return {"id": self.id, "uri": self.uri, "path": list(self.path), "start": self.start, "end": self.end}
+        place = {"id": self.id, "uri": self.uri, "path": list(self.path), "start": self.start, "end": self.end}
+        return {**place, "resource": self.resource} if self.resource else place
 
     @property
     def marked(self) -> str:
         """The text, marked as data, with where it stands."""
         known = {"id": self.id, "section": " > ".join(self.path), "characters": f"{self.start}-{self.end}"}
         score = {} if self.score is None else {"score": f"{self.score:.2f}"}
-        return marked_as_data(self.text, self.uri, **known, **score)
+        resource = {"resource": self.resource} if self.resource else {}
+        return marked_as_data(self.text, self.uri, **known, **score, **resource)
 
 
 def passages_of(results: Iterable[SimilarityResult[Chunk]]) -> list[Passage]:
@@ -49,6 +55,7 @@ def passages_of(results: Iterable[SimilarityResult[Chunk]]) -> list[Passage]:
 def passage_of(chunk: Chunk, score: float | None = None) -> Passage:
     return Passage(
         id=chunk.id,
+        section=chunk.parent_id,
         uri=chunk.uri,
         path=chunk.path,
         start=chunk.start,
@@ -66,7 +73,8 @@ def pieces_of(leaves: Iterable[LeafSection], uri: str, offset: int = 0) -> Itera
         start = leaf.start + min(skip, len(leaf.text))
         skip, room = max(skip - len(leaf.text), 0), room - len(part)
         if part:
-            yield Passage(id=leaf.id, uri=uri, path=leaf.path, start=start, end=start + len(part), text=part)
+            end = start + len(part)
+            yield Passage(id=leaf.id, section=leaf.id, uri=uri, path=leaf.path, start=start, end=end, text=part)
 
 
 def as_text(passages: Sequence[Passage], what: str = "result") -> str:

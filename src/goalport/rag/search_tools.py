@@ -58,8 +58,8 @@ class Audience(Protocol):
         """On whose behalf is searched now."""
         ...
 
-    def show(self, tool: str, query: str, passages: Sequence[Passage], /) -> None:
-        """Note what a model is shown."""
+    def show(self, tool: str, query: str, passages: Sequence[Passage], /) -> Sequence[Passage]:
+        """Note what a model is shown, and return it as it is shown."""
         ...
 
 
@@ -97,7 +97,7 @@ class _Search:
             caller=self.audience.current_caller,
         )
         passages = passages_of(await self.search(request, Chunk))
-        self.audience.show(self.name, request.query, passages)
+        passages = self.audience.show(self.name, request.query, passages)
         return as_text(passages)
 
 
@@ -137,7 +137,7 @@ def _regex(operations: RegexSearchOperations, audience: Audience) -> Sequence[To
         caller = audience.current_caller
         found = await operations.regex_search(regex, arguments["topK"], Chunk, filter=audience.filter, caller=caller)
         passages = passages_of(found)
-        audience.show("regexSearch", regex, passages)
+        passages = audience.show("regexSearch", regex, passages)
         return as_text(passages)
 
     description = (
@@ -156,14 +156,14 @@ def _expander(operations: ResultExpander, audience: Audience) -> Sequence[Tool]:
         method = ExpansionMethod.SEQUENCE
         found = await operations.expand_result(element, method, count, filter=wanted, caller=caller)
         passages = [passage_of(each) for each in found if isinstance(each, Chunk)]
-        audience.show("broadenChunk", element, passages)
+        passages = audience.show("broadenChunk", element, passages)
         return as_text(passages, "chunk") if passages else "No adjacent chunks found for this section."
 
     async def zoom_out(arguments: Mapping[str, Any]) -> str:
         element, wanted, caller = arguments["id"], audience.filter, audience.current_caller
         found = await operations.expand_result(element, ExpansionMethod.ZOOM_OUT, 1, filter=wanted, caller=caller)
         passages = await _around(operations, found, element, audience)
-        audience.show("zoomOut", element, passages)
+        passages = audience.show("zoomOut", element, passages)
         return as_text(passages, "section") if passages else "No parent section found."
 
     chunk = Parameter("chunkId", str, "The id of a passage that a search returned.")
@@ -221,7 +221,7 @@ def _sections(operations: SectionReader, audience: Audience) -> Sequence[Tool]:
         if read is None:
             return "There is no such section."
         passages = list(pieces_of(read.leaves, read.uri, offset))
-        audience.show("readSection", element, passages)
+        passages = audience.show("readSection", element, passages)
         upto = offset + sum(len(each.text) for each in passages)
         left = sum(len(each.text) for each in read.leaves) - upto
         more = f"\n\n{left} more characters: read on with offset {upto}." if left > 0 else ""

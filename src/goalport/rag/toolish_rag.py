@@ -15,6 +15,7 @@ from goalport.prompts import PromptContributor
 from goalport.prompts.contributors import contribution_of
 from goalport.rag.filters import Filter
 from goalport.rag.passages import Passage, as_text, passages_of
+from goalport.rag.published import PublishedDocuments, namespace_of, resource_uri
 from goalport.rag.search import (
     HybridSearch,
     SearchOperations,
@@ -94,6 +95,9 @@ class ToolishRag:
     nobody in particular, who may read only what everybody may."""
     eager: str = field(default="", repr=False)
     """Passages that were found before the model was asked; `with_eager_search_about` fills it in."""
+    namespace: str = ""
+    """What the URIs of sections begin with, where clients of the server can read them: passages then name these URIs.
+    `as_published` fills it in; empty: passages name no such URI."""
 
     def notes(self) -> str:
         names = listed([each.name for each in self.tools()])
@@ -117,8 +121,24 @@ class ToolishRag:
         site = current_call_site()
         return ANONYMOUS if site is None else site.caller
 
-    def show(self, tool: str, query: str, passages: Sequence[Passage], /) -> None:
-        """Tell the listener, and those of the process, what a model is shown."""
+    def as_published(self) -> PublishedDocuments:
+        """These documents as clients of a server get them: with the tools, and as resources that passages name."""
+        namespace = namespace_of(self.name)
+        return PublishedDocuments(
+            name=self.name,
+            description=self.description,
+            namespace=namespace,
+            operations=self.search_operations,
+            offered=tuple(replace(self, namespace=namespace).tools()),
+            filter=self.filter,
+            caller=self.caller,
+        )
+
+    def show(self, tool: str, query: str, found: Sequence[Passage], /) -> Sequence[Passage]:
+        """Tell the listener, and those of the process, what a model is shown; return it as it is shown."""
+        passages = found
+        if self.namespace:
+            passages = [replace(each, resource=resource_uri(self.namespace, each.section)) for each in found]
         if self.listener is not None:
             event = ResultsEvent(reference=self.name, tool=tool, query=query, passages=tuple(passages))
             self.listener.on_results(event)
@@ -126,6 +146,7 @@ class ToolishRag:
         if site is not None and passages:
             sources = tuple(each.source for each in passages)
             site.emit(SourcesShown(self.name, tool, query, sources))
+        return passages
 
     async def with_eager_search_about(self, query: str, *, top_k: int = 5) -> "ToolishRag":
         """A copy whose notes have what is found now, so that the model need not search first.
@@ -142,8 +163,7 @@ class ToolishRag:
             found = await operations.text_search(request, Chunk)
         else:
             return self
-        passages = passages_of(found)
-        self.show("eagerSearch", query, passages)
+        passages = self.show("eagerSearch", query, passages_of(found))
         return replace(self, eager=as_text(passages) if passages else "")
 
     def _fitting_hints(self) -> Sequence[PromptContributor]:

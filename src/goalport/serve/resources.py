@@ -1,4 +1,4 @@
-"""Resources: reading goalport's own and those of raw handlers, and subscriptions to their changes.
+"""Resources: reading goalport's own, those of exports and of raw handlers, and subscriptions to their changes.
 
 `publish.own_resources` makes the contents of the own ones, and `notifications` notifies the subscribers, which are
 clients of both eras; `server` is above.
@@ -32,6 +32,7 @@ from goalport.publish.output import Pages
 from goalport.publish.own_resources import ResourceUri, agent_view, goals_view, process_view, read_uri
 from goalport.secrecy import hide_known
 from goalport.serve.notifications import Notifications
+from goalport.serve.provided_resources import read_provided
 from goalport.serve.state import Context, McpState
 from goalport.serve.task_notifications import listen
 
@@ -47,6 +48,9 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
     own = read_uri(uri)
     if own is not None:
         return await _read_own(state, uri, own)
+    provided = await read_provided(state, uri)
+    if provided is not None:
+        return provided
     for template in state.publication.templates:
         if template.matches(uri):
             return await state.answer_of(uri, template.handler(context, params))

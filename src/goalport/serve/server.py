@@ -4,11 +4,9 @@ It connects methods with handlers and declares the capabilities; lists, prompts 
 `calls` answers tool calls, `resources` what concerns them; `transports` are above.
 """
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import HandlerResult
@@ -24,16 +22,13 @@ from mcp_types import (
     EmptyResult,
     GetPromptRequestParams,
     ListPromptsResult,
-    ListResourcesResult,
     ListResourceTemplatesResult,
     ListToolsResult,
     NotificationParams,
     PaginatedRequestParams,
     Prompt,
     PromptReference,
-    Resource,
     ResourceTemplate,
-    ResourceTemplateReference,
     SetLevelRequestParams,
     Tool,
 )
@@ -45,13 +40,14 @@ from goalport.errors import BadInput, UnknownName
 from goalport.handshake import INSTRUCTIONS
 from goalport.publish.prompts import GoalPrompt
 from goalport.serve import calls, resources
+from goalport.serve.pagination import Pagination
+from goalport.serve.provided_resources import complete_provided, list_resources
 from goalport.serve.sessions import set_log_level, without_deprecations
 from goalport.serve.state import Context, McpState
 from goalport.serve.tasks import add_tasks
 
 __all__ = ["GoalServer", "make_server"]
 
-ListedT = TypeVar("ListedT")
 _LISTS: Final = CacheHint(ttl_ms=5_000, scope="private")
 _CONTENTS: Final = CacheHint(ttl_ms=0, scope="private")
 _HINTS: Final[Mapping[CacheableMethod, CacheHint]] = {
@@ -102,7 +98,7 @@ def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStre
             on_call_tool=calls.call_tool,  # pyright: ignore - it returns dicts, which the SDK accepts too
             on_list_prompts=_list_prompts,
             on_get_prompt=_get_prompt,  # pyright: ignore - as above
-            on_list_resources=_list_resources,
+            on_list_resources=list_resources,
             on_list_resource_templates=_list_templates,
             on_read_resource=resources.read_resource,  # pyright: ignore - as above
             on_subscribe_resource=resources.subscribe,
@@ -120,41 +116,8 @@ def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStre
     return server, streams
 
 
-@dataclass(frozen=True)
-class Pagination(Generic[ListedT]):
-    """The pages of the lists of one kind, with opaque cursors that stay valid when the list changes meanwhile.
-
-    A cursor holds the last key of its page. The next page begins after that key, even if entries were added or removed.
-    """
-
-    kind: str
-    key: Callable[[ListedT], str]
-    """The unique key of an entry; the list must be sorted by it."""
-
-    def page(
-        self, entries: Sequence[ListedT], params: PaginatedRequestParams | None, size: int
-    ) -> tuple[list[ListedT], str | None]:
-        """A page of at most `size` entries, and the cursor of the next. Raises `MCPError` for an invalid cursor."""
-        rest = entries
-        if params is not None and params.cursor is not None:
-            try:
-                kind, separator, after = urlsafe_b64decode(params.cursor.encode()).decode().partition(" ")
-            except ValueError:
-                kind = separator = after = ""
-            if kind != self.kind or not separator:
-                raise MCPError(
-                    INVALID_PARAMS, f"The cursor is not one of the list of {self.kind}. Ask again without one."
-                )
-            rest = [entry for entry in entries if self.key(entry) > after]
-        if len(rest) <= size:
-            return list(rest), None
-        cursor = urlsafe_b64encode(f"{self.kind} {self.key(rest[size - 1])}".encode()).decode()
-        return list(rest[:size]), cursor
-
-
 _TOOLS: Final = Pagination[Tool]("tools", lambda listed: listed.name)
 _PROMPTS: Final = Pagination[Prompt]("prompts", lambda listed: listed.name)
-_RESOURCES: Final = Pagination[Resource]("resources", lambda listed: listed.uri)
 _TEMPLATES: Final = Pagination[ResourceTemplate]("templates", lambda listed: listed.uri_template)
 
 
@@ -168,12 +131,6 @@ async def _list_prompts(context: Context, params: PaginatedRequestParams | None)
     state = context.lifespan_context
     page, cursor = _PROMPTS.page(state.publication.prompt_list, params, state.settings.page_size)
     return ListPromptsResult(prompts=page, next_cursor=cursor)
-
-
-async def _list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-    state = context.lifespan_context
-    page, cursor = _RESOURCES.page(state.publication.resource_list, params, state.settings.page_size)
-    return ListResourcesResult(resources=page, next_cursor=cursor)
 
 
 async def _list_templates(context: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
@@ -203,21 +160,25 @@ async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyRe
 
 async def _complete(context: Context, params: CompleteRequestParams) -> HandlerResult:
     """The values that begin with the typed text. Raises `MCPError` (-32602) for an unknown prompt or template."""
-    values = _values(context.lifespan_context, params.ref, params.argument.name)
-    typed = params.argument.value.casefold()
-    fitting = [value for value in values if value.casefold().startswith(typed)]
-    completion = Completion(values=fitting[:_MOST], total=len(fitting), has_more=len(fitting) > _MOST)
+    values = await _values(context.lifespan_context, params)
+    completion = Completion(values=list(values[:_MOST]), total=len(values), has_more=len(values) > _MOST)
     return CompleteResult(completion=completion)
 
 
-def _values(state: McpState, reference: PromptReference | ResourceTemplateReference, argument: str) -> list[str]:
+async def _values(state: McpState, params: CompleteRequestParams) -> Sequence[str]:
+    reference, argument, typed = params.ref, params.argument.name, params.argument.value
     if isinstance(reference, PromptReference):
         published = state.publication.prompts.get(reference.name)
         if published is None:
             raise MCPError(INVALID_PARAMS, f"There is no prompt {reference.name[:100]!r}.")
-        return published.options(argument) if isinstance(published, GoalPrompt) else []
+        return _beginning(typed, published.options(argument) if isinstance(published, GoalPrompt) else [])
     if reference.uri not in {template.uri_template for template in state.publication.template_list}:
         raise MCPError(INVALID_PARAMS, f"There is no resource template {reference.uri[:100]!r}.")
     if reference.uri == "goalport://agents/{name}" and argument == "name":
-        return [agent.name for agent in state.platform.agents]
-    return []
+        return _beginning(typed, [agent.name for agent in state.platform.agents])
+    given = (params.context.arguments if params.context is not None else None) or {}
+    return await complete_provided(state, reference.uri, argument, typed, given)
+
+
+def _beginning(typed: str, values: Sequence[str]) -> Sequence[str]:
+    return [value for value in values if value.casefold().startswith(typed.casefold())]

@@ -42,6 +42,7 @@ from goalport.tools.naming import (
     upper,
 )
 from goalport.tools.objects import ToolObject, tools_of
+from goalport.tools.resources import ListedResource, ReadResource, ResourcePage, ResourceProvider, ResourceTemplate
 from goalport.tools.results import ToolResult
 from goalport.tools.schemas import schema_fault, schema_problems
 
@@ -58,10 +59,15 @@ __all__ = [
     "CoreToolGroups",
     "Interruption",
     "Layer",
+    "ListedResource",
     "McpToolExport",
     "Naming",
     "Parameter",
     "Permission",
+    "ReadResource",
+    "ResourcePage",
+    "ResourceProvider",
+    "ResourceTemplate",
     "Tool",
     "ToolGroup",
     "ToolGroupRequirement",

@@ -1,18 +1,19 @@
-"""Tools that are published over MCP as they are, beside the goals.
+"""Tools that are published over MCP as they are, beside the goals, and the resources that belong to them.
 
 An `McpToolExport` at the top level of a module in `tools/` is found and served; this module itself serves nothing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from goalport.tools.definition import Tool
 from goalport.tools.groups import ToolGroup
 from goalport.tools.naming import Naming, identity, prefixed, reference_prefix
 from goalport.tools.objects import NamedTool, ToolObject, distinct, duplicate_names, everything
+from goalport.tools.resources import ResourceProvider
 
-__all__ = ["McpToolExport"]
+__all__ = ["McpToolExport", "NamedTools"]
 
 
 class NamedTools(Protocol):
@@ -23,9 +24,18 @@ class NamedTools(Protocol):
     def tools(self) -> Sequence[Tool]: ...
 
 
+@runtime_checkable
+class _Publishable(Protocol):
+    """A reference that clients of a server get in another form than a model of this program does."""
+
+    def as_published(self) -> NamedTools:
+        """What clients get: tools, and resources if it is a `ResourceProvider` too."""
+        ...
+
+
 @dataclass(frozen=True)
 class McpToolExport:
-    """Tools to publish. The naming of each tool object is applied first, then that of the export.
+    """What to publish. The naming of each tool object is applied first, then that of the export.
 
     The filter of an export sees the tools' original names, as the filters of tool objects do.
     """
@@ -33,6 +43,8 @@ class McpToolExport:
     tool_objects: tuple[ToolObject, ...]
     naming: Naming = identity
     filter: Callable[[str], bool] = everything
+    resources: tuple[ResourceProvider, ...] = ()
+    """Provide the resources that are published beside the tools."""
 
     @classmethod
     def from_tool_object(
@@ -59,15 +71,20 @@ class McpToolExport:
 
     @classmethod
     def from_llm_reference(cls, reference: NamedTools, *, naming: Naming = identity) -> "McpToolExport":
-        """Export the tools of a reference, with the prefix that its name gives. User guide, section 3.24.1."""
+        """Export the tools of a reference, with the prefix that its name gives. User guide, section 3.24.1.
+
+        Documents and skills are exported as resources too, each to the callers who may read it.
+        """
         return cls.from_llm_references([reference], naming=naming)
 
     @classmethod
     def from_llm_references(cls, references: Iterable[NamedTools], *, naming: Naming = identity) -> "McpToolExport":
-        """Export the tools of several references, each with its own prefix."""
+        """Export several references, each with its own prefix."""
+        shown = [each.as_published() if isinstance(each, _Publishable) else each for each in references]
         return cls(
-            tuple(ToolObject(*each.tools(), naming=prefixed(reference_prefix(each.name))) for each in references),
+            tuple(ToolObject(*each.tools(), naming=prefixed(reference_prefix(each.name))) for each in shown),
             naming,
+            resources=tuple(each for each in shown if isinstance(each, ResourceProvider)),
         )
 
     @classmethod

@@ -3,8 +3,12 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, ResourceTemplateReference, TextResourceContents
 
 from goalport.caller import Caller
 from goalport.events import Event, SourcesShown
@@ -12,7 +16,11 @@ from goalport.rag import SqliteDocumentStore
 from tests.rooms.rag.toy_documents import document
 from tests.rooms.serve.served import ERAS, Served, as_caller, served, text_of
 
-ROSES = document("file:///garden/roses.md", {"Pruning": "Roses are pruned in spring."}, title="Roses")
+ROSES = document(
+    "file:///garden/roses.md",
+    {"Pruning": "Roses are pruned in spring.", "Watering": "In the evening."},
+    title="Roses",
+)
 POTS = document("file:///garden/pots.md", {"Clay": "Clay pots break in winter."}, title="Pots")
 ADA = Caller("ada", "https://issuer")
 
@@ -34,14 +42,36 @@ async def burn_leaves() -> str:
 """
 
 
+NAMESPACE = "goalport://documents/garden/"
+
+
 @asynccontextmanager
-async def garden(root: Path) -> AsyncGenerator[Served]:
+async def garden(root: Path, *, exports: str = GARDEN, **settings: Any) -> AsyncGenerator[Served]:
     """A server that exports documents, of which Ada alone may read the one about pots."""
     async with SqliteDocumentStore(root / "garden.db") as store:
         await store.put(*ROSES)
         await store.put(*POTS, readers=[ADA])
-    async with served(root, files={"tools/garden.py": GARDEN}) as server:
+    async with served(root, files={"tools/garden.py": exports}, **settings) as server:
         yield server
+
+
+async def listed(client: Client) -> dict[str, str]:
+    """The documents in the list of resources, with their names, by all pages of it."""
+    found: dict[str, str] = {}
+    cursor = None
+    for _ in range(20):
+        page = await client.list_resources(cursor=cursor)
+        found |= {each.uri: each.name for each in page.resources}
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return {uri: name for uri, name in found.items() if uri.startswith(NAMESPACE)}
+
+
+async def read(client: Client, uri: str) -> TextResourceContents:
+    (content,) = (await client.read_resource(uri)).contents
+    assert isinstance(content, TextResourceContents)
+    return content
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -71,10 +101,124 @@ async def test_the_listeners_of_the_platform_hear_what_a_client_was_shown(tmp_pa
     (event,) = shown
     assert isinstance(event, SourcesShown)
     assert (event.reference, event.tool, event.query, event.process_id) == ("garden", "textSearch", "roses", "")
-    assert [each["uri"] for each in event.sources] == ["file:///garden/roses.md"]
+    assert {(each["uri"], each["resource"]) for each in event.sources} == {
+        ("file:///garden/roses.md", f"{NAMESPACE}{section.id}") for section in ROSES[0].children
+    }
 
 
 async def test_a_direct_call_can_ask_nobody_also_for_tools_that_its_tool_calls(tmp_path: Path) -> None:
     async with garden(tmp_path) as server, server.client() as client:
         answer = text_of(await client.call_tool("burn_leaves", {}))
     assert answer == "A person has to agree to calls of 'burn', and nobody can be asked here."
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_documents_are_listed_and_read_by_those_who_may_read_them(tmp_path: Path, era: str) -> None:
+    roses, pots = (f"{NAMESPACE}{each.id}" for each, _ in (ROSES, POTS))
+    async with garden(tmp_path) as server:
+        with as_caller("ada"):
+            async with server.client(era) as client:
+                assert await listed(client) == {pots: "Pots", roses: "Roses"}
+                assert (await read(client, pots)).text == "# Pots\n\n## Clay\n\nClay pots break in winter."
+        with as_caller("bob"):
+            async with server.client(era) as client:
+                assert await listed(client) == {roses: "Roses"}
+                with pytest.raises(MCPError) as caught:
+                    await client.read_resource(pots)
+                with pytest.raises(MCPError) as unknown:
+                    await client.read_resource(f"{NAMESPACE}none")
+    assert caught.value.error.data == {"uri": pots}
+    assert caught.value.code == unknown.value.code == INVALID_PARAMS
+    assert caught.value.message.replace(POTS[0].id, "none") == unknown.value.message
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_a_search_shows_names_a_section_that_the_client_can_read(tmp_path: Path, era: str) -> None:
+    section = ROSES[0].children[1]
+    async with garden(tmp_path) as server, server.client(era) as client:
+        found = await client.call_tool("garden_textSearch", {"query": "evening", "topK": 1})
+        assert f'resource="{NAMESPACE}{section.id}"' in text_of(found)
+        content = await read(client, f"{NAMESPACE}{section.id}")
+    assert (content.text, content.mime_type) == ("# Roses\n\n## Watering\n\nIn the evening.", "text/markdown")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_documents_are_listed_page_by_page_after_all_other_resources(tmp_path: Path, era: str) -> None:
+    async with garden(tmp_path, page_size=1) as server:
+        async with SqliteDocumentStore(tmp_path / "garden.db") as store:
+            for number in range(5):
+                await store.put(*document(f"file:///garden/{number}.md", {"One": "Two."}, title=f"Bed {number}"))
+        async with server.client(era) as client:
+            first = await client.list_resources()
+            assert [each.uri for each in first.resources] == ["goalport://goals"]
+            assert list((await listed(client)).values()) == [*(f"Bed {number}" for number in range(5)), "Roses"]
+
+
+async def test_a_cursor_of_the_documents_is_none_of_the_tools(tmp_path: Path) -> None:
+    async with garden(tmp_path, page_size=1) as server, server.client() as client:
+        cursor = (await client.list_resources()).next_cursor
+        with pytest.raises(MCPError, match="not one of the list of tools"):
+            await client.list_tools(cursor=cursor)
+
+
+async def test_a_long_document_is_read_in_pages_that_name_the_next(tmp_path: Path) -> None:
+    lines = "".join(f"Rose number {number:06d} is red.\n" for number in range(9_000))
+    long, chunks = document("file:///garden/long.md", {"Many": lines}, title="Long", size=10_000)
+    async with garden(tmp_path) as server:
+        async with SqliteDocumentStore(tmp_path / "garden.db") as store:
+            await store.put(long, chunks)
+        async with server.client() as client:
+            uri, texts, pages = f"{NAMESPACE}{long.id}", list[str](), set[object]()
+            while uri:
+                content = await read(client, uri)
+                pages.add((content.meta or {})["goalport/pages"])
+                text, _, more = content.text.partition("\n\n(This is page ")
+                texts.append(text)
+                uri = more.rpartition("The next is at ")[2].removesuffix(")")
+            assert (pages, len(texts)) == ({3}, 3)
+            assert "".join(texts).rstrip() == f"# Long\n\n## Many\n\n{lines}".rstrip()
+            with pytest.raises(MCPError, match="It has the pages 1 to 3"):
+                await client.read_resource(f"{NAMESPACE}{long.id}?page=4")
+
+
+async def test_the_filter_of_a_reference_holds_for_its_resources_too(tmp_path: Path) -> None:
+    filtered = GARDEN.replace("store)", "store, filter=UriPrefix('file:///garden/r'))").replace(
+        "ToolishRag\n", "ToolishRag, UriPrefix\n"
+    )
+    async with garden(tmp_path, exports=filtered) as server:
+        with as_caller("ada"):
+            async with server.client() as client:
+                assert list((await listed(client)).values()) == ["Roses"]
+                with pytest.raises(MCPError):
+                    await client.read_resource(f"{NAMESPACE}{POTS[0].id}")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_document_is_found_by_completing_its_title(tmp_path: Path, era: str) -> None:
+    async with garden(tmp_path) as server, server.client(era) as client:
+        templates = (await client.list_resource_templates()).resource_templates
+        (template,) = [each for each in templates if each.uri_template.startswith(NAMESPACE)]
+        assert template.uri_template == f"{NAMESPACE}{{id}}"
+        reference = ResourceTemplateReference(uri=template.uri_template)
+        found = [(await client.complete(reference, {"name": "id", "value": typed})) for typed in ("ros", "pots", "zz")]
+    assert [each.completion.values for each in found] == [[ROSES[0].id], [], []]
+
+
+async def test_an_index_that_cannot_be_read_leaves_the_other_resources_listed(tmp_path: Path) -> None:
+    async with garden(tmp_path) as server, server.client() as client:
+        (tmp_path / "garden.db").write_bytes(b"This is no index of documents." * 200)
+        uris = [each.uri for each in (await client.list_resources()).resources]
+        assert uris == ["goalport://goals"]
+        with pytest.raises(MCPError, match=r"garden\.db"):
+            await client.read_resource(f"{NAMESPACE}{ROSES[0].id}")
+
+
+async def test_of_two_references_with_one_name_the_first_is_published(tmp_path: Path) -> None:
+    twice = f"{GARDEN}\nother = McpToolExport.from_llm_reference(ToolishRag('garden', 'Others', store))\n"
+    async with garden(tmp_path, exports=twice) as server:
+        problems = server.state.publication.problems
+    assert any(
+        each == f"Two exports have resources at {NAMESPACE}; those of the first are published. Give the other reference"
+        " another name."
+        for each in problems
+    )
