@@ -20,7 +20,7 @@ from dotenv import dotenv_values
 
 from goalport import __version__
 
-__all__ = ["INSTRUCTIONS", "TASKS", "EarlyHandshake"]
+__all__ = ["INSTRUCTIONS", "SKILLS", "TASKS", "EarlyHandshake"]
 
 INSTRUCTIONS: Final = (
     "Each tool named after a goal plans and runs an agent until the goal is reached and answers with its output."
@@ -36,7 +36,8 @@ _CAPABILITIES: Final = {
     "tools": {"listChanged": True},
 }
 TASKS: Final = "io.modelcontextprotocol/tasks"
-"""The extension that the server declares to clients of the modern revisions."""
+SKILLS: Final = "io.modelcontextprotocol/skills"
+"""The extensions that the server declares to clients of the modern revisions."""
 _HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 _MODERN_VERSIONS: Final = ("2026-07-28",)
 
@@ -119,7 +120,7 @@ def _discovered(params: Mapping[str, Any], name: str) -> dict[str, Any] | None:
                 if version not in _MODERN_VERSIONS
                 else {
                     "cacheScope": "private",
-                    "capabilities": {**_CAPABILITIES, "extensions": {TASKS: {}}},
+                    "capabilities": {**_CAPABILITIES, "extensions": {SKILLS: {}, TASKS: {}}},
                     "instructions": INSTRUCTIONS,
                     "resultType": "complete",
                     "supportedVersions": list(_MODERN_VERSIONS),

@@ -43,6 +43,7 @@ from goalport.serve import calls, resources
 from goalport.serve.pagination import Pagination
 from goalport.serve.provided_resources import complete_provided, list_resources
 from goalport.serve.sessions import set_log_level, without_deprecations
+from goalport.serve.skills import add_skills
 from goalport.serve.state import Context, McpState
 from goalport.serve.tasks import add_tasks
 
@@ -108,6 +109,7 @@ def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStre
             on_set_logging_level=_set_level,
         )
     server.add_notification_handler("notifications/initialized", NotificationParams, resources.initialized)
+    add_skills(server)
     add_tasks(server)
     if isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
         server.middleware.clear()

@@ -5,7 +5,7 @@ only. Below: `skill` and `choice`. Above: `skills`.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from anyio import to_thread
@@ -14,7 +14,7 @@ from goalport.errors import DocumentError, ToolError
 from goalport.prompts import as_data
 from goalport.skills.choice import by_words
 from goalport.skills.skill import RESOURCE_TYPES, Skill, allowed_names, skill_folder, skill_text
-from goalport.skills.trust import fingerprint
+from goalport.skills.trust import is_as_trusted
 from goalport.tools import Parameter, Tool, ToolResult
 from goalport.words import cleaned, listed, offer
 
@@ -112,7 +112,8 @@ class Activation:
 
 
 def _tool(function: Callable[..., Any], name: str, description: str, *parameters: Parameter) -> Tool:
-    return Tool.of(function, name=name, description=description, parameters=parameters)
+    made = Tool.of(function, name=name, description=description, parameters=parameters)
+    return replace(made, read_only=True, destructive=False, idempotent=True, open_world=False)
 
 
 def _plain(name: str) -> str:
@@ -141,5 +142,5 @@ def _resource(skill: Skill, kind: str, name: str) -> str:
 
 def _check_unchanged(skill: Skill) -> None:
     """Raises `ToolError` for a skill that is not any more what was trusted."""
-    if skill.fingerprint and fingerprint(skill.folder) != skill.fingerprint:
+    if not is_as_trusted(skill):
         raise ToolError(f"The skill {skill.name!r} has changed since it was trusted. Do without it.")

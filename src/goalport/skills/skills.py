@@ -19,9 +19,10 @@ from goalport.documents import GitHubArchives, GitHubPlace
 from goalport.errors import DocumentError, ToolError
 from goalport.skills.activation import Activation
 from goalport.skills.choice import Embed, by_meaning, by_words
+from goalport.skills.published import PublishedSkills, namespace_of
 from goalport.skills.scripts import ScriptRunner
 from goalport.skills.skill import SKILL_FILE, Skill, scanned, skill_folder
-from goalport.skills.trust import SkillTrust, fingerprint
+from goalport.skills.trust import SkillTrust, is_as_trusted
 from goalport.tools import Parameter, Permission, Tool, ToolGroup, ToolResult, tools_of
 from goalport.words import listed, offer
 
@@ -167,6 +168,20 @@ class Skills:
         """The tools, with nothing unlocked: each request of a model has its own."""
         return tuple(Activation(self.all, self.locked).tools(find=not _fits(self._known())))
 
+    def as_published(self) -> PublishedSkills:
+        """The skills as clients of a server get them: as resources, and with the tools that read them.
+
+        Locked tools are left out: what one client unlocks would be unlocked for all.
+        """
+        offered = tuple(Activation(self.all).tools(find=not _fits(self._known())))
+        return PublishedSkills(
+            name=self.name,
+            description=self.description,
+            namespace=namespace_of(self.name),
+            offered=offered,
+            load=self.all,
+        )
+
     def script_group(self, runner: ScriptRunner, role: str = "skill-scripts") -> ToolGroup:
         """A tool group whose tool `runScript` runs scripts of these skills, each time after a person has agreed."""
         parameters = (
@@ -189,7 +204,7 @@ class Skills:
         skill = names.get(given["skillName"])
         if skill is None:
             raise ToolError(f"There is no skill {given['skillName']!r}. {offer(given['skillName'], names)}")
-        if skill.fingerprint and await to_thread.run_sync(fingerprint, skill.folder) != skill.fingerprint:
+        if not await to_thread.run_sync(is_as_trusted, skill):
             raise ToolError(f"The skill {skill.name!r} has changed since it was trusted. Do without it.")
         script = skill_folder(skill.folder / "scripts").place(given["fileName"].removeprefix("scripts/"))
         result = await runner.run(script, given.get("arguments") or [], skill.folder)

@@ -14,8 +14,9 @@ from typing import Final, cast
 
 from goalport.documents import Folder, FolderLimits
 from goalport.errors import DocumentError
+from goalport.skills.skill import Skill
 
-__all__ = ["TRUST_FILE", "SkillTrust", "fingerprint"]
+__all__ = ["TRUST_FILE", "SkillTrust", "fingerprint", "is_as_trusted"]
 
 TRUST_FILE: Final = "skill-trust.json"
 """Its name in the data folder."""
@@ -29,6 +30,11 @@ def fingerprint(root: Path) -> str:
     for path in sorted(folder.files()):
         whole.update(f"{path}\0{sha256(folder.content(path)).hexdigest()}\n".encode("utf-8", "surrogatepass"))
     return f"sha256:{whole.hexdigest()}"
+
+
+def is_as_trusted(skill: Skill) -> bool:
+    """Whether a skill is what somebody trusted; always so where nobody had to. Raises `DocumentError`."""
+    return not skill.fingerprint or fingerprint(skill.folder) == skill.fingerprint
 
 
 @dataclass(frozen=True, slots=True)
