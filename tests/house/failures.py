@@ -25,6 +25,10 @@ EDGES = {
         1,
         "another's server, and the library that speaks to it, may raise anything, and only its own tools may suffer",
     ),
+    "src/goalport/references/": (
+        1,
+        "a user's class may raise anything, and the other entries must be read",
+    ),
     "src/goalport/store/layouts": (
         1,
         "an author's `upcast` or default may raise anything, and must not look like our bug",

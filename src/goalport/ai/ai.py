@@ -237,16 +237,23 @@ class Ai:
         """
         return self._but(chaining=(*self.interaction.chaining, *chained_from(kinds, select)))
 
-    def with_references(self, *references: LlmReference) -> Self:
-        """Describe these references in the system prompt, and offer their tools with their names as prefixes."""
-        added = checked(references, LlmReference, "references, like Reference(name, description, text)")
+    def with_references(self, *references: LlmReference | str) -> Self:
+        """Describe these references in the system prompt, and offer their tools with their names as prefixes.
+
+        A text is the name of a reference in the workspace's `references.yml`. Raises `UnknownName` for another one.
+        """
+        named = self.engine.references.reference
+        found = tuple(named(each) if isinstance(each, str) else each for each in references)
+        added = checked(found, LlmReference, "references, like Reference(name, description, text)")
         return self._but(references=(*self.interaction.references, *added))
 
     with_reference = with_references
 
-    def with_prompt_contributors(self, *contributors: PromptContributor) -> Self:
-        """Add to the system prompt what these contribute at each call."""
-        added = checked(contributors, PromptContributor, "what has a method contribution, like Text('…')")
+    def with_prompt_contributors(self, *contributors: PromptContributor | str) -> Self:
+        """Add to the system prompt what these contribute at each call; a text names a persona of `references.yml`."""
+        named = self.engine.references.contributor
+        found = tuple(named(each) if isinstance(each, str) else each for each in contributors)
+        added = checked(found, PromptContributor, "what has a method contribution, like Text('…')")
         return self._but(contributors=(*self.interaction.contributors, *added))
 
     with_prompt_contributor = with_prompt_contributors

@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from goalport.ai.interaction import Interaction, Request
 from goalport.events import Event
 from goalport.llm import ModelCall, ModelReply, TextDelta, ThinkingDelta, TokenUsage
+from goalport.references import NamedReferences
 from goalport.tools import ContextValue
 
 __all__ = [
@@ -61,6 +62,11 @@ class Engine(Protocol):
 
     def render(self, template: str, variables: Mapping[str, object], /) -> str:
         """The text of a template; `Ai` renders the prompt before it makes a request."""
+        ...
+
+    @property
+    def references(self) -> NamedReferences:
+        """The references and contributors that are there by name."""
         ...
 
 

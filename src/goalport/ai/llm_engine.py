@@ -39,6 +39,7 @@ from goalport.llm import (
 )
 from goalport.observe.spans import embeddings_span
 from goalport.prompts import KnowledgeCutoffDate, Templates, contribution_of
+from goalport.references import NamedReferences
 from goalport.tools import ToolGroupResolver, reference_prefix
 from goalport.words import type_name
 
@@ -92,6 +93,8 @@ class LlmEngine:
     templates: Templates = field(default_factory=Templates)
     services: Services | None = None
     """The services for validators of the types that are asked for."""
+    named: Callable[[], NamedReferences] = NamedReferences
+    """Gives the references and contributors that are there by name now."""
 
     async def run(self, request: Request, /) -> object:
         """The text or the object that was asked for; None when the model declined.
@@ -142,6 +145,11 @@ class LlmEngine:
     def render(self, template: str, variables: Mapping[str, object], /) -> str:
         """The text of a template. Raises `UnknownName` and `TemplateError`."""
         return self.templates.render(template, variables)
+
+    @property
+    def references(self) -> NamedReferences:
+        """The references and contributors that are there by name."""
+        return self.named()
 
     def _loop(self, request: Request, output: OutputSpec | None, form: Sequence[str]) -> ToolLoop:
         interaction = request.interaction

@@ -6,12 +6,14 @@ from goalport.platform.dbos_engine import DbosEngine
 from goalport.platform.deployments import Deployments
 from goalport.platform.inspection import mistakes_in, unmarked_methods_in
 from goalport.platform.invocation import AgentInvocation, Invoked, SupervisorInvocation, UtilityInvocation
+from goalport.platform.knowledge import REFERENCES_FILE
 from goalport.platform.process_engine import Drive, ProcessEngine
 from goalport.upstream.servers import UpstreamServers
 from goalport.upstream.status import GroupReport
 
 __all__ = [
     "CONFIG_FILE",
+    "REFERENCES_FILE",
     "AgentInvocation",
     "AgentPlatform",
     "DbosEngine",

@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -33,7 +34,7 @@ from goalport.platform.backends import (
 )
 from goalport.platform.deployments import Deployments
 from goalport.platform.durability import unstorable_in
-from goalport.platform.knowledge import DocumentsOfPlatform, document_index
+from goalport.platform.knowledge import DocumentsOfPlatform, document_index, workspace_references
 from goalport.platform.process_engine import ProcessEngine
 from goalport.platform.process_factory import Inputs
 from goalport.platform.processes import Processes
@@ -49,6 +50,7 @@ from goalport.process import (
 )
 from goalport.prompts import Templates
 from goalport.rag import DocumentIndex
+from goalport.references import NamedReferences
 from goalport.sealing import ProcessSeals, sealing_keys
 from goalport.secrecy import register_secrets
 from goalport.settings import AutonomySettings, Settings, secrets_of
@@ -112,9 +114,12 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """A sentence for each declaration of a workspace that could not be deployed."""
     autonomy: Autonomy
     """It chooses an agent or a goal by what somebody said."""
+    references: NamedReferences = NamedReferences()
+    """The references and contributors that prompts can name: those of the workspace's `references.yml`."""
     _front: object | None = None
     """The agent that takes a sentence, if it is published."""
     _reloaded_by: Settings | None = None
+    _read_references: Callable[[Workspace], NamedReferences] | None = None
     _retention: Retention | None = None
     _own_store: AbstractAsyncContextManager[object] | None = None
     """The store, if this platform opens and closes it."""
@@ -147,7 +152,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self._set_groups(tool_groups)
         self.models = models_of(models)
         self._documents = DocumentsOfPlatform(documents, lambda: document_index(self.models))
-        self._engines = Engines(self.models, llm or LlmOperations(), self.service, guards, templates)
+        self._engines = Engines(
+            self.models, llm or LlmOperations(), self.service, guards, templates, lambda: self.references
+        )
         self.store, self._sealed = store or InMemoryProcessStore(), seals is not None
         self.processes = Processes(
             self.store,
@@ -204,6 +211,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         )
         register_secrets(platform, secrets_of(settings))
         platform._documents.make = lambda: document_index(platform.models, settings)
+        platform._read_references = partial(workspace_references, platform._documents, settings)
         platform._own_store = store if isinstance(store, AbstractAsyncContextManager) else None
         age = timedelta(days=settings.retention_days) if settings.retention_days else None
         platform._retention = Retention(store, age, settings.retention_count or None)
@@ -230,7 +238,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             self.models = workspace_models(workspace, self._reloaded_by)
             self._engines.renew(self.models)
             self.ai = self._engines.ai(lambda: self.groups, self.processes.listeners)
-        fresh, problems = self._no_deployments(), list[str]()
+        if self._read_references is not None:
+            self.references = self._read_references(workspace)
+        fresh, problems = self._no_deployments(), list(self.references.problems)
         for declared in (*workspace.agents(), *([self._front] if self._front is not None else ())):
             try:
                 fresh.add(declared)

@@ -18,6 +18,7 @@ from goalport.llm import AssistantMessage, EmbeddingService, Image, LanguageMode
 from goalport.platform.process_engine import ProcessEngine
 from goalport.process import CurrentOperation
 from goalport.prompts import Templates
+from goalport.references import NamedReferences
 from goalport.settings import Settings, environment_of
 from goalport.store import InMemoryProcessStore, ProcessStore
 from goalport.tools import ToolGroup, ToolGroupResolver
@@ -133,6 +134,7 @@ class Engines:
         services: Callable[[type], object | None],
         guards: Iterable[Guard] = (),
         templates: Templates | None = None,
+        references: Callable[[], NamedReferences] = NamedReferences,
     ) -> None:
         self.models = models
         self._earlier: list[Models] = []
@@ -140,6 +142,7 @@ class Engines:
         self._services = Services(services)
         self._guards = tuple(guards)
         self._templates = templates or Templates()
+        self._references = references
 
     def renew(self, models: Models) -> None:
         """Use other models from now on; processes that run keep the models that they began with."""
@@ -163,7 +166,16 @@ class Engines:
         return Ai(self._engine(CurrentOperation(listener), groups))
 
     def _engine(self, operation: Operation, groups: Callable[[], ToolGroupResolver]) -> Engine:
-        return LlmEngine(self.models, groups, self._settings, operation, self._guards, self._templates, self._services)
+        return LlmEngine(
+            self.models,
+            groups,
+            self._settings,
+            operation,
+            self._guards,
+            self._templates,
+            self._services,
+            self._references,
+        )
 
 
 class Sampling:

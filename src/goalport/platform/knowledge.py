@@ -1,7 +1,7 @@
-"""What the agents of a platform look things up in: its index of documents.
+"""What the agents of a platform look things up in: its index of documents, and the references of its workspace.
 
-It is loaded and opened when it is first used, so that a server without documents pays nothing for it. Below: `rag`,
-models and settings. Above: `AgentPlatform`, and the commands for documents.
+Both are loaded when there are any, so that a server without them pays nothing. Below: `rag`, `references`, `skills`,
+models and settings. Above: `AgentPlatform`, and the commands for documents, references and skills.
 """
 
 import logging
@@ -13,12 +13,23 @@ from typing import Final
 from goalport.errors import ModelNotReady
 from goalport.llm import EmbeddingService, Models
 from goalport.rag import DocumentIndex
+from goalport.references import NamedReferences
 from goalport.settings import Settings
+from goalport.workspace import Workspace
 
-__all__ = ["INDEX_FILE", "DocumentsOfPlatform", "document_index", "embedding_problems"]
+__all__ = [
+    "INDEX_FILE",
+    "REFERENCES_FILE",
+    "DocumentsOfPlatform",
+    "document_index",
+    "embedding_problems",
+    "workspace_references",
+]
 
 INDEX_FILE: Final = "documents.db"
 """The name of the file with the documents in a data folder."""
+REFERENCES_FILE: Final = "references.yml"
+"""The name of the file of references in a workspace."""
 _log = logging.getLogger(__name__)
 
 
@@ -82,3 +93,13 @@ def _embeddings(models: Models, name: str) -> EmbeddingService | None:
     except ModelNotReady as error:
         _log.warning("Documents are stored and searched by words alone, without vectors. %s", error)
         return None
+
+
+def workspace_references(documents: DocumentsOfPlatform, settings: Settings, workspace: Workspace) -> NamedReferences:
+    """The references in the `references.yml` of a workspace, and what is wrong with it; none where there is no file."""
+    file = workspace.root / REFERENCES_FILE
+    if not file.exists():
+        return NamedReferences()
+    from goalport.platform.workspace_references import references_in
+
+    return references_in(file, documents, settings.data_dir)

@@ -3,15 +3,17 @@
 Notes and tools are given at once, so what a reference knows from elsewhere is read before: `refreshed` does it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
 
 import anyio
 
+from goalport.errors import UnknownName
+from goalport.prompts import PromptContributor
 from goalport.tools import Tool
 
-__all__ = ["LlmReference", "Reference", "Refreshing", "refreshed"]
+__all__ = ["LlmReference", "NamedReferences", "Reference", "Refreshing", "refreshed"]
 
 R = TypeVar("R")
 
@@ -54,6 +56,40 @@ class Reference:
 
     def tools(self) -> Sequence[Tool]:
         return self.given_tools
+
+
+@dataclass(frozen=True, slots=True)
+class NamedReferences(Mapping[str, LlmReference]):
+    """References by name, as a file such as `references.yml` gives them, and what else the file has."""
+
+    references: Mapping[str, LlmReference] = field(default_factory=dict[str, LlmReference])
+    contributors: Mapping[str, PromptContributor] = field(default_factory=dict[str, PromptContributor])
+    """Personas and other contributors to the system prompt, by name."""
+    published: tuple[LlmReference, ...] = ()
+    """The references that are to be published over MCP."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with the file: sentences that begin with the place. The other entries are here."""
+
+    def __getitem__(self, name: str) -> LlmReference:
+        return self.references[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.references)
+
+    def __len__(self) -> int:
+        return len(self.references)
+
+    def reference(self, name: str) -> LlmReference:
+        """The reference of that name. Raises `UnknownName`."""
+        if name not in self.references:
+            raise UnknownName("reference", name, self.references)
+        return self.references[name]
+
+    def contributor(self, name: str) -> PromptContributor:
+        """The contributor of that name. Raises `UnknownName`."""
+        if name not in self.contributors:
+            raise UnknownName("prompt contributor", name, self.contributors)
+        return self.contributors[name]
 
 
 @runtime_checkable

@@ -1,11 +1,12 @@
 """References from a file: `references.yml` has a list of entries, each with a type and its properties.
 
-An entry makes a reference, or a contributor to the system prompt, such as a persona. Its type is one of the table below
-or the dotted name of a class or function of the user. All mistakes of a file are reported together, with their lines.
+An entry makes a reference, or a contributor to the system prompt, such as a persona. Its type is in the table below, is
+added by whoever reads the file, or is the dotted name of a class or function of the user. All mistakes of a file are
+reported together, with their lines. Above: a platform reads the file of its workspace, and adds the types that know it.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -20,11 +21,11 @@ from goalport.errors import BadInput, DocumentError, SettingsError
 from goalport.prompts import Persona, PromptContributor, RoleGoalBackstory
 from goalport.references.directory import GitHubRepository, LocalDirectory
 from goalport.references.python_api import PythonApi
-from goalport.references.reference import LlmReference, Reference, refreshed
+from goalport.references.reference import LlmReference, NamedReferences, Reference, refreshed
 from goalport.references.texts import TextReference, file_text, package_resource, web_page
 from goalport.tools import Parameter, snake
 from goalport.tools.arguments import listed_arguments
-from goalport.words import listed, offer, shown, type_name
+from goalport.words import error_summary, listed, offer, shown, type_name
 
 __all__ = ["LlmReferenceProvider", "LlmReferenceProviders", "contributors_from_yaml", "references_from_yaml"]
 
@@ -54,6 +55,8 @@ class LlmReferenceProviders:
 
     fetcher: WebFetcher = field(default_factory=WebFetcher)
     archives: GitHubArchives = field(default_factory=GitHubArchives)
+    types: Mapping[str, Callable[..., object]] = field(default_factory=dict[str, Callable[..., object]])
+    """More types, by name, and what makes their objects of the properties of an entry."""
     folder: Path = Path()
     """Where relative paths begin: the folder of the file that is read."""
 
@@ -63,19 +66,19 @@ class LlmReferenceProviders:
         Raises `SettingsError` with all mistakes of the file. What cannot be fetched is said in the notes of the
         reference, and the others are there.
         """
-        entries = await to_thread.run_sync(self.entries, path)
-        return await refreshed(*(each for each in entries if isinstance(each, LlmReference)))
+        found = await to_thread.run_sync(self.read, path)
+        return await refreshed(*_without_problems(found).values())
 
-    def entries(self, path: str | Path) -> tuple[LlmReference | PromptContributor, ...]:
-        """What the entries of a file make, in their order. Raises `SettingsError` with all mistakes of the file."""
+    def read(self, path: str | Path) -> NamedReferences:
+        """What the entries of a file make, in their order, and all mistakes of the file. Nothing is fetched."""
         file = Path(path)
         try:
             document = read_yaml(file.read_text("utf-8-sig"), str(path))
         except (OSError, UnicodeError) as error:
-            raise SettingsError(f"{path} cannot be read ({type(error).__name__}: {error}).") from error
+            return NamedReferences(problems=(f"{path} cannot be read ({type(error).__name__}: {error}).",))
         except DocumentError as error:
-            raise SettingsError(str(error)) from error
-        return tuple(_entries(replace(self, folder=file.parent), document, str(path)))
+            return NamedReferences(problems=(str(error),))
+        return _named(replace(self, folder=file.parent), document, str(path))
 
     def literal_text(self, name: str, description: str, notes: str) -> LlmReference:
         return Reference(name, description, notes)
@@ -123,8 +126,13 @@ async def references_from_yaml(path: str | Path) -> tuple[LlmReference, ...]:
 
 def contributors_from_yaml(path: str | Path) -> tuple[PromptContributor, ...]:
     """The personas and other contributors of a file, for `ai.with_prompt_contributors(*contributors)`."""
-    entries = LlmReferenceProviders().entries(path)
-    return tuple(each for each in entries if isinstance(each, PromptContributor))
+    return tuple(_without_problems(LlmReferenceProviders().read(path)).contributors.values())
+
+
+def _without_problems(found: NamedReferences) -> NamedReferences:
+    if found.problems:
+        raise SettingsError("\n".join(found.problems))
+    return found
 
 
 _TYPES: Final[Mapping[str, str | Callable[..., object]]] = {
@@ -151,27 +159,46 @@ class _Mistake(Exception):
         self.problems = problems
 
 
-def _entries(
-    providers: LlmReferenceProviders, document: YamlText, path: str
-) -> Iterator[LlmReference | PromptContributor]:
-    """What each entry makes. Raises `SettingsError` after the last one, with all mistakes and their lines."""
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What one entry makes."""
+
+    made: LlmReference | PromptContributor
+    name: str
+    publish: bool = False
+
+
+def _named(providers: LlmReferenceProviders, document: YamlText, path: str) -> NamedReferences:
+    """What the entries make, and all mistakes with their lines."""
     found = cast("object", [] if document.value is None else document.value)
     if not isinstance(found, list):
-        raise SettingsError(
-            f"{path}:{document.line()}: expected a list of references, but came {shown(found)}. "
-            "Begin each with a dash: `- type: WebPage`."
-        )
-    lines: list[str] = []
-    for number, entry in enumerate(cast("list[object]", found)):
+        expected = f"expected a list of references, but came {shown(found)}. Begin each with a dash: `- type: WebPage`."
+        return NamedReferences(problems=(f"{path}:{document.line()}: {expected}",))
+    entries: dict[str, _Entry] = {}
+    problems: list[str] = []
+    for number, written in enumerate(cast("list[object]", found)):
         try:
-            yield _made(providers, entry)
+            entry = _made(providers, written)
         except _Mistake as mistake:
-            lines += [f"{path}:{document.line(number, key)}: {problem}" for key, problem in mistake.problems]
-    if lines:
-        raise SettingsError("\n".join(lines))
+            problems += [f"{path}:{document.line(number, key)}: {problem}" for key, problem in mistake.problems]
+        except Exception as error:
+            problems.append(f"{path}:{document.line(number)}: the entry cannot be read: {error_summary(error)}")
+        else:
+            if entries.setdefault(entry.name, entry) is not entry:
+                twin = f"another entry is called {entry.name!r} too. Give them different names."
+                problems.append(f"{path}:{document.line(number, 'name')}: {twin}")
+    return _sorted(tuple(entries.values()), problems)
 
 
-def _made(providers: LlmReferenceProviders, entry: object) -> LlmReference | PromptContributor:
+def _sorted(entries: Sequence[_Entry], problems: Sequence[str]) -> NamedReferences:
+    """The references and the contributors, each by name."""
+    references = {each.name: each.made for each in entries if isinstance(each.made, LlmReference)}
+    contributors = {each.name: each.made for each in entries if not isinstance(each.made, LlmReference)}
+    published = tuple(references[each.name] for each in entries if each.publish)
+    return NamedReferences(references, contributors, published, tuple(problems))
+
+
+def _made(providers: LlmReferenceProviders, entry: object) -> _Entry:
     """What one entry makes."""
     if not isinstance(entry, dict):
         raise _Mistake(("", f"expected a reference with a type, but came {shown(entry)}. Write `- type: WebPage`."))
@@ -179,27 +206,40 @@ def _made(providers: LlmReferenceProviders, entry: object) -> LlmReference | Pro
     key = next((each for each in _TYPE_KEYS if each in properties), "")
     written = properties.pop(key, None)
     if not isinstance(written, str):
-        raise _Mistake((key, f"expected a type, but came {shown(written)}. Known: {listed(_TYPES)}."))
+        known = listed([*_TYPES, *providers.types])
+        raise _Mistake((key, f"expected a type, but came {shown(written)}. Known: {known}."))
+    publish = properties.pop("publish", False)
     nested = properties.pop("props", None)
     if isinstance(nested, dict):
         properties |= {str(name): value for name, value in cast("dict[object, object]", nested).items()}
     made = _called(written, _maker(providers, written, key), properties)
     found = made.reference() if isinstance(made, LlmReferenceProvider) else made
-    if isinstance(found, LlmReference | PromptContributor):
-        return found
-    fix = "Give it a method `reference`, or let it return an LlmReference or a PromptContributor."
-    raise _Mistake((key, f"expected {written} to make a reference, but it made {type_name(type(found))}. {fix}"))
+    if not isinstance(found, LlmReference | PromptContributor):
+        fix = "Give it a method `reference`, or let it return an LlmReference or a PromptContributor."
+        raise _Mistake((key, f"expected {written} to make a reference, but it made {type_name(type(found))}. {fix}"))
+    if not isinstance(publish, bool) or (publish and not isinstance(found, LlmReference)):
+        expected = "true or false" if isinstance(found, LlmReference) else "nothing, as only references are published"
+        raise _Mistake(("publish", f"publish: expected {expected}, but came {shown(publish)}."))
+    return _Entry(found, _name_of(found) or written, publish)
+
+
+def _name_of(made: LlmReference | PromptContributor) -> str:
+    """The name by which it is referred to: for a role, goal and backstory it is the role."""
+    name: object = getattr(made, "name", None) or getattr(made, "role", None)
+    return name if isinstance(name, str) else ""
 
 
 def _maker(providers: LlmReferenceProviders, written: str, key: str) -> Callable[..., object]:
     """What makes the objects of a type. The types of the guide's examples are known by their last names."""
     short = written.rpartition(".")[2] if written.startswith("com.embabel.") else written
+    if short in providers.types:
+        return providers.types[short]
     if short in _TYPES:
         known = _TYPES[short]
         return cast("Callable[..., object]", getattr(providers, known)) if isinstance(known, str) else known
     module, _, name = short.rpartition(".")
     if not module:
-        raise _Mistake((key, f"there is no type {written!r}. {offer(short, _TYPES)}"))
+        raise _Mistake((key, f"there is no type {written!r}. {offer(short, [*_TYPES, *providers.types])}"))
     try:
         found: object = getattr(import_module(module), name, None)
     except ImportError as error:

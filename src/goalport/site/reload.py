@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from goalport.platform import CONFIG_FILE, AgentPlatform
+from goalport.platform import CONFIG_FILE, REFERENCES_FILE, AgentPlatform
 from goalport.publish.faults import logged
 from goalport.publish.publication import publish
 from goalport.publish.publisher import Publisher
@@ -67,7 +67,8 @@ def _load(root: Path, settings: Settings) -> tuple[Workspace, list[str]]:
 def _stamps(root: Path) -> dict[str, tuple[int, int]]:
     """The time of the last change, in nanoseconds, and the size of each file of the workspace."""
     stamps: dict[str, tuple[int, int]] = {}
-    for paths in (*((root / folder).rglob("*") for folder in FOLDERS), [root / CONFIG_FILE]):
+    files = [root / CONFIG_FILE, root / REFERENCES_FILE]
+    for paths in (*((root / folder).rglob("*") for folder in FOLDERS), files):
         for path in paths:
             if not _IGNORED & set(path.parts):
                 with suppress(OSError):  # it may vanish at any moment: editors write temporary files and rename them

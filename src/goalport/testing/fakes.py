@@ -27,7 +27,8 @@ from goalport.process import (
 )
 from goalport.process.parameters import fill, missing
 from goalport.process.scope import inferred_type, inputs_of
-from goalport.prompts import Templates
+from goalport.prompts import PromptContributor, Templates, Text
+from goalport.references import LlmReference, NamedReferences, Reference
 from goalport.testing.invocations import LlmInvocation, answer_to
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.words import with_article
@@ -44,6 +45,16 @@ class _Stream:
     """A response to a streamed request; other requests cannot use it."""
 
     pieces: tuple[object, ...]
+
+
+class _AnyReferences(NamedReferences):
+    """References of every name: a unit test has no workspace in which they are."""
+
+    def reference(self, name: str) -> LlmReference:
+        return Reference(name, "A reference of the workspace")
+
+    def contributor(self, name: str) -> PromptContributor:
+        return Text(f"The contributor {name!r} of the workspace")
 
 
 class FakeEngine:
@@ -118,6 +129,11 @@ class FakeEngine:
     def render(self, template: str, variables: Mapping[str, object], /) -> str:
         """Render a template to text. Raises `UnknownName` and `TemplateError`."""
         return self._templates.render(template, variables)
+
+    @property
+    def references(self) -> NamedReferences:
+        """A stand-in for every reference and contributor that is named."""
+        return _AnyReferences()
 
     def take(self, asked: object) -> object:
         """The next response, for any request. Raises `AssertionError` when there is none."""
