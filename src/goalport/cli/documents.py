@@ -49,6 +49,10 @@ Index = Annotated[
     Path | None,
     Parameter(help="The file with the documents. Default: where the settings say.", show_default=False),
 ]
+Allowed = Annotated[
+    tuple[str, ...],
+    Parameter(negative="", show_default=False, help="A host of this network that may be fetched from: HOST[:PORT]."),
+]
 
 rag = App(
     name="rag",
@@ -67,12 +71,7 @@ def ingest(
     refresh: Annotated[
         str, Parameter(help="When what is stored is read again: always, never, or after a time such as 30m or 1d.")
     ] = "always",
-    allow: Annotated[
-        tuple[str, ...],
-        Parameter(
-            negative="", show_default=False, help="A host of this network that may be fetched from: HOST[:PORT]."
-        ),
-    ] = (),
+    allow: Allowed = (),
     watch: Annotated[bool, Parameter(negative="", help="Go on, and take in what changes, until Ctrl-C.")] = False,
     structured: Annotated[
         bool, Parameter(name="--json", negative="", help="Print a line of JSON for each document.", show_default=False)

@@ -91,6 +91,16 @@ async def test_a_module_that_does_not_load_changes_nothing_and_is_told(tmp_path:
             (tmp_path / "agents/greeter.py").write_text(greeter("welcome", "Welcome") + OPEN)
 
 
+async def test_references_that_are_wrong_are_told_when_their_file_is_saved(
+    tmp_path: Path, refused: LoggedError
+) -> None:
+    async with watched(tmp_path, greeter("greet", "Hello") + OPEN):
+        (tmp_path / "references.yml").write_text("- type: WebSite\n")
+        with anyio.fail_after(10):
+            await refused.told.wait()
+        assert "references.yml:1: there is no type 'WebSite'" in refused.words
+
+
 async def test_a_module_that_was_broken_before_keeps_nobody_else_from_changing(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents/broken.py").write_text(BROKEN)
