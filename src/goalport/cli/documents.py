@@ -30,7 +30,7 @@ from goalport.rag import (
     Outcome,
     SimilarityResult,
     TextSimilaritySearchRequest,
-    VectorSearch,
+    find_chunks,
 )
 from goalport.rag.ingestion import absolute
 from goalport.tools import calling_from
@@ -184,14 +184,16 @@ async def _found(store: DocumentIndex, query: str, by: By | None, top: int) -> S
         request = TextSimilaritySearchRequest(query=query, top_k=top)
     except ValueError as error:
         raise BadInput(str(error)) from None
-    match by or ("both" if store.can(VectorSearch) else "words"):
+    match by:
+        case None:
+            return await find_chunks(store, request)
         case "words":
             return await store.text_search(request, Chunk)
         case "meaning":
             return await store.vector_search(request, Chunk)
         case "both":
             return await store.hybrid_search(request, Chunk)
-        case _:
+        case "pattern":
             return await store.regex_search(query, top, Chunk)
 
 

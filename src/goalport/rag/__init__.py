@@ -50,6 +50,7 @@ __all__ = [
     "TypeRetrievalOperations",
     "UriPrefix",
     "VectorSearch",
+    "find_chunks",
     "supports",
 ]
 
@@ -89,6 +90,7 @@ __getattr__ = lazy_exports(
             "TextSimilaritySearchRequest",
             "TypeRetrievalOperations",
             "VectorSearch",
+            "find_chunks",
             "supports",
         ],
         "sqlite_store": ["SqliteDocumentStore"],

@@ -45,6 +45,7 @@ from goalport.rag.search import (
     TextSimilaritySearchRequest as TextSimilaritySearchRequest,
     TypeRetrievalOperations as TypeRetrievalOperations,
     VectorSearch as VectorSearch,
+    find_chunks as find_chunks,
     supports as supports,
 )
 from goalport.rag.sqlite_store import (

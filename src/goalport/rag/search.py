@@ -32,6 +32,7 @@ __all__ = [
     "TextSimilaritySearchRequest",
     "TypeRetrievalOperations",
     "VectorSearch",
+    "find_chunks",
     "supports",
 ]
 
@@ -262,6 +263,20 @@ class SectionReader(SearchOperations, Protocol):
     ) -> SectionText | None:
         """The text of a section, or for a document's id of the document; None: there is no such section."""
         ...
+
+
+async def find_chunks(
+    operations: SearchOperations, request: TextSimilaritySearchRequest, /
+) -> Sequence[SimilarityResult[Chunk]]:
+    """Search by words and meaning if a store can do both, else by meaning, else by words; else nothing is found.
+
+    Raises what those searches raise.
+    """
+    if supports(operations, HybridSearch) and isinstance(operations, HybridSearch):
+        return await operations.hybrid_search(request, Chunk)
+    if supports(operations, VectorSearch) and isinstance(operations, VectorSearch):
+        return await operations.vector_search(request, Chunk)
+    return await operations.text_search(request, Chunk) if isinstance(operations, TextSearch) else ()
 
 
 SEARCHABLE = (Chunk,)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from goalport.caller import ANONYMOUS, Caller
-from goalport.documents import Chunk
 from goalport.events import SourcesShown
 from goalport.prompts import PromptContributor
 from goalport.prompts.contributors import contribution_of
@@ -17,11 +16,10 @@ from goalport.rag.filters import Filter
 from goalport.rag.passages import Passage, as_text, passages_of
 from goalport.rag.published import PublishedDocuments, namespace_of, resource_uri
 from goalport.rag.search import (
-    HybridSearch,
     SearchOperations,
-    TextSearch,
     TextSimilaritySearchRequest,
     VectorSearch,
+    find_chunks,
     supports,
 )
 from goalport.rag.search_tools import tools_for
@@ -154,16 +152,7 @@ class ToolishRag:
         It is searched by words and meaning if the store can do that, else by meaning, else by words.
         """
         request = TextSimilaritySearchRequest(query=query, top_k=top_k, filter=self.filter, caller=self.current_caller)
-        operations = self.search_operations
-        if supports(operations, HybridSearch) and isinstance(operations, HybridSearch):
-            found = await operations.hybrid_search(request, Chunk)
-        elif supports(operations, VectorSearch) and isinstance(operations, VectorSearch):
-            found = await operations.vector_search(request, Chunk)
-        elif isinstance(operations, TextSearch):
-            found = await operations.text_search(request, Chunk)
-        else:
-            return self
-        passages = self.show("eagerSearch", query, passages_of(found))
+        passages = self.show("eagerSearch", query, passages_of(await find_chunks(self.search_operations, request)))
         return replace(self, eager=as_text(passages) if passages else "")
 
     def _fitting_hints(self) -> Sequence[PromptContributor]:

@@ -206,7 +206,7 @@ async def test_what_is_likely_wanted_can_be_searched_before_the_model_is_asked()
         assert "Clay pots" not in rag.notes()
     assert [(each.tool, each.query) for each in heard.events] == [("eagerSearch", "clay pots")] * 3
     blind = ToolishRag("sources", "Sources", OnlyExpanding())
-    assert await blind.with_eager_search_about("pots") is blind
+    assert (await blind.with_eager_search_about("pots")).notes() == blind.notes()
 
 
 async def test_a_listener_hears_of_searches_also_when_nothing_is_found() -> None:
