@@ -56,7 +56,29 @@ def count_letters(text: str) -> int:
     '''Count the letters of a text.'''
     return len(text)
 """,
+    "tools/library.py": """
+from pathlib import Path
+from goalport import tool
+from goalport.rag import DocumentIngestion, SqliteDocumentStore, ToolishRag
+from goalport.skills import Skills
+from goalport.tools import McpToolExport
+
+ROOT = Path(__file__).parent.parent
+letters = SqliteDocumentStore()
+style = Skills("style", "How we write").with_local_skills(ROOT / "skills")
+library = McpToolExport.from_llm_references([ToolishRag("letters", "Old letters", letters), style])
+
+@tool(export=True)
+async def take_in_letters() -> str:
+    '''Take in the letters that came.'''
+    async with DocumentIngestion(letters) as ingestion:
+        return str(len(await ingestion.ingest(ROOT / "letters")))
+""",
+    "letters/byron.md": "# Lord Byron\n\nIt rhymes badly, but it rhymes.\n",
+    "skills/rhyming/SKILL.md": "---\nname: rhyming\ndescription: For verses.\n---\nRhyme every second line.\n",
 }
+OF_LETTERS = ["broadenChunk", "listSections", "readSection", "regexSearch", "textSearch", "zoomOut"]
+OF_SKILLS = ["activate", "listResources", "readResource"]
 
 
 @pytest.mark.parametrize(("transport", "era"), WAYS)
@@ -66,13 +88,22 @@ async def test_a_goal_is_listed_called_and_read_about(connection: tuple[Client, 
     await _call_with_progress(client)
     await _mistakes(client)
     await _prompt(client)
+    await _documents_and_skills(client)
     assert "write_poem" in heard.text
     await heard.until("ValueError: there is nothing to say")
 
 
 async def _lists(client: Client) -> None:
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert list(tools) == ["count_letters", "helloBanner", "read_result", "write_poem"]
+    assert list(tools) == [
+        "count_letters",
+        "helloBanner",
+        *(f"letters_{each}" for each in OF_LETTERS),
+        "read_result",
+        *(f"style_{each}" for each in OF_SKILLS),
+        "take_in_letters",
+        "write_poem",
+    ]
     assert tools["write_poem"].input_schema["properties"]["mood"]["enum"] == ["glad", "sad"]
     assert tools["write_poem"].annotations is not None
     assert tools["write_poem"].annotations.read_only_hint
@@ -119,6 +150,22 @@ async def _prompt(client: Client) -> None:
     message = (await client.get_prompt("Theme_write_poem", {"topic": "rain", "verses": "3"})).messages[0].content
     assert isinstance(message, TextContent)
     assert "- topic: rain\n- verses: 3" in message.text
+
+
+async def _documents_and_skills(client: Client) -> None:
+    assert _text(await client.call_tool("take_in_letters", {})) == "1"
+    found = _text(await client.call_tool("letters_textSearch", {"query": "rhymes", "topK": 1}))
+    uri = found.partition('resource="')[2].partition('"')[0]
+    assert await _read(client, uri) == "# Lord Byron\n\nIt rhymes badly, but it rhymes."
+    listed = {each.name: each.uri for each in (await client.list_resources()).resources}
+    assert await _read(client, listed["Lord Byron"]) == "# Lord Byron\n\nIt rhymes badly, but it rhymes."
+    assert await _read(client, listed["rhyming"]) == FILES["skills/rhyming/SKILL.md"]
+
+
+async def _read(client: Client, uri: str) -> str:
+    content = (await client.read_resource(uri)).contents[0]
+    assert isinstance(content, TextResourceContents)
+    return content.text
 
 
 def _text(result: CallToolResult) -> str:

@@ -37,6 +37,8 @@ class Findings:
     agents: int
     goals: int
     tools: tuple[str, ...]
+    resources: tuple[str, ...]
+    """What the URIs of resources that exports provide begin with."""
     models: tuple[str, ...]
     """Remarks on the models that the actions ask."""
     groups: tuple[str, ...]
@@ -77,6 +79,7 @@ def _findings(loaded: LoadedWorkspace) -> Findings:
         agents=len(loaded.platform.agents),
         goals=len(loaded.platform.agents.goals),
         tools=tuple(published.tools),
+        resources=tuple(published.providers),
         models=tuple(models_in_words(loaded.platform)),
         groups=tuple(switched_off(loaded.platform.upstream)),
         hints=(

@@ -21,9 +21,11 @@ __all__ = ["groups_in_words", "groups_of", "models_in_words", "report_of", "serv
 
 
 def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str]:
-    """The indented lines about goals, tool groups, models, problems and warnings."""
+    """The indented lines about goals, resources, tool groups, models, problems and warnings."""
     for name, tool in publication.tools.items():
         yield f"  {name}: {_what(tool)}"
+    for namespace, provider in publication.providers.items():
+        yield f"  {namespace}: resources, {_indented(provider.description)}"
     for refusal in publication.refusals:
         yield f"  not published: goal {refusal.goal.name} of {refusal.agent.name}, {_indented(refusal.reason)}"
     for line in groups_in_words(platform):

@@ -146,6 +146,7 @@ class Site:
             "tools": len(publication.tools),
             "prompts": len(publication.prompts),
             "resources": len(publication.resource_list),
+            "resourceNamespaces": list(publication.providers),
             "processes": await platform.processes.counts(),
             "openCalls": self.publisher.calls.number,
             "pid": os.getpid(),

@@ -5,15 +5,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ResourceTemplateReference, TextResourceContents
 
 from goalport.caller import Caller
 from goalport.events import Event, SourcesShown
+from goalport.publish.report import report_of
 from goalport.rag import SqliteDocumentStore
 from tests.rooms.rag.toy_documents import document
+from tests.rooms.rest.web import web
 from tests.rooms.serve.served import ERAS, Served, as_caller, served, text_of
 
 ROSES = document(
@@ -22,7 +26,7 @@ ROSES = document(
     title="Roses",
 )
 POTS = document("file:///garden/pots.md", {"Clay": "Clay pots break in winter."}, title="Pots")
-ADA = Caller("ada", "https://issuer")
+ADA, EVE = Caller("ada", "https://issuer"), Caller("eve")
 
 GARDEN = """
 from pathlib import Path
@@ -47,12 +51,16 @@ NAMESPACE = "goalport://documents/garden/"
 
 @asynccontextmanager
 async def garden(root: Path, *, exports: str = GARDEN, **settings: Any) -> AsyncGenerator[Served]:
-    """A server that exports documents, of which Ada alone may read the one about pots."""
-    async with SqliteDocumentStore(root / "garden.db") as store:
-        await store.put(*ROSES)
-        await store.put(*POTS, readers=[ADA])
+    """A server that exports documents, of which only Ada and Eve may read the one about pots."""
+    await plant(root)
     async with served(root, files={"tools/garden.py": exports}, **settings) as server:
         yield server
+
+
+async def plant(root: Path) -> None:
+    async with SqliteDocumentStore(root / "garden.db") as store:
+        await store.put(*ROSES)
+        await store.put(*POTS, readers=[ADA, EVE])
 
 
 async def listed(client: Client) -> dict[str, str]:
@@ -222,3 +230,26 @@ async def test_of_two_references_with_one_name_the_first_is_published(tmp_path: 
         " another name."
         for each in problems
     )
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_over_http_each_request_reads_with_the_rights_of_its_caller(tmp_path: Path, era: str) -> None:
+    await plant(tmp_path)
+    found: dict[str, list[str]] = {}
+    async with web(tmp_path, files={"tools/garden.py": GARDEN}) as server:
+        namespaces = (await server.http.get("/health", headers={"Documented": "no"})).json()["resourceNamespaces"]
+        for name in ("eve", "bob"):
+            async with (
+                httpx2.AsyncClient(headers={"Caller": name}, timeout=20) as http,
+                Client(streamable_http_client(f"{server.http.base_url}/mcp", http_client=http), mode=era) as client,
+            ):
+                searched = await client.call_tool("garden_textSearch", {"query": "clay pots", "topK": 1})
+                found[name] = [*(await listed(client)).values(), text_of(searched)[:8]]
+    assert found == {"eve": ["Pots", "Roses", "1 result"], "bob": ["Roses", "0 result"]}
+    assert namespaces == [NAMESPACE]
+
+
+async def test_the_report_names_what_is_published(tmp_path: Path) -> None:
+    async with garden(tmp_path) as server:
+        report = list(report_of(server.state.publication, server.platform))
+    assert f"  {NAMESPACE}: resources, All about the garden" in report
