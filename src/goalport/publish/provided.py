@@ -1,18 +1,82 @@
-"""The resources that exports provide, such as documents and skills: who provides them, and what MCP calls them.
+"""The resources that exports and published references provide: who provides them, and what MCP calls them.
+
+Documents and skills provide resources of their own. Of every other reference that `references.yml` publishes, the notes
+are a resource, since they are what a model of this program gets of it, beside its tools.
 
 This module makes definitions and contents and sends nothing. `publication` is above, and so is the MCP server, which
 lists and reads the resources on behalf of its callers.
 """
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+from urllib.parse import quote, unquote
 
 from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 
 from goalport import tools
+from goalport.caller import Caller
+from goalport.publish.faults import Fault, read_or_fault
+from goalport.references import LlmReference, refreshed
 from goalport.secrecy import hide_known
 
-__all__ = ["contents_of", "listed", "providers", "templates_of"]
+__all__ = ["PublishedNotes", "contents_of", "exports_of", "listed", "providers", "templates_of"]
+
+_MARKDOWN: Final = "text/markdown"
+
+
+def exports_of(references: Iterable[LlmReference], problems: list[str]) -> list[tools.McpToolExport]:
+    """The exports of published references; those that cannot be exported are appended to `problems`."""
+    exports: list[tools.McpToolExport] = []
+    noted: dict[str, LlmReference] = {}
+    for each in references:
+        match read_or_fault(partial(tools.McpToolExport.from_llm_reference, each)):
+            case Fault(reason):
+                problems.append(f"The reference {each.name} is not published: {reason}")
+            case export:
+                exports.append(export)
+                if not export.resources:
+                    noted[each.name] = each
+    return [*exports, tools.McpToolExport((), resources=(PublishedNotes(noted),))] if noted else exports
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedNotes:
+    """The notes of references as resources, brought up to date whenever they are read; everybody may read them."""
+
+    references: Mapping[str, LlmReference]
+    namespace: str = "goalport://references/"
+    description: str = "the notes of references"
+
+    def templates(self) -> Sequence[tools.ResourceTemplate]:
+        words = "The notes of a reference: what a model should know of it"
+        uri = f"{self.namespace}{{name}}"
+        return [tools.ResourceTemplate(uri=uri, name="reference", description=words, media_type=_MARKDOWN)]
+
+    async def list_resources(self, _caller: Caller, /, *, limit: int, after: str = "") -> tools.ResourcePage:
+        names = sorted(each for each in self.references if each > after)
+        found = [
+            tools.ListedResource(
+                uri=f"{self.namespace}{quote(each, safe='')}",
+                name=each,
+                description=self.references[each].description,
+                media_type=_MARKDOWN,
+            )
+            for each in names[:limit]
+        ]
+        return tools.ResourcePage(found, names[limit - 1] if len(names) > limit else "")
+
+    async def read_resource(self, uri: str, _caller: Caller, /) -> tools.ReadResource | None:
+        reference = self.references.get(unquote(uri.removeprefix(self.namespace)))
+        if reference is None:
+            return None
+        await refreshed(reference)
+        return tools.ReadResource(content=reference.notes(), media_type=_MARKDOWN)
+
+    async def complete(self, variable: str, typed: str, given: Mapping[str, str], _caller: Caller, /) -> Sequence[str]:
+        return sorted(each for each in self.references if variable == "name" and each.startswith(typed))
 
 
 def providers(exports: Iterable[tools.McpToolExport], problems: list[str]) -> dict[str, tools.ResourceProvider]:

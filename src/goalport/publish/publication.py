@@ -21,9 +21,9 @@ from goalport.publish.goal_tools import GoalTool, Offer, Refusal, UnreadableGoal
 from goalport.publish.own_resources import own_resources, own_templates
 from goalport.publish.portability import name_fault, warnings_of_list, warnings_of_tool
 from goalport.publish.prompts import GoalPrompt
-from goalport.publish.provided import providers, templates_of
+from goalport.publish.provided import exports_of, providers, templates_of
 from goalport.settings import Settings
-from goalport.tools import McpToolExport, ResourceProvider, ToolGroupRequirement
+from goalport.tools import McpToolExport, ResourceProvider, Tool as ExportedTool, ToolGroupRequirement
 from goalport.workspace import Workspace
 
 __all__ = [
@@ -130,9 +130,11 @@ def publish(
     # First the problems of modules and agents that could not be read or deployed, and of upstream servers.
     problems = [*map(str, workspace.problems), *platform.problems, *map(str, platform.upstream.problems)]
     agents, offered = platform.agents.all, list(offers_of(platform))
+    references = exports_of(platform.references.published, problems)
+    exported = [*workspace.exported_tools(), *(tool for each in references for tool in each.tools())]
     candidates = [
         *_goals(platform, offered, problems),
-        *_functions(workspace, settings, problems),
+        *_functions(exported, settings, problems),
         *(_Candidate(each.tool.name, f"the raw tool {each.tool.name}", each) for each in workspace.values(RawTool)),
     ]
     tools = _tools(candidates, problems)
@@ -141,7 +143,8 @@ def publish(
     tools |= {name: _Candidate(name, "", each) for name, each in of_groups.present.items()}
     prompts = _prompts(tools.values(), workspace, problems)
     resources = _resources(workspace, problems)
-    provided, templates = providers(workspace.values(McpToolExport), problems), workspace.values(RawTemplate)
+    provided = providers([*workspace.values(McpToolExport), *references], problems)
+    templates = workspace.values(RawTemplate)
     published = [each.published.tool for each in tools.values()]
     return Publication(
         agents=agents,
@@ -154,14 +157,18 @@ def publish(
         mirrored={each.name: each.input_schema for each in published if _HEADER in json.dumps(each.input_schema)},
         tool_list=_sorted(published, lambda each: each.name),
         prompt_list=_sorted((each.prompt for each in prompts.values()), lambda each: each.name),
-        resource_list=_sorted(
-            [*own_resources(platform), *(each.resource for each in resources.values())], lambda each: each.uri
-        ),
+        resource_list=_sorted(_all_resources(platform, resources), lambda each: each.uri),
         template_list=_sorted(_all_templates(provided, templates), lambda each: each.uri_template),
         refusals=tuple(each for each in offered if isinstance(each, Refusal)),
         problems=tuple(problems),
         warnings=tuple(_warnings(platform, published)),
     )
+
+
+def _all_resources(platform: AgentPlatform, raw: Mapping[str, RawResource]) -> Iterator[Resource]:
+    yield from own_resources(platform)
+    for each in raw.values():
+        yield each.resource
 
 
 def _all_templates(provided: Mapping[str, ResourceProvider], raw: Iterable[RawTemplate]) -> Iterator[ResourceTemplate]:
@@ -198,9 +205,9 @@ def _goals(
         )
 
 
-def _functions(workspace: Workspace, settings: Settings, problems: list[str]) -> Iterator[_Candidate]:
+def _functions(exported: Iterable[ExportedTool], settings: Settings, problems: list[str]) -> Iterator[_Candidate]:
     banners = (banner(settings.name),) if settings.hello_banner else ()
-    for tool in (*banners, *workspace.exported_tools()):
+    for tool in (*banners, *exported):
         match read_or_fault(partial(FunctionTool.of, tool)):
             case Fault(reason):
                 problems.append(f"The exported tool {tool.name} is not published: {reason}")

@@ -253,3 +253,41 @@ async def test_the_report_names_what_is_published(tmp_path: Path) -> None:
     async with garden(tmp_path) as server:
         report = list(report_of(server.state.publication, server.platform))
     assert f"  {NAMESPACE}: resources, All about the garden" in report
+
+
+YAML = """
+- {type: Documents, name: garden, description: All about the garden, publish: true}
+- {type: LocalSkills, name: house, description: How we work, path: skills, publish: true}
+- {type: LiteralText, name: tone, description: How we talk, notes: Be brief., publish: true}
+- {type: LocalDirectory, path: data, description: Prices, publish: true}
+- {type: LiteralText, name: secret, description: Only for agents, notes: Never say it.}
+"""
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_references_of_the_workspace_are_published_if_the_file_says_so(tmp_path: Path, era: str) -> None:
+    skill = "---\nname: pruning\ndescription: For roses.\n---\nCut above a bud.\n"
+    files = {"references.yml": YAML, "data/oil.csv": "71.5\n", "skills/pruning/SKILL.md": skill}
+    async with served(tmp_path, files=files, data_dir=tmp_path / "data_dir") as server:
+        await server.platform.documents.put(*ROSES)
+        async with server.client(era) as client:
+            assert server.state.publication.problems == ()
+            resources = {each.uri: each.name for each in (await client.list_resources()).resources}
+            names = {each.name.partition("_")[0] for each in (await client.list_tools()).tools}
+            assert names == {"garden", "house", "data", "helloBanner"}
+            assert resources == {
+                "goalport://goals": "goals",
+                f"{NAMESPACE}{ROSES[0].id}": "Roses",
+                "goalport://references/data": "data",
+                "goalport://references/tone": "tone",
+                "skill://house/pruning/SKILL.md": "pruning",
+            }
+            assert (await read(client, "goalport://references/tone")).text == "Be brief."
+            assert (await read(client, "skill://house/pruning/SKILL.md")).text == skill
+            found = await client.call_tool("garden_textSearch", {"query": "spring", "topK": 1})
+            assert f'resource="{NAMESPACE}' in text_of(found)
+            with pytest.raises(MCPError):
+                await client.read_resource("goalport://references/secret")
+            reference = ResourceTemplateReference(uri="goalport://references/{name}")
+            completed = await client.complete(reference, {"name": "name", "value": "t"})
+            assert completed.completion.values == ["tone"]
