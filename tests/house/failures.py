@@ -12,7 +12,10 @@ EDGES = {
         None,
         "actions and listeners of users raise anything, and the process must end or go on",
     ),
-    "src/goalport/ai/": (1, "a user's guard may raise anything, and the text must not pass then"),
+    "src/goalport/ai/": (
+        2,
+        "a user's guard may raise anything, and the text must not pass then; a reference too, and it stays as it was",
+    ),
     "src/goalport/tools/": (
         2,
         "a user's tool may raise anything, in a thread too, and the model must read what went wrong",

@@ -17,6 +17,7 @@ from goalport.ai.guards import Guard, GuardChain
 from goalport.ai.interaction import Interaction, LlmOperations, Request
 from goalport.ai.model_requests import ModelRequests
 from goalport.ai.output_type import OutputType, Services, output_type
+from goalport.ai.ready_references import ready_references
 from goalport.ai.structured_output import JSON_LINES, create_value, stream_objects, stream_text
 from goalport.ai.tool_loop import ToolCalls, ToolLoop
 from goalport.ai.toolbox import toolbox
@@ -66,6 +67,15 @@ def _system_texts(interaction: Interaction, card: ModelCard) -> Iterator[str]:
         yield KnowledgeCutoffDate(card.knowledge_cutoff).contribution()
 
 
+async def _ready(request: Request) -> Request:
+    """The request with references that are up to date."""
+    interaction = request.interaction
+    if not interaction.references:
+        return request
+    references = await ready_references(interaction.references, request.messages)
+    return replace(request, interaction=replace(interaction, references=references))
+
+
 def _with_images(messages: Sequence[Message], images: tuple[Image, ...]) -> list[Message]:
     """The conversation, with the images in its newest user message."""
     conversation = list(messages)
@@ -103,9 +113,10 @@ class LlmEngine:
         express and for two tools of one name.
         """
         output = self._output_type(request)
-        loop = self._loop(request, output and output.spec, self._form(request, output))
         guards = self._guard_chain(request)
         await guards.check_input(request.messages)
+        request = await _ready(request)
+        loop = self._loop(request, output and output.spec, self._form(request, output))
         if output is None:
             text = (await loop.run()).text
             value: object = text
@@ -117,9 +128,10 @@ class LlmEngine:
     async def stream(self, request: Request, /) -> AsyncGenerator[TextDelta | ThinkingDelta | StreamedObject[object]]:
         """The same piece by piece; `structured_output` says how objects are corrected and guards are asked."""
         output = self._output_type(request)
-        loop = self._loop(request, None, (JSON_LINES.format(json.dumps(output.spec.schema)),) if output else ())
         guards = self._guard_chain(request)
         await guards.check_input(request.messages)
+        request = await _ready(request)
+        loop = self._loop(request, None, (JSON_LINES.format(json.dumps(output.spec.schema)),) if output else ())
         stream = stream_objects(loop, output, self.settings, guards) if output else stream_text(loop, guards)
         async with aclosing(stream) as pieces:
             async for piece in pieces:

@@ -67,7 +67,9 @@ class ToolOffers:
         once = {self.box.known_as(name) for name, tool in self.box.tools.items() if tool.once}
         done = {each.tool for each in uses if each.tool in once and not each.result.is_error}
         withheld = self.interaction.withholds(uses) if self.interaction.withholds is not None else ()
-        return self.box.without(done.union(withheld))
+        tools = self.box.tools.items()
+        locked = {self.box.known_as(name) for name, tool in tools if tool.withheld is not None and tool.withheld()}
+        return self.box.without(done.union(withheld, locked))
 
     def depend(self, calls: Sequence[ToolCall]) -> bool:
         """Whether one of these calls, of one turn, may be in vain or forbidden after another one."""

@@ -7,7 +7,9 @@ make. Above: `knowledge`.
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from pydantic import Field
 
 from goalport.documents import GitHubArchives
 from goalport.rag import DocumentIndex, ToolishRag, UriPrefix
@@ -18,6 +20,9 @@ from goalport.skills.skill import SKILL_FILE
 from goalport.skills.trust import TRUST_FILE
 
 __all__ = ["references_in"]
+
+
+Count = Annotated[int, Field(ge=0, le=100)]
 
 
 class HasIndex(Protocol):
@@ -55,20 +60,25 @@ class _PlatformTypes:
             "ProjectSkills": self.project_skills,
         }
 
-    def documents(self, name: str, description: str, goal: str = "", under: str = "") -> LlmReference:
+    def documents(
+        self, name: str, description: str, goal: str = "", under: str = "", eager_search: Count = 0
+    ) -> LlmReference:
         """The documents of the platform; `under`: only those in a folder, or whose URIs begin so."""
         only = UriPrefix(_uri_prefix(self.folder, under)) if under else None
-        return ToolishRag(name, description, self.platform.index, goal, filter=only)
+        return ToolishRag(name, description, self.platform.index, goal, filter=only, eager_search=eager_search)
 
-    def local_skills(self, name: str, description: str, path: str) -> LlmReference:
+    def local_skills(self, name: str, description: str, path: str, choose: Count = 0) -> LlmReference:
         """The skill in a folder, or the skills in the folders of a folder."""
-        place, skills = self.folder / path, Skills(name, description)
+        place, skills = self.folder / path, Skills(name, description).choosing(choose)
         is_one = (place / SKILL_FILE).is_file()
         return skills.with_local_skill(place) if is_one else skills.with_local_skills(place)
 
-    def git_hub_skills(self, name: str, description: str, url: str, expected: str = "") -> LlmReference:
+    def git_hub_skills(
+        self, name: str, description: str, url: str, expected: str = "", choose: Count = 0
+    ) -> LlmReference:
         """The skills of a repository."""
-        return Skills(name, description, self.archives).with_github_url(url, expected=expected)
+        skills = Skills(name, description, self.archives).choosing(choose)
+        return skills.with_github_url(url, expected=expected)
 
     def project_skills(self, name: str, description: str, path: str = "") -> LlmReference:
         """The skills that a project brings, as far as they are trusted."""

@@ -93,6 +93,8 @@ class ToolishRag:
     nobody in particular, who may read only what everybody may."""
     eager: str = field(default="", repr=False)
     """Passages that were found before the model was asked; `with_eager_search_about` fills it in."""
+    eager_search: int = 0
+    """How many passages are searched for the question before each request; 0: none, the model searches itself."""
     namespace: str = ""
     """What the URIs of sections begin with, where clients of the server can read them: passages then name these URIs.
     `as_published` fills it in; empty: passages name no such URI."""
@@ -154,6 +156,12 @@ class ToolishRag:
         request = TextSimilaritySearchRequest(query=query, top_k=top_k, filter=self.filter, caller=self.current_caller)
         passages = self.show("eagerSearch", query, passages_of(await find_chunks(self.search_operations, request)))
         return replace(self, eager=as_text(passages) if passages else "")
+
+    async def for_question(self, question: str, /) -> "ToolishRag":
+        """A copy that has searched for a question, as far as it is to search eagerly; `Ai` calls it."""
+        if not self.eager_search or self.eager:
+            return self
+        return await self.with_eager_search_about(question, top_k=self.eager_search)
 
     def _fitting_hints(self) -> Sequence[PromptContributor]:
         by_meaning = supports(self.search_operations, VectorSearch)

@@ -9,7 +9,7 @@ Above: `ai` puts the notes into the system prompt and offers the tools.
 # The names are in __init__.pyi, which pyright does not read for the file beside it.
 
 from goalport.lazy import lazy_exports
-from goalport.references.reference import LlmReference, NamedReferences, Reference, Refreshing, refreshed
+from goalport.references.reference import LlmReference, NamedReferences, QuestionAware, Reference, Refreshing, refreshed
 
 __all__ = [
     "GitHubRepository",
@@ -19,6 +19,7 @@ __all__ = [
     "LocalDirectory",
     "NamedReferences",
     "PythonApi",
+    "QuestionAware",
     "Reference",
     "RefreshPolicy",
     "Refreshing",

@@ -11,6 +11,7 @@ from goalport.references.python_api import (
 from goalport.references.reference import (
     LlmReference as LlmReference,
     NamedReferences as NamedReferences,
+    QuestionAware as QuestionAware,
     Reference as Reference,
     Refreshing as Refreshing,
     refreshed as refreshed,

@@ -13,7 +13,7 @@ from goalport.errors import UnknownName
 from goalport.prompts import PromptContributor
 from goalport.tools import Tool
 
-__all__ = ["LlmReference", "NamedReferences", "Reference", "Refreshing", "refreshed"]
+__all__ = ["LlmReference", "NamedReferences", "QuestionAware", "Reference", "Refreshing", "refreshed"]
 
 R = TypeVar("R")
 
@@ -98,6 +98,15 @@ class Refreshing(Protocol):
 
     async def refresh(self) -> None:
         """Read it where its policy says that it is time. What cannot be read is said in the notes, and not raised."""
+        ...
+
+
+@runtime_checkable
+class QuestionAware(Protocol):
+    """A reference that depends on what a model is asked, such as one that searches for it before the model does."""
+
+    async def for_question(self, question: str, /) -> LlmReference:
+        """The reference for one request: itself, or a copy that fits the question. It is called before the model is."""
         ...
 
 

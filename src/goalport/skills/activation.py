@@ -6,6 +6,7 @@ only. Below: `skill` and `choice`. Above: `skills`.
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Literal
 
 from anyio import to_thread
@@ -51,7 +52,7 @@ class Activation:
             query = Parameter("query", str, "What you want to do, in words.")
             yield _tool(self._find, "findSkills", "Find the skills that fit a task, with their descriptions.", query)
         for each in self.locked:
-            yield each.with_layer(self._unlocked)
+            yield replace(each.with_layer(self._unlocked), withheld=partial(self._locks, each.name))
 
     async def _activate(self, given: Mapping[str, Any]) -> str:
         skill = await self._skill(given["name"])
@@ -101,6 +102,10 @@ class Activation:
             if _plain(each.name) == plain:
                 return each
         raise ToolError(f"There is no skill {name!r}. {offer(name, [each.name for each in skills])}")
+
+    def _locks(self, tool: str) -> bool:
+        """Whether no activated skill allows a tool yet."""
+        return tool not in self._allowed
 
     async def _unlocked(self, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
         if tool.name in self._allowed:

@@ -77,6 +77,8 @@ class Skills:
     locked: tuple[Tool, ...] = field(default=(), repr=False)
     """Tools that can be called only after a skill was activated that allows them."""
     sources: tuple[_Source, ...] = ()
+    most: int = 0
+    """How many skills are chosen for a question; 0: all are offered."""
     _fetched: _Fetched = field(default_factory=_Fetched, repr=False)
     _vectors: dict[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]], repr=False)
 
@@ -120,6 +122,14 @@ class Skills:
     def with_tools(self, *objects: object) -> Self:
         """With tools that skills may use: each is locked until a skill was activated whose `allowed-tools` names it."""
         return replace(self, locked=(*self.locked, *tools_of(*objects)))
+
+    def choosing(self, most: int = 10) -> Self:
+        """With the skills that fit the question best, so many at most, chosen by words before each request."""
+        return replace(self, most=most)
+
+    async def for_question(self, question: str, /) -> Self:
+        """A copy with the skills that fit a question, as far as it is to choose any; `Ai` calls it."""
+        return await self.chosen_for(question, most=self.most) if self.most else self
 
     async def refresh(self) -> None:
         """Fetch the skills of GitHub that are not here yet. What cannot be fetched is said in the notes."""

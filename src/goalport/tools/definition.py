@@ -98,6 +98,8 @@ class Tool:
     """Whether the tool itself may ask a person during a call."""
     server: str = ""
     """The name of the tool's upstream server, which may ask a person during a call; empty for other tools."""
+    withheld: Callable[[], bool] | None = None
+    """Whether a model is not offered it now, asked before each of its turns; None: it always is."""
     timed: bool = True
     """Whether the time limit for tools applies to a model's calls; tools that ask models have other limits."""
 

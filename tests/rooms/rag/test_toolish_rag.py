@@ -27,6 +27,7 @@ from goalport.rag import (
 from goalport.references import LlmReference
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import ToolResult
+from tests.rooms.ai.scripted import ai_with
 from tests.rooms.rag.toy_documents import Hashing, document
 
 ROSES = document("file:///garden.md", {"Roses": "Roses are pruned in spring. " * 20}, title="The garden")
@@ -207,6 +208,15 @@ async def test_what_is_likely_wanted_can_be_searched_before_the_model_is_asked()
     assert [(each.tool, each.query) for each in heard.events] == [("eagerSearch", "clay pots")] * 3
     blind = ToolishRag("sources", "Sources", OnlyExpanding())
     assert (await blind.with_eager_search_about("pots")).notes() == blind.notes()
+
+
+async def test_it_searches_for_each_question_if_it_is_to_search_eagerly() -> None:
+    model = ScriptedModel(["In winter.", "In spring."])
+    ai = ai_with(model).with_references(ToolishRag("sources", "Sources", await garden(), eager_search=1))
+    await ai.generate_text("When do clay pots break?")
+    assert "Clay pots break in winter." in str(model.calls[0].messages[0])
+    await ai.generate_text("What about roses?")
+    assert "Clay pots break in winter." not in str(model.calls[1].messages[0])
 
 
 async def test_a_listener_hears_of_searches_also_when_nothing_is_found() -> None:

@@ -9,6 +9,8 @@ import pytest
 from goalport.errors import DocumentError
 from goalport.references import refreshed
 from goalport.skills import Skills
+from goalport.testing import ScriptedModel
+from tests.rooms.ai.scripted import ai_with
 from tests.rooms.documents.archives import ONE, TWO, archive, archives_of, publish
 from tests.rooms.documents.loopback import Site, serving
 from tests.rooms.skills.folders import call, skill_in, tools_by_name
@@ -64,6 +66,17 @@ async def test_the_skills_for_a_request_can_be_chosen_before_it(many: Path) -> N
     assert len(skills.skills) == 3
     assert "- check-taxes-rome: Helps to check taxes" in skills.notes()
     assert len((await skills.chosen_for("zzz")).skills) == 3
+
+
+async def test_skills_that_are_to_be_chosen_are_chosen_for_each_question(many: Path) -> None:
+    model = ScriptedModel(["Done"])
+    skills = Skills("office", "Office skills").with_local_skills(many).choosing(3)
+
+    await ai_with(model).with_reference(skills).generate_text("check taxes in Rome")
+
+    system = str(model.calls[0].messages[0])
+    assert "- check-taxes-rome: Helps to check taxes" in system
+    assert system.count("Helps to") == 3
 
 
 async def test_they_are_chosen_by_meaning_where_there_are_embeddings(tmp_path: Path) -> None:

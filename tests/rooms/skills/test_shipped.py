@@ -1,6 +1,6 @@
 """The skill and the file of references that people copy from the docs are without mistakes."""
 
-from goalport.references import LlmReference, LlmReferenceProviders
+from goalport.references import LlmReferenceProviders
 from goalport.skills import Skills, check_skills
 from tests.docs.fences import ROOT
 from tests.rooms.skills.folders import call
@@ -16,8 +16,8 @@ async def test_the_shipped_skill_is_without_mistakes_and_can_be_activated() -> N
 
 
 def test_the_shipped_references_are_without_mistakes() -> None:
-    entries = LlmReferenceProviders().entries(EXAMPLES / "references.yml")
+    found = LlmReferenceProviders().read(EXAMPLES / "references.yml")
 
-    names = [each.name for each in entries if isinstance(each, LlmReference)]
-    assert names == ["tone", "skills", "goalport", "embabel-agent-examples", "skill-specification"]
-    assert len(entries) == 6
+    assert found.problems == ()
+    assert [*found] == ["tone", "skills", "goalport", "embabel-agent-examples", "skill-specification"]
+    assert len(found.contributors) == 1

@@ -52,7 +52,9 @@ async def test_a_tool_is_locked_until_a_skill_allows_it(skills: Skills) -> None:
     await ai_with(model).with_reference(skills).generate_text("Report")
 
     replies = [each for each in model.calls[-1].messages if isinstance(each, ToolReply)]
-    locked = "can be called only after a skill was activated that allows it."
+    offered = ["office_run_query" in [tool.name for tool in call.tools] for call in model.calls]
+    assert offered == [False, False, False, False, True, True, True]
+    locked = "cannot be called now. You can call: office_activate"
     assert [locked in each.content for each in replies] == [True, False, True, False, False, True]
     assert replies[4].content == "rows of c"
     assert "From now on you can call the tools that it allows: run_query." in replies[3].content
