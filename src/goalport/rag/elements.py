@@ -1,16 +1,16 @@
 """Reading documents, sections and chunks of an index by where they are, as far as they may be found.
 
-The functions run on a connection, in a thread. What may not be found is not there. Above: `sqlite_store`.
+These are operations, which any database can run. What may not be found is not there. Above: `indexed_documents`.
 """
 
 import json
-import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from goalport.documents import Chunk, ContentElement, ContentRoot, NavigableDocument, Section
 from goalport.rag.conditions import Condition, Findable, all_of
 from goalport.rag.document_store import StoredDocument
+from goalport.rag.operations import Operation, Rows, selected
 from goalport.rag.rows import (
     CHUNK_COLUMNS,
     DOCUMENT_COLUMNS,
@@ -18,52 +18,85 @@ from goalport.rag.rows import (
     chunk_of,
     document_of,
     leaves_of,
-    selected,
     tree_of,
 )
-from goalport.rag.search import SectionOutline, SectionText
-from goalport.rag.sqlite_search import JOINED, restrictions
+from goalport.rag.search import SectionOutline, SectionText, SimilarityResult
 
-__all__ = ["around", "chunks", "document", "documents", "found", "neighbours", "outline", "page", "text"]
+__all__ = [
+    "JOINED",
+    "Scored",
+    "around",
+    "chunks",
+    "document",
+    "documents",
+    "found",
+    "neighbours",
+    "outline",
+    "restrictions",
+    "results",
+    "text",
+]
 
-_PAGE: Final = 100
-_MOST_NEIGHBOURS: Final = 100
+JOINED: Final = "chunks join documents on documents.id = chunks.document"
 _SECTIONS: Final = "sections join documents on documents.id = sections.document"
+_MOST_NEIGHBOURS: Final = 100
+
+Scored = tuple[int, float]
+"""The id of a row of `chunks`, and its score."""
 
 
-def document(connection: sqlite3.Connection, uri: str) -> StoredDocument | None:
+def restrictions(findable: Findable) -> Operation[list[Condition]]:
+    """What has to hold of `chunks` and `documents`; nothing where everything may be found."""
+    rows = yield selected("1", "documents", Condition("documents.restricted"), "limit 1")
+    if rows:
+        return [findable.chunk]
+    return [findable.left_in] if findable.left_in is not None else []
+
+
+def results(scored: Sequence[Scored], threshold: float = 0.0) -> Operation[Sequence[SimilarityResult[Chunk]]]:
+    """The chunks of these rows, without those whose score is below the threshold."""
+    kept = [each for each in scored if each[1] >= threshold]
+    if not kept:
+        return []
+    places = ", ".join("?" * len(kept))
+    condition = Condition(f"chunks.id in ({places})", tuple(chunk for chunk, _ in kept))
+    read = yield selected(f"chunks.id, {CHUNK_COLUMNS}", JOINED, condition)
+    rows = {row[0]: chunk_of(row[1:]) for row in read}
+    return [SimilarityResult(rows[chunk], score) for chunk, score in kept if chunk in rows]
+
+
+def document(uri: str) -> Operation[StoredDocument | None]:
     """What is known of a document, whoever may read it."""
-    rows = _rows(connection, DOCUMENT_COLUMNS, "documents", Condition("documents.uri = ?", (uri,)))
+    rows = yield selected(DOCUMENT_COLUMNS, "documents", Condition("documents.uri = ?", (uri,)))
     return document_of(rows[0]) if rows else None
 
 
-def documents(
-    connection: sqlite3.Connection, limit: int, after: str, findable: Findable | None = None
-) -> list[StoredDocument]:
+def documents(limit: int, after: str, findable: Findable | None = None) -> Operation[list[StoredDocument]]:
     """Documents in the order of their URIs; None: all of them."""
     conditions = [Condition("documents.uri > ?", (after,)), *([findable.document] if findable is not None else ())]
     ending = f"order by documents.uri limit {int(limit)}"
-    return [document_of(row) for row in _rows(connection, DOCUMENT_COLUMNS, "documents", all_of(conditions), ending)]
+    rows = yield selected(DOCUMENT_COLUMNS, "documents", all_of(conditions), ending)
+    return [document_of(row) for row in rows]
 
 
-def found(connection: sqlite3.Connection, element: str, kind: type, findable: Findable) -> ContentElement | None:
+def found(element: str, kind: type, findable: Findable) -> Operation[ContentElement | None]:
     """The element with this id, if it is of this type."""
-    for each in _elements(connection, element, kind, findable):
+    for each in (yield from _elements(element, kind, findable)):
         if isinstance(each, kind):
             return each
     return None
 
 
-def chunks(connection: sqlite3.Connection, limit: int, after: str, findable: Findable) -> list[Chunk]:
+def chunks(limit: int, after: str, findable: Findable) -> Operation[list[Chunk]]:
     """Chunks in the order in which they were stored."""
-    conditions = restrictions(connection, findable)
+    conditions = yield from restrictions(findable)
     if after:
         conditions.append(Condition("chunks.id > (select id from chunks where element = ?)", (after,)))
-    rows = _rows(connection, CHUNK_COLUMNS, JOINED, all_of(conditions), f"order by chunks.id limit {int(limit)}")
+    rows = yield selected(CHUNK_COLUMNS, JOINED, all_of(conditions), f"order by chunks.id limit {int(limit)}")
     return [chunk_of(row) for row in rows]
 
 
-def neighbours(connection: sqlite3.Connection, element: str, count: int, findable: Findable) -> list[Chunk]:
+def neighbours(element: str, count: int, findable: Findable) -> Operation[list[Chunk]]:
     """A chunk with those before and after it; none if it may not be found itself."""
     most = min(max(count, 0), _MOST_NEIGHBOURS)
     near = Condition(
@@ -71,75 +104,68 @@ def neighbours(connection: sqlite3.Connection, element: str, count: int, findabl
         "(select number from chunks where element = ?)) <= ?",
         (element, element, most),
     )
-    rows = _rows(connection, CHUNK_COLUMNS, JOINED, all_of([near, findable.chunk]), "order by chunks.number")
+    rows = yield selected(CHUNK_COLUMNS, JOINED, all_of([near, findable.chunk]), "order by chunks.number")
     read = [chunk_of(row) for row in rows]
     return read if any(each.id == element for each in read) else []
 
 
-def around(connection: sqlite3.Connection, element: str, findable: Findable) -> list[ContentElement]:
+def around(element: str, findable: Findable) -> Operation[list[ContentElement]]:
     """The section around a chunk or a section, or the document of one that no section holds."""
-    inner = found(connection, element, ContentElement, findable)
+    inner = yield from found(element, ContentElement, findable)
     if not isinstance(inner, Chunk | Section):
         return []
-    outer = found(connection, inner.parent_id, ContentElement, findable)
+    outer = yield from found(inner.parent_id, ContentElement, findable)
     return [outer] if outer is not None else []
 
 
-def outline(connection: sqlite3.Connection, document: str, findable: Findable) -> list[SectionOutline]:
+def outline(document: str, findable: Findable) -> Operation[list[SectionOutline]]:
     """The sections of a document, given by id or URI."""
     named = Condition("documents.element = ? or documents.uri = ?", (document, document))
-    columns = "sections.element, sections.path, length(sections.body)"
-    return [
-        SectionOutline(id=section, path=tuple(json.loads(path)), uri=uri, characters=length or 0)
-        for number, uri in _rows(
-            connection, "documents.id, documents.uri", "documents", all_of([named, findable.document])
-        )
-        for section, path, length in _section_rows(connection, columns, number, findable)
-    ]
+    listed: list[SectionOutline] = []
+    known = yield selected("documents.id, documents.uri", "documents", all_of([named, findable.document]))
+    for number, uri in known:
+        columns = "sections.element, sections.path, length(sections.body)"
+        listed += [
+            SectionOutline(id=section, path=tuple(json.loads(path)), uri=uri, characters=length or 0)
+            for section, path, length in (yield from _section_rows(columns, number, findable))
+        ]
+    return listed
 
 
-def text(connection: sqlite3.Connection, element: str, findable: Findable) -> SectionText | None:
+def text(element: str, findable: Findable) -> Operation[SectionText | None]:
     """The text of a section, or of a document."""
-    for each in _elements(connection, element, NavigableDocument, findable):
+    for each in (yield from _elements(element, NavigableDocument, findable)):
         match each:
             case NavigableDocument(uri=uri):
                 return SectionText(uri=uri, leaves=tuple(each.leaves()))
             case Section():
-                row = _rows(connection, "documents.uri", _SECTIONS, Condition("sections.element = ?", (element,)))[0]
-                return SectionText(uri=row[0], leaves=tuple(leaves_of(each)))
+                rows = yield selected("documents.uri", _SECTIONS, Condition("sections.element = ?", (element,)))
+                return SectionText(uri=rows[0][0], leaves=tuple(leaves_of(each)))
             case _:
                 pass
     return None
 
 
-def page(connection: sqlite3.Connection, after: tuple[int, int], findable: Findable) -> list[tuple[int, int, int, str]]:
-    """The next chunks in the order of the documents, each as its row, document, number and text."""
-    place = Condition("(chunks.document, chunks.number) > (?, ?)", after)
-    conditions = all_of([place, *restrictions(connection, findable)])
-    columns = "chunks.id, chunks.document, chunks.number, coalesce(chunks.shown, chunks.body)"
-    ending = f"order by chunks.document, chunks.number limit {_PAGE}"
-    return [(row[0], row[1], row[2], row[3]) for row in _rows(connection, columns, JOINED, conditions, ending)]
-
-
-def _elements(connection: sqlite3.Connection, element: str, kind: type, findable: Findable) -> Sequence[ContentElement]:
+def _elements(element: str, kind: type, findable: Findable) -> Operation[Sequence[ContentElement]]:
     """The chunk, the section and the document with this id. A document has its sections if `kind` asks for them."""
     by_id = all_of([Condition("chunks.element = ?", (element,)), findable.chunk])
-    found: list[ContentElement] = [chunk_of(row) for row in _rows(connection, CHUNK_COLUMNS, JOINED, by_id)]
+    rows = yield selected(CHUNK_COLUMNS, JOINED, by_id)
+    found: list[ContentElement] = [chunk_of(row) for row in rows]
     by_id = all_of([Condition("sections.element = ?", (element,)), findable.document])
-    for (number,) in _rows(connection, "documents.id", _SECTIONS, by_id):
-        sections = _sections(connection, number, findable)
+    for (number,) in (yield selected("documents.id", _SECTIONS, by_id)):
+        sections = yield from _sections(number, findable)
         found.extend([sections[element]] if element in sections else ())
     by_id = all_of([Condition("documents.element = ?", (element,)), findable.document])
-    for number, *row in _rows(connection, f"documents.id, {DOCUMENT_COLUMNS}", "documents", by_id):
+    for number, *row in (yield selected(f"documents.id, {DOCUMENT_COLUMNS}", "documents", by_id)):
         root = document_of(row).root
         if issubclass(kind, NavigableDocument):
-            root = _with_sections(root, _sections(connection, number, findable))
+            root = _with_sections(root, (yield from _sections(number, findable)))
         found.append(root)
     return found
 
 
-def _sections(connection: sqlite3.Connection, document: int, findable: Findable) -> Mapping[str, Section]:
-    return tree_of(_section_rows(connection, SECTION_COLUMNS, document, findable))
+def _sections(document: int, findable: Findable) -> Operation[Mapping[str, Section]]:
+    return tree_of((yield from _section_rows(SECTION_COLUMNS, document, findable)))
 
 
 def _with_sections(root: ContentRoot, sections: Mapping[str, Section]) -> NavigableDocument:
@@ -147,14 +173,7 @@ def _with_sections(root: ContentRoot, sections: Mapping[str, Section]) -> Naviga
     return NavigableDocument(id=root.id, metadata=root.metadata, uri=root.uri, title=root.title, children=top)
 
 
-def _section_rows(connection: sqlite3.Connection, columns: str, document: int, findable: Findable) -> list[Any]:
+def _section_rows(columns: str, document: int, findable: Findable) -> Operation[Rows]:
     """The sections of a document that are left in, in its order."""
     condition = all_of([Condition("sections.document = ?", (document,)), findable.section_of(document)])
-    return _rows(connection, columns, "sections", condition, "order by sections.number")
-
-
-def _rows(
-    connection: sqlite3.Connection, columns: str, tables: str, condition: Condition, ending: str = ""
-) -> list[Any]:
-    statement = selected(columns, tables, condition, ending)
-    return connection.execute(statement.sql, statement.values).fetchall()
+    return (yield selected(columns, "sections", condition, "order by sections.number"))

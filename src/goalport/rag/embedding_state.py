@@ -1,31 +1,69 @@
 """Which model made the vectors of an index, and whether the present one goes with it; making them anew.
 
 Vectors of two models cannot be compared, so an index has those of one, and remembers its name and their length. Below:
-`database` and `embeddings`. Above: `sqlite_store`.
+`operations` and `embeddings`. Above: `indexed_documents`.
 """
 
 import logging
-import sqlite3
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 from goalport.errors import StoreError
 from goalport.llm import EmbeddingService
 from goalport.rag.conditions import Condition
-from goalport.rag.database import IndexDatabase
 from goalport.rag.document_store import IndexInfo
 from goalport.rag.embeddings import embedded, require_numpy
-from goalport.rag.rows import selected
+from goalport.rag.operations import Batch, Operation, Rows, Statement, selected
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["EmbeddingState"]
+__all__ = ["EmbeddingState", "IndexDatabase", "VectorColumn"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 256
 """How many chunks get their vectors in one transaction."""
+_Table = Literal["vectors", "new_vectors"]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorColumn:
+    """How a database keeps vectors."""
+
+    place: str
+    """The place of a vector in a statement."""
+    selected: str
+    """The column in `vectors`, as it is read."""
+    dimensions: str
+    """The length of the column `vector`, in SQL."""
+    written: "Callable[[NDArray[np.float32]], object]"
+    array: "Callable[[Any], NDArray[np.float32]]"
+    changed: Sequence[Statement] = ()
+    """What is written when vectors of chunks change that were there before."""
+
+
+class IndexDatabase(Protocol):
+    """A database with the tables of an index."""
+
+    vectors: VectorColumn
+
+    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
+        """What an operation reads from one state of the database. It may be begun again. Raises `StoreError`."""
+        ...
+
+    async def write(self, begin: Callable[[], Operation[T]], /) -> T:
+        """Run an operation in a transaction; when it raises, nothing is written. Raises `StoreError`."""
+        ...
+
+    async def lack(self) -> tuple[str, str] | None:
+        """Why it can keep no vectors, and what to do about it, as sentences; None: it can."""
+        ...
+
+    def error(self, problem: str, fix: str, /) -> StoreError: ...
 
 
 class EmbeddingState:
@@ -39,7 +77,7 @@ class EmbeddingState:
 
     @property
     def in_use(self) -> bool:
-        """Whether there is a service, and it is not known to be another one than made the vectors."""
+        """Whether there is a service, and it is not known that it cannot be used."""
         return self._service is not None and not self._warned
 
     async def of_chunks(self, uri: str, texts: Sequence[str]) -> "NDArray[np.float32] | None":
@@ -50,7 +88,7 @@ class EmbeddingState:
         service = await self._fitting()
         if service is None or not texts:
             return None
-        known = await self._database.read(lambda connection: _known(connection, uri))
+        known = await self._database.read(lambda: self._known(uri))
         missing = [each for each in dict.fromkeys(texts) if each not in known]
         if missing:
             known |= dict(zip(missing, await embedded(service, missing), strict=True))
@@ -68,69 +106,93 @@ class EmbeddingState:
             return None
         vectors = await embedded(service, [text])
         dimensions = (await self._database.read(_facts)).get("dimensions")
-        if dimensions is not None and dimensions != vectors.shape[1]:
+        if dimensions is not None and int(dimensions) != vectors.shape[1]:
             raise self._other(f"vectors of {dimensions} numbers", f"gives {vectors.shape[1]}")
         return vectors[0]
 
-    def note(self, connection: sqlite3.Connection, dimensions: int) -> None:
-        """Remember in a transaction who makes the vectors that are written. Raises `StoreError` if others have."""
+    async def no_vectors(self) -> StoreError:
+        """That there are no vectors to search, and why."""
+        problem, fix = await self._database.lack() or (
+            "It has no vectors to search.",
+            "Give it an embedding service, or search by text.",
+        )
+        return self._database.error(problem, fix)
+
+    def note(self, dimensions: int) -> Operation[None]:
+        """Remember who makes the vectors that are written. Raises `StoreError` if others have."""
         assert self._service is not None
-        facts = _facts(connection)
+        facts = yield from _facts()
         if "model" not in facts:
-            _remember(connection, self._service.name, dimensions)
-        elif (facts["model"], facts["dimensions"]) != (self._service.name, dimensions):
+            yield _remembered(self._service.name, dimensions)
+        elif (facts["model"], int(facts["dimensions"])) != (self._service.name, dimensions):
             raise self._other(f"vectors of {facts['dimensions']} numbers", f"gives {dimensions}")
 
-    def info(self, connection: sqlite3.Connection) -> IndexInfo:
-        facts = _facts(connection)
-        (documents,) = connection.execute("select count(*) from documents").fetchone()
-        (vectors,) = connection.execute("select count(*) from vectors").fetchone()
-        return IndexInfo(
-            documents=documents,
-            chunks=facts["chunks"],
-            vectors=vectors,
-            model=facts.get("model", ""),
-            dimensions=facts.get("dimensions", 0),
-        )
+    async def info(self) -> IndexInfo:
+        """How much is stored, and who made the vectors."""
+        lacking = await self._database.lack() is not None
+
+        def read() -> Operation[IndexInfo]:
+            facts = yield from _facts()
+            documents = yield Statement("select count(*) from documents")
+            vectors = ((0,),) if lacking else (yield Statement("select count(*) from vectors"))
+            return IndexInfo(
+                documents=documents[0][0],
+                chunks=int(facts["chunks"]),
+                vectors=vectors[0][0],
+                model=facts.get("model", ""),
+                dimensions=int(facts.get("dimensions", 0)),
+            )
+
+        return await self._database.read(read)
 
     async def reembed(self, *, only_missing: bool) -> int:
         """Make vectors beside the old ones, and put them in their place in one transaction. Returns how many."""
+        if lack := await self._database.lack():
+            raise self._database.error(*lack)
         service = self._service if not only_missing else await self._fitting()
         if service is None:
             raise self._database.error("It has no embedding service to use.", "Give it one: embeddings=….")
         if not only_missing:
-            await self._database.write(lambda connection: connection.execute("delete from new_vectors") and None)
-        target: Literal["vectors", "new_vectors"] = "vectors" if only_missing else "new_vectors"
+            await self._database.write(_discarded)
+        target: _Table = "vectors" if only_missing else "new_vectors"
         made = 0
         while True:
-            rows = await self._database.read(lambda connection: _missing(connection, target))
+            rows = await self._database.read(lambda: _missing(target))
             if rows:
                 made += await self._add(service, target, rows)
-            elif only_missing or await self._database.write(lambda connection: _replaced(connection, service.name)):
+            elif only_missing or await self._database.write(lambda: self._replaced(service.name)):
                 self._warned = False
                 return made
 
-    async def _add(self, service: EmbeddingService, target: Literal["vectors", "new_vectors"], rows: list[Any]) -> int:
-        vectors = await embedded(service, [text for _, _, text in rows])
+    async def _add(self, service: EmbeddingService, target: _Table, rows: Rows) -> int:
+        vectors = await embedded(service, [text for _, text in rows])
 
-        def write(connection: sqlite3.Connection) -> None:
+        def write() -> Operation[None]:
             if target == "vectors":
-                self.note(connection, vectors.shape[1])
-                _count_change(connection)
-            connection.executemany(
-                f"insert or replace into {target} select id, document, ? from chunks where id = ?",  # noqa: S608 - one of two names
-                [(vector.tobytes(), row[0]) for row, vector in zip(rows, vectors, strict=True)],
+                yield from self.note(vectors.shape[1])
+                for each in self._database.vectors.changed:
+                    yield each
+            yield Batch(
+                f"insert into {target} select id, document, {self._database.vectors.place} from chunks "  # noqa: S608 - ours
+                "where id = ? on conflict (chunk) do update set vector = excluded.vector",
+                [
+                    (self._database.vectors.written(vector), chunk)
+                    for (chunk, _), vector in zip(rows, vectors, strict=True)
+                ],
             )
 
         await self._database.write(write)
         return len(rows)
 
     async def _fitting(self) -> EmbeddingService | None:
-        """The service, unless others made the vectors and only text is to be searched then; or `StoreError`."""
+        """The service, unless it cannot be used and only text is to be searched then; or `StoreError`."""
         if self._service is None:
             return None
+        if lack := await self._database.lack():
+            self._warn(self._database.error(*lack))
+            return None
         facts = await self._database.read(_facts)
-        model, dimensions = facts.get("model"), facts.get("dimensions")
+        model, dimensions = facts.get("model"), int(facts.get("dimensions", 0))
         same = model == self._service.name and self._service.dimensions in {None, dimensions}
         if model is None or same:
             self._warned = False
@@ -138,10 +200,13 @@ class EmbeddingState:
         error = self._other(f"vectors of {model!r} ({dimensions} numbers)", "is the embedding service now")
         if self._on_other_model == "refuse":
             raise error
+        self._warn(error)
+        return None
+
+    def _warn(self, error: StoreError) -> None:
         if not self._warned:
             _log.warning("%s Until then it searches text alone.", error)
             self._warned = True
-        return None
 
     def _other(self, found: str, given: str) -> StoreError:
         name = self._service.name if self._service else ""
@@ -150,54 +215,52 @@ class EmbeddingState:
             "Use the service that made them, or make them anew: `await store.reembed()`.",
         )
 
+    def _known(self, uri: str) -> "Operation[dict[str, NDArray[np.float32]]]":
+        """The vectors of the texts that a document has."""
+        rows = yield selected(
+            f"coalesce(chunks.shown, chunks.body), {self._database.vectors.selected}",
+            "documents join chunks on chunks.document = documents.id join vectors on vectors.chunk = chunks.id",
+            Condition("documents.uri = ?", (uri,)),
+        )
+        if rows:
+            require_numpy()
+        return {text: self._database.vectors.array(vector) for text, vector in rows}
 
-def _facts(connection: sqlite3.Connection) -> dict[str, Any]:
-    return dict(connection.execute("select name, value from facts").fetchall())
+    def _replaced(self, model: str) -> Operation[bool]:
+        """Put the new vectors in the place of the old ones, unless chunks came meanwhile that have none."""
+        if (yield from _missing("new_vectors")):
+            return False
+        rows = yield Statement(f"select {self._database.vectors.dimensions} from new_vectors limit 1")  # noqa: S608 - ours
+        yield Statement("delete from vectors")
+        yield Statement("insert into vectors select * from new_vectors")
+        yield Statement("delete from new_vectors")
+        if rows:
+            yield _remembered(model, rows[0][0])
+        else:
+            yield Statement("delete from facts where name in ('model', 'dimensions')")
+        for each in self._database.vectors.changed:
+            yield each
+        return True
 
 
-def _remember(connection: sqlite3.Connection, model: str, dimensions: int) -> None:
-    connection.executemany("insert or replace into facts values (?, ?)", [("model", model), ("dimensions", dimensions)])
+def _facts() -> Operation[dict[str, Any]]:
+    rows = yield Statement("select name, value from facts")
+    return {row[0]: row[1] for row in rows}
 
 
-def _count_change(connection: sqlite3.Connection) -> None:
-    connection.execute("update facts set value = value + 1 where name = 'embeddings'")
+def _remembered(model: str, dimensions: int) -> Batch:
+    return Batch(
+        "insert into facts values (?, ?) on conflict (name) do update set value = excluded.value",
+        [("model", model), ("dimensions", str(dimensions))],
+    )
 
 
-def _missing(connection: sqlite3.Connection, target: str) -> list[Any]:
-    """Chunks without a vector there."""
+def _discarded() -> Operation[None]:
+    yield Statement("delete from new_vectors")
+
+
+def _missing(target: _Table) -> Operation[Rows]:
+    """Chunks without a vector there, each with its text."""
     without = Condition(f"not exists (select 1 from {target} where {target}.chunk = chunks.id)")  # noqa: S608 - ours
-    columns = "chunks.id, chunks.document, coalesce(chunks.shown, chunks.body)"
-    statement = selected(columns, "chunks", without, f"order by chunks.id limit {_BATCH}")
-    return connection.execute(statement.sql).fetchall()
-
-
-def _known(connection: sqlite3.Connection, uri: str) -> "dict[str, NDArray[np.float32]]":
-    """The vectors of the texts that a document has."""
-    rows = connection.execute(
-        "select coalesce(chunks.shown, chunks.body), vectors.vector from documents "
-        "join chunks on chunks.document = documents.id join vectors on vectors.chunk = chunks.id "
-        "where documents.uri = ?",
-        (uri,),
-    ).fetchall()
-    if not rows:
-        return {}
-    require_numpy()
-    import numpy as np
-
-    return {text: np.frombuffer(vector, np.float32) for text, vector in rows}
-
-
-def _replaced(connection: sqlite3.Connection, model: str) -> bool:
-    """Put the new vectors in the place of the old ones, unless chunks came meanwhile that have none."""
-    if _missing(connection, "new_vectors"):
-        return False
-    row = connection.execute("select length(vector) / 4 from new_vectors limit 1").fetchone()
-    connection.execute("delete from vectors")
-    connection.execute("insert into vectors select * from new_vectors")
-    connection.execute("delete from new_vectors")
-    if row is None:
-        connection.execute("delete from facts where name in ('model', 'dimensions')")
-    else:
-        _remember(connection, model, row[0])
-    _count_change(connection)
-    return True
+    columns = "chunks.id, coalesce(chunks.shown, chunks.body)"
+    return (yield selected(columns, "chunks", without, f"order by chunks.id limit {_BATCH}"))

@@ -3,12 +3,18 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final, TypeVar
 
-__all__ = ["fused"]
+__all__ = ["fused", "window"]
 
 K = TypeVar("K", bound=Hashable)
 
 _DAMPING: Final = 60
 """How little the first ranks differ; 60 is the usual value."""
+_WINDOW: Final = 50
+
+
+def window(top_k: int) -> int:
+    """How many results of each search are fused, so that so many are left."""
+    return max(_WINDOW, 2 * top_k)
 
 
 def fused(orders: Iterable[Sequence[K]]) -> list[tuple[K, float]]:

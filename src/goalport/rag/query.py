@@ -10,7 +10,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["Fuzzy", "Group", "Leaf", "Node", "Phrase", "Prefix", "Word", "leaves", "normal", "parse", "segmented"]
+__all__ = [
+    "Fuzzy",
+    "Group",
+    "Leaf",
+    "Node",
+    "Phrase",
+    "Prefix",
+    "Word",
+    "indexed",
+    "leaves",
+    "normal",
+    "parse",
+    "segmented",
+    "words_of",
+]
 
 _LONGEST: Final = 4_000
 """The number of characters of a query that are read."""
@@ -118,6 +132,11 @@ def segmented(text: str) -> str:
     return text if text.isascii() else _IDEOGRAPHS.sub(r" \g<0> ", text)
 
 
+def indexed(text: str) -> str:
+    """A text as it is put into the indexes."""
+    return segmented(normal(text))
+
+
 def parse(query: str) -> Group:
     """The tree of a query. Raises nothing."""
     text = _POSSESSIVE.sub("", normal(query[:_LONGEST]).translate(_QUOTES))
@@ -194,7 +213,7 @@ class _Reader:
             case "term":
                 self._add(*_of_term(token["term"], whole=here.pending == "prohibited"))
             case _:
-                words = tuple(_words(token["inside"]))
+                words = tuple(words_of(token["inside"]))
                 self._add(*([Phrase(words, min(int(token["slop"] or 0), 50))] if words else []))
 
     def tree(self) -> Group:
@@ -218,7 +237,8 @@ class _Reader:
             self._stack[-1].add(*kept)
 
 
-def _words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
+    """The runs of letters and digits in a text; of a longer one, the first hundred."""
     return [each[:_LONGEST_WORD] for each in _WORD.findall(text)]
 
 
@@ -228,7 +248,7 @@ def _of_term(written: str, *, whole: bool) -> list[Leaf]:
     `whole`: several words are one phrase, so that `-semi-detached` does not prohibit "semi".
     """
     suffix = _SUFFIX.search(written)
-    words = _words(written[: suffix.start()] if suffix else written)
+    words = words_of(written[: suffix.start()] if suffix else written)
     if not words:
         return []
     last: Leaf = Word(words[-1])

@@ -1,31 +1,33 @@
 """Documents, sections and chunks as rows of an index: how they are written, and read again.
 
-The functions run within a transaction of `database`; nothing here waits or decides who may read. Above: `sqlite_store`.
+What finds chunks by their words or vectors is written by each database itself. Above: `indexed_documents`.
 """
 
 import json
-import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, cast
 
 from goalport.caller import Caller
 from goalport.documents import Chunk, ContainerSection, ContentRoot, LeafSection, NavigableDocument, Section
-from goalport.rag.conditions import Condition, reader_of
+from goalport.rag.conditions import reader_of
 from goalport.rag.document_store import StoredDocument
-from goalport.rag.full_text import indexed
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from goalport.rag.operations import Batch, Operation, Statement
+from goalport.rag.query import indexed
 
 __all__ = [
     "CHUNK_COLUMNS",
+    "DOCUMENT_COLUMNS",
+    "SECTION_COLUMNS",
+    "DocumentRows",
     "chunk_of",
     "confirm_document",
     "delete_document",
     "document_of",
     "insert_document",
+    "leaves_of",
+    "storable",
     "tree_of",
 ]
 
@@ -100,133 +102,125 @@ def leaves_of(section: Section) -> Iterator[LeafSection]:
             yield from leaves_of(each)
 
 
-def insert_document(
-    connection: sqlite3.Connection,
-    document: NavigableDocument,
-    chunks: Sequence[Chunk],
-    *,
-    content_hash: str,
-    readers: Collection[Caller | str] | None,
-    vectors: "NDArray[np.float32] | None",
-) -> None:
-    """Write a document with all that belongs to it."""
-    number = _insert_head(connection, document, len(chunks), content_hash, restricted=readers is not None)
-    allowed = {reader_of(each) for each in readers or ()}
-    connection.executemany("insert into readers values (?, ?)", [(number, each) for each in sorted(allowed)])
-    connection.executemany(
+@dataclass(frozen=True, slots=True)
+class DocumentRows:
+    """A document with all that belongs to it, as rows but for the number that it will have."""
+
+    uri: str
+    head: tuple[Any, ...]
+    readers: Sequence[str]
+    sections: Sequence[tuple[Any, ...]]
+    chunks: Sequence[tuple[Any, ...]]
+
+    @classmethod
+    def of(
+        cls,
+        document: NavigableDocument,
+        chunks: Sequence[Chunk],
+        *,
+        content_hash: str,
+        readers: Collection[Caller | str] | None,
+    ) -> "DocumentRows":
+        """The rows of a document that these callers may read; None: everyone may."""
+        head = (
+            *(document.id, document.uri, readers is not None, storable(document.title), content_hash),
+            *(datetime.now(UTC).isoformat(), len(chunks), json_text(document.metadata)),
+        )
+        return cls(
+            document.uri,
+            head,
+            sorted({reader_of(each) for each in readers or ()}),
+            [_section_row(place, section) for place, section in enumerate(document.sections())],
+            [_chunk_row(each, document.metadata) for each in chunks],
+        )
+
+
+def insert_document(rows: DocumentRows) -> Operation[int]:
+    """Write a document, but for what finds its chunks. Returns its number."""
+    made = yield Statement(
+        "insert into documents (element, uri, restricted, title, content_hash, stored_at, chunks, metadata) "
+        "values (?, ?, ?, ?, ?, ?, ?, ?) returning id",
+        rows.head,
+    )
+    number: int = made[0][0]
+    yield Batch("insert into readers values (?, ?)", [(number, each) for each in rows.readers])
+    yield Batch(
         "insert into sections (document, element, parent, number, title, path, start, body, metadata) "
         "values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [_section_row(number, place, section) for place, section in enumerate(document.sections())],
+        [(number, *each) for each in rows.sections],
     )
-    connection.executemany(
+    yield Batch(
         "insert into chunks (document, number, element, parent, first, past, metadata, path, title, body, shown, "
         "urtext) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [_chunk_row(number, each, document.metadata) for each in chunks],
+        [(number, *each) for each in rows.chunks],
     )
-    for index in ("chunk_stems", "chunk_words"):
-        connection.execute(
-            f"insert into {index} (rowid, title, body) "  # noqa: S608 - one of two names
-            "select id, title, body from chunks where document = ? order by id",
-            (number,),
-        )
-    connection.execute("update facts set value = value + ? where name = 'chunks'", (len(chunks),))
-    if vectors is not None:
-        ids = connection.execute("select id from chunks where document = ? order by id", (number,)).fetchall()
-        rows = [(chunk, number, vector.tobytes()) for (chunk,), vector in zip(ids, vectors, strict=True)]
-        connection.executemany("insert into vectors values (?, ?, ?)", rows)
+    return number
 
 
-def _insert_head(
-    connection: sqlite3.Connection, document: NavigableDocument, chunks: int, content_hash: str, *, restricted: bool
-) -> int:
-    """Write the row of the document itself. Returns its number."""
-    stored_at, metadata = datetime.now(UTC).isoformat(), json.dumps(dict(document.metadata))
-    cursor = connection.execute(
-        "insert into documents (element, uri, restricted, title, content_hash, stored_at, chunks, metadata) "
-        "values (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            document.id,
-            document.uri,
-            restricted,
-            _storable(document.title),
-            content_hash,
-            stored_at,
-            chunks,
-            metadata,
-        ),
-    )
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
-
-
-def confirm_document(connection: sqlite3.Connection, uri: str) -> None:
+def confirm_document(uri: str) -> Operation[None]:
     """Write that a document is now as it was stored."""
-    connection.execute("update documents set stored_at = ? where uri = ?", (datetime.now(UTC).isoformat(), uri))
+    yield Statement("update documents set stored_at = ? where uri = ?", (datetime.now(UTC).isoformat(), uri))
 
 
-def delete_document(connection: sqlite3.Connection, uri: str) -> bool:
-    """Delete a document with all that belongs to it. Returns whether it was there."""
-    row = connection.execute("select id, chunks from documents where uri = ?", (uri,)).fetchone()
-    if row is None:
-        return False
-    number, chunks = row
-    for index in ("chunk_stems", "chunk_words"):
-        connection.execute(
-            f"insert into {index} ({index}, rowid, title, body) "  # noqa: S608 - one of two names
-            "select 'delete', id, title, body from chunks where document = ?",
-            (number,),
-        )
-    for table in ("vectors", "new_vectors"):
-        connection.execute(
-            f"delete from {table} where chunk in (select id from chunks where document = ?)",  # noqa: S608 - as above
-            (number,),
-        )
+def delete_document(number: int) -> Operation[None]:
+    """Delete a document, but for what finds its chunks."""
     for table in ("chunks", "sections", "readers"):
-        connection.execute(f"delete from {table} where document = ?", (number,))  # noqa: S608 - as above
-    connection.execute("delete from documents where id = ?", (number,))
-    connection.execute("update facts set value = value - ? where name = 'chunks'", (chunks,))
-    return True
+        yield Statement(f"delete from {table} where document = ?", (number,))  # noqa: S608 - one of these names
+    yield Statement("delete from documents where id = ?", (number,))
 
 
-def selected(columns: str, tables: str, condition: Condition, ending: str = "") -> Condition:
-    """A statement that reads rows; all its parts are texts of this room, and values are bound."""
-    return Condition(f"select {columns} from {tables} where {condition.sql} {ending}", condition.values)  # noqa: S608
+def json_text(value: Mapping[str, object]) -> str:
+    """A JSON object that any database can read: one of them cannot say half a character, and another one no NUL."""
+    written = json.dumps(dict(value))
+    if "\\u0000" in written or "\\ud" in written:
+        return json.dumps(_plain(dict(value)))
+    return written
 
 
-def _section_row(document: int, place: int, section: Section) -> tuple[object, ...]:
+def _plain(value: Any) -> Any:
+    match value:
+        case str():
+            return storable(value).replace("\0", "\ufffd")
+        case dict():
+            return {_plain(key): _plain(each) for key, each in cast("dict[str, Any]", value).items()}
+        case list() | tuple():
+            return [_plain(each) for each in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def _section_row(place: int, section: Section) -> tuple[object, ...]:
     leaf = section if isinstance(section, LeafSection) else None
     return (
-        document,
         section.id,
         section.parent_id,
         place,
-        _storable(section.title),
+        storable(section.title),
         json.dumps(section.path),
         leaf.start if leaf else 0,
-        _storable(leaf.text) if leaf else None,
-        json.dumps(dict(section.metadata)),
+        storable(leaf.text) if leaf else None,
+        json_text(section.metadata),
     )
 
 
-def _chunk_row(document: int, chunk: Chunk, common: Mapping[str, object]) -> tuple[object, ...]:
-    text, urtext = _storable(chunk.text), _storable(chunk.urtext)
+def _chunk_row(chunk: Chunk, common: Mapping[str, object]) -> tuple[object, ...]:
+    text, urtext = storable(chunk.text), storable(chunk.urtext)
     body = indexed(text)
     return (
-        document,
         chunk.number,
         chunk.id,
         chunk.parent_id,
         chunk.start,
         chunk.end,
-        json.dumps({**common, **chunk.metadata}),
+        json_text({**common, **chunk.metadata}),
         json.dumps(chunk.path),
-        indexed(_storable(" ".join(dict.fromkeys(chunk.path)))),
+        indexed(storable(" ".join(dict.fromkeys(chunk.path)))),
         body,
         None if text == body else text,
         None if urtext == text else urtext,
     )
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """The text without halves of characters, which UTF-8 cannot say."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

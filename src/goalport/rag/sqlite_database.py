@@ -1,9 +1,9 @@
-"""The database of an index of documents: its tables, its file, and the threads that read and write it.
+"""The SQLite database of an index of documents: its tables, its file, and the threads that read and write it.
 
 An index can be made again from the documents, so a commit does not wait for the disk: what was written survives the end
 of the program, however sudden, and when the machine stops the last documents may be missing, each as a whole. One
 thread writes; a few read, which see the state before a transaction until it is committed. In memory, one connection
-does both. Above: `sqlite_store`.
+does both. Below: `operations`. Above: `sqlite_store` and `sqlite_search`.
 """
 
 import asyncio
@@ -15,11 +15,17 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from goalport.errors import StoreError
+from goalport.rag.embedding_state import VectorColumn
+from goalport.rag.operations import Batch, Operation, Rows, Statement
 
-__all__ = ["IndexDatabase"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["SqliteIndex", "performed"]
 
 T = TypeVar("T")
 
@@ -61,8 +67,38 @@ In `facts`, `changes` counts the transactions and `embeddings` those that change
 vectors of chunks that were there before; `model` and `dimensions` say who made the vectors."""
 
 
-class IndexDatabase:
+def performed(connection: sqlite3.Connection, operation: Operation[T]) -> T:
+    """What an operation gives on a connection."""
+    rows: Rows | None = None
+    while True:
+        try:
+            step = operation.send(cast("Rows", rows))
+        except StopIteration as end:
+            return cast("T", end.value)
+        if isinstance(step, Batch):
+            connection.executemany(step.sql, step.rows)
+            rows = ()
+        else:
+            rows = connection.execute(step.sql, step.values).fetchall()
+
+
+def _array(value: bytes) -> "NDArray[np.float32]":
+    import numpy as np
+
+    return np.frombuffer(value, np.float32)
+
+
+class SqliteIndex:
     """An index in a file, which is made when it is first needed, or in memory."""
+
+    vectors = VectorColumn(
+        place="?",
+        selected="vectors.vector",
+        dimensions="length(vector) / 4",
+        written=lambda vector: vector.tobytes(),
+        array=_array,
+        changed=(Statement("update facts set value = value + 1 where name = 'embeddings'"),),
+    )
 
     def __init__(self, path: Path | None, busy_seconds: float = 5.0) -> None:
         self._path = None if path is None else path.absolute()
@@ -79,13 +115,21 @@ class IndexDatabase:
         """Where it is, for people."""
         return "in memory" if self._path is None else str(self._path)
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
+        return await self.using(lambda connection: performed(connection, begin()))
+
+    async def using(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What a function reads, in a thread, from one state of the database. Raises `StoreError`."""
         return await self._in(self._readers, self._read, work)
 
-    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Let a function write in a transaction; when it raises, nothing is written. Raises `StoreError`."""
-        return await self._in(self._writers, self._write, work)
+    async def write(self, begin: Callable[[], Operation[T]], /) -> T:
+        def write(connection: sqlite3.Connection) -> T:
+            return performed(connection, begin())
+
+        return await self._in(self._writers, self._write, write)
+
+    async def lack(self) -> None:
+        """Nothing: numpy compares the vectors."""
 
     async def close(self) -> None:
         """Wait for what is under way, and close the file."""
