@@ -6,6 +6,6 @@ store of documents, and settings, which check an address.
 
 from goalport.postgres.address import PostgresAddress
 from goalport.postgres.connections import Connections
-from goalport.postgres.server import Connection, DatabaseServer, Row, Tables
+from goalport.postgres.server import Connection, DatabaseServer, Row, Tables, driver
 
-__all__ = ["Connection", "Connections", "DatabaseServer", "PostgresAddress", "Row", "Tables"]
+__all__ = ["Connection", "Connections", "DatabaseServer", "PostgresAddress", "Row", "Tables", "driver"]

@@ -6,7 +6,7 @@ asyncpg is imported with the first connection. Above: the connections, and what 
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, Protocol
@@ -15,7 +15,7 @@ from goalport.errors import GoalportError, StoreError
 from goalport.postgres.address import PostgresAddress
 from goalport.secrecy import hide
 
-__all__ = ["Connection", "DatabaseServer", "Pool", "Row", "Tables", "passing_over"]
+__all__ = ["Connection", "DatabaseServer", "Pool", "Row", "Tables", "driver", "passing_over"]
 
 Row = Mapping[str, Any]
 """A row by the names of its columns."""
@@ -56,6 +56,8 @@ class Tables(NamedTuple):
     """What to do when there is a pooler of which nobody knew, as a sentence."""
     fewer: str
     """What lowers the number of connections, as a part of a sentence."""
+    prepared: "Callable[[Connection], Awaitable[None]] | None" = None
+    """What else is done with each new connection, when its tables are the newest."""
 
 
 class DatabaseServer:
@@ -72,6 +74,8 @@ class DatabaseServer:
         """The schema as a statement names it."""
         self._current = f"SELECT FROM {self.quoted}.schema_version WHERE version >= {self._latest}"
         """Finds one row as long as the schema is the one that this program knows."""
+        self.local = ""
+        """Statements with which each transaction begins, without values."""
         self._seen = False
         if find_spec("asyncpg") is None:
             raise self.error("It needs a library that is not installed.", "Run pip install 'goalport[postgres]'.")
@@ -84,11 +88,11 @@ class DatabaseServer:
         """A connection of its own. Raises `StoreError`."""
         with self.in_words():
             async with asyncio.timeout(self.seconds):
-                return await _driver().connect(self._address.url, **self._options())
+                return await driver().connect(self._address.url, **self._options())
 
     async def pool(self, size: int) -> Pool:
         """Connections to a database that has the newest schema; each is made when it is needed."""
-        return await _driver().create_pool(
+        return await driver().create_pool(
             self._address.url, min_size=0, max_size=size, init=self._prepare, reset=_nothing, **self._options()
         )
 
@@ -102,15 +106,25 @@ class DatabaseServer:
         async with self._ended(connection):
             # In one round trip; the status is that of the last statement. A program that stands still keeps no locks.
             idle = f"SET LOCAL idle_in_transaction_session_timeout = {round(self.seconds * 1000)}"
-            if await connection.execute(f"{begin}; {idle}; {self._current}") != "SELECT 1":
+            if await connection.execute(f"{begin}; {idle}; {self.local}; {self._current}") != "SELECT 1":
                 raise self._changed()
+            yield
+            await self._commit(connection)
+
+    @asynccontextmanager
+    async def changing(self, connection: Connection) -> AsyncGenerator[None]:
+        """A transaction in which no other program changes the tables; those that start together wait here."""
+        async with self._ended(connection):
+            await connection.execute("BEGIN")
+            lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
+            await connection.fetch(lock, f"goalport {self.schema}")
             yield
             await self._commit(connection)
 
     @contextmanager
     def in_words(self) -> Generator[None]:
         """Raises errors of PostgreSQL, of its driver and of the system as `StoreError`."""
-        asyncpg = _driver()
+        asyncpg = driver()
         try:
             yield
         except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
@@ -122,7 +136,7 @@ class DatabaseServer:
         return self.error("It is closed.", "Open another one.")
 
     async def _commit(self, connection: Connection) -> None:
-        asyncpg = _driver()
+        asyncpg = driver()
         try:
             await connection.execute("COMMIT")
         except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
@@ -137,7 +151,7 @@ class DatabaseServer:
     @asynccontextmanager
     async def _ended(self, connection: Connection) -> AsyncGenerator[None]:
         """Ends a transaction that was not committed, or the connection if even that fails."""
-        asyncpg = _driver()
+        asyncpg = driver()
         ended = False
         try:
             yield
@@ -158,6 +172,8 @@ class DatabaseServer:
         while await self._migrate(connection):
             pass
         self._seen = True
+        if self._tables.prepared is not None:
+            await self._tables.prepared(connection)
 
     async def _version(self, connection: Connection) -> int:
         """The version of the schema; 0 if there is none. Raises `StoreError` if it is not ours, or newer."""
@@ -177,16 +193,11 @@ class DatabaseServer:
 
     async def _migrate(self, connection: Connection) -> bool:
         """Take the next step to the newest schema, in a transaction of its own. Returns False if there is none."""
-        async with self._ended(connection):
-            await connection.execute("BEGIN")
-            version = await self._version(connection)
-            if version < self._latest:
-                # Programs that start together wait for each other here.
-                lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
-                await connection.fetch(lock, f"goalport {self.schema}")
+        version = await self._version(connection)
+        if version < self._latest:
+            async with self.changing(connection):
                 if await self._version(connection) == version:
                     await self._step(connection, version + 1)
-            await self._commit(connection)
         return version < self._latest
 
     async def _step(self, connection: Connection, made: int) -> None:
@@ -233,7 +244,7 @@ class DatabaseServer:
 @contextmanager
 def passing_over() -> Generator[None]:
     """Passes over the failure of a transaction that may succeed when it is begun anew, on another connection."""
-    asyncpg = _driver()
+    asyncpg = driver()
     try:
         yield
     except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
@@ -243,7 +254,7 @@ def passing_over() -> Generator[None]:
 
 def _has_ended(error: Exception) -> bool:
     """Whether an error says that a connection that was there has ended."""
-    asyncpg = _driver()
+    asyncpg = driver()
     if isinstance(error, asyncpg.PostgresError):
         return _state(error)[:2] == "08" or _state(error) in {"57P01", "57P02"}
     # asyncpg has no better name for a connection that was ended between two of its statements.
@@ -256,7 +267,8 @@ def _state(error: BaseException | None) -> str:
     return getattr(error, "sqlstate", None) or ""
 
 
-def _driver() -> Any:
+def driver() -> Any:
+    """The module asyncpg, which has no types."""
     import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
     return asyncpg

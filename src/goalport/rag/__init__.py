@@ -29,6 +29,7 @@ __all__ = [
     "OneOf",
     "Outcome",
     "Passage",
+    "PostgresDocumentStore",
     "RefreshPolicies",
     "RegexSearchOperations",
     "ResultExpander",
@@ -73,6 +74,7 @@ __getattr__ = lazy_exports(
         ],
         "ingestion": ["DocumentIngestion", "IngestedDocument", "Outcome", "RefreshPolicies"],
         "passages": ["Passage"],
+        "postgres_store": ["PostgresDocumentStore"],
         "search": [
             "CoreSearchOperations",
             "ExpansionMethod",

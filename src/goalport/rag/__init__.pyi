@@ -28,6 +28,9 @@ from goalport.rag.ingestion import (
 from goalport.rag.passages import (
     Passage as Passage,
 )
+from goalport.rag.postgres_store import (
+    PostgresDocumentStore as PostgresDocumentStore,
+)
 from goalport.rag.search import (
     CoreSearchOperations as CoreSearchOperations,
     ExpansionMethod as ExpansionMethod,

@@ -42,8 +42,8 @@ class VectorColumn:
     """The length of the column `vector`, in SQL."""
     written: "Callable[[NDArray[np.float32]], object]"
     array: "Callable[[Any], NDArray[np.float32]]"
-    changed: Sequence[Statement] = ()
-    """What is written when vectors of chunks change that were there before."""
+    changed: Statement | None
+    """What is written when vectors of chunks change that were there before; None: nothing."""
 
 
 class IndexDatabase(Protocol):
@@ -170,8 +170,7 @@ class EmbeddingState:
         def write() -> Operation[None]:
             if target == "vectors":
                 yield from self.note(vectors.shape[1])
-                for each in self._database.vectors.changed:
-                    yield each
+                yield from self._changed()
             yield Batch(
                 f"insert into {target} select id, document, {self._database.vectors.place} from chunks "  # noqa: S608 - ours
                 "where id = ? on conflict (chunk) do update set vector = excluded.vector",
@@ -238,9 +237,12 @@ class EmbeddingState:
             yield _remembered(model, rows[0][0])
         else:
             yield Statement("delete from facts where name in ('model', 'dimensions')")
-        for each in self._database.vectors.changed:
-            yield each
+        yield from self._changed()
         return True
+
+    def _changed(self) -> Operation[None]:
+        if self._database.vectors.changed is not None:
+            yield self._database.vectors.changed
 
 
 def _facts() -> Operation[dict[str, Any]]:

@@ -21,7 +21,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 from goalport.errors import BadInput
 from goalport.words import first_line
 
-__all__ = ["PatternMatch", "matches"]
+__all__ = ["PatternMatch", "check_length", "matches", "too_slow"]
 
 _WORKER: Final = Path(__file__).with_name("pattern_worker.py")
 _LONGEST: Final = 1_000
@@ -42,18 +42,28 @@ async def matches(regex: str, pages: AsyncIterator[Sequence[str]], most: int, se
 
     Raises `BadInput` for a pattern that is none, and for one that is not done with the texts in time.
     """
-    if len(regex) > _LONGEST:
-        raise BadInput(f"Expected a pattern of at most {_LONGEST} characters, but it has {len(regex)}. Shorten it.")
+    check_length(regex)
     written = await _answer(json.dumps({"pattern": regex, "most": most}), pages, seconds)
     if not written:
-        raise BadInput(
-            f"The pattern {first_line(regex, 80)!r} was not done after {seconds:g} s, or took too much memory. Repeat "
-            "nothing that itself repeats, as in (a+)+, and look for a part that is always there."
-        )
+        raise too_slow(regex, seconds)
     answer = json.loads(written)
     if "problem" in answer:
         raise BadInput(f"{first_line(regex, 80)!r} is no regular expression of Python: {answer['problem']}.")
     return [PatternMatch(*each) for each in answer["matches"]]
+
+
+def check_length(regex: str) -> None:
+    """Raise `BadInput` for a pattern that is too long to be tried."""
+    if len(regex) > _LONGEST:
+        raise BadInput(f"Expected a pattern of at most {_LONGEST} characters, but it has {len(regex)}. Shorten it.")
+
+
+def too_slow(regex: str, seconds: float) -> BadInput:
+    """That a pattern was given up."""
+    return BadInput(
+        f"The pattern {first_line(regex, 80)!r} was not done after {seconds:g} s, or took too much memory. Repeat "
+        "nothing that itself repeats, as in (a+)+, and look for a part that is always there."
+    )
 
 
 async def _answer(request: str, pages: AsyncIterator[Sequence[str]], seconds: float) -> bytes:

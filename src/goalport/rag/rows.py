@@ -27,6 +27,7 @@ __all__ = [
     "document_of",
     "insert_document",
     "leaves_of",
+    "plain",
     "storable",
     "tree_of",
 ]
@@ -111,6 +112,8 @@ class DocumentRows:
     readers: Sequence[str]
     sections: Sequence[tuple[Any, ...]]
     chunks: Sequence[tuple[Any, ...]]
+    texts: Sequence[tuple[str, str]]
+    """The titles above each chunk and its text, as they are indexed."""
 
     @classmethod
     def of(
@@ -122,6 +125,7 @@ class DocumentRows:
         readers: Collection[Caller | str] | None,
     ) -> "DocumentRows":
         """The rows of a document that these callers may read; None: everyone may."""
+        written = [_chunk_row(each, document.metadata) for each in chunks]
         head = (
             *(document.id, document.uri, readers is not None, storable(document.title), content_hash),
             *(datetime.now(UTC).isoformat(), len(chunks), json_text(document.metadata)),
@@ -131,7 +135,8 @@ class DocumentRows:
             head,
             sorted({reader_of(each) for each in readers or ()}),
             [_section_row(place, section) for place, section in enumerate(document.sections())],
-            [_chunk_row(each, document.metadata) for each in chunks],
+            written,
+            [(row[7], row[8]) for row in written],
         )
 
 
@@ -173,18 +178,19 @@ def json_text(value: Mapping[str, object]) -> str:
     """A JSON object that any database can read: one of them cannot say half a character, and another one no NUL."""
     written = json.dumps(dict(value))
     if "\\u0000" in written or "\\ud" in written:
-        return json.dumps(_plain(dict(value)))
+        return json.dumps(plain(dict(value)))
     return written
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A text or JSON value that any database can keep: without NUL, and without halves of characters."""
     match value:
         case str():
             return storable(value).replace("\0", "\ufffd")
         case dict():
-            return {_plain(key): _plain(each) for key, each in cast("dict[str, Any]", value).items()}
+            return {plain(key): plain(each) for key, each in cast("dict[str, Any]", value).items()}
         case list() | tuple():
-            return [_plain(each) for each in cast("list[Any]", value)]
+            return [plain(each) for each in cast("list[Any]", value)]
         case _:
             return value
 
@@ -203,7 +209,7 @@ def _section_row(place: int, section: Section) -> tuple[object, ...]:
     )
 
 
-def _chunk_row(chunk: Chunk, common: Mapping[str, object]) -> tuple[object, ...]:
+def _chunk_row(chunk: Chunk, common: Mapping[str, object]) -> tuple[Any, ...]:
     text, urtext = storable(chunk.text), storable(chunk.urtext)
     body = indexed(text)
     return (

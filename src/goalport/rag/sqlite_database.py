@@ -97,7 +97,7 @@ class SqliteIndex:
         dimensions="length(vector) / 4",
         written=lambda vector: vector.tobytes(),
         array=_array,
-        changed=(Statement("update facts set value = value + 1 where name = 'embeddings'"),),
+        changed=Statement("update facts set value = value + 1 where name = 'embeddings'"),
     )
 
     def __init__(self, path: Path | None, busy_seconds: float = 5.0) -> None:

@@ -1,7 +1,7 @@
 """The store of documents in a SQLite file or in memory: searched by words, by meaning and by pattern.
 
 Words are found by SQLite's FTS5, vectors by numpy and exactly. All that blocks runs in threads. Below:
-`sqlite_database`, which has the file, and `sqlite_search`, which searches it. Above: ingestion, and `ToolishRag` for models.
+`sqlite_database`, which has the file, and `sqlite_search`, which searches it. Above: ingestion, and `ToolishRag`.
 """
 
 from pathlib import Path
