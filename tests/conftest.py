@@ -1,5 +1,6 @@
 """What every test may use, and how properties are tried."""
 
+import gc
 import os
 import signal
 
@@ -21,6 +22,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # `nohup make test` ignores SIGHUP likewise. A handler keeps these tests alive, and is not inherited by what they start.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda number, frame: None)  # noqa: ARG005 - handlers are given both
+
+
+def pytest_collection_finish() -> None:
+    """Keep what collecting has made out of garbage collection, which would look at it throughout the run."""
+    gc.freeze()
 
 
 def pytest_xdist_auto_num_workers() -> int:

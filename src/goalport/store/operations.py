@@ -17,7 +17,7 @@ from goalport.store import statements as the
 from goalport.store.programs import Program
 from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess
 from goalport.store.rows import FamilyRows, ProcessRows, Row, event_records, json_text, process_record, stored_processes
-from goalport.store.statements import Dialect, Upserts
+from goalport.store.statements import Dialect, upserts
 
 __all__ = [
     "Operation",
@@ -56,7 +56,7 @@ class Operations:
     """
 
     def __init__(self, dialect: Dialect, program: Program) -> None:
-        self._upserts = Upserts(dialect)
+        self._upserts = upserts(dialect)
         self._program = program
 
     # Saving.

@@ -6,6 +6,7 @@ statements together.
 """
 
 from functools import cache
+from importlib import import_module
 from typing import Any, Final, Literal
 
 from sqlalchemy import (
@@ -32,7 +33,6 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -84,12 +84,11 @@ __all__ = [
     "VERSION_MADE",
     "WITHDRAWN",
     "Dialect",
-    "Upserts",
     "listing",
+    "upserts",
 ]
 
 Dialect = Literal["sqlite", "postgresql"]
-_INSERTS: Final = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 # In the text of a statement, so that each parameter of it is the value of a column.
 _ZERO: Final[ColumnElement[int]] = literal_column("0", Integer)
@@ -164,7 +163,8 @@ class Upserts:
     """The statements that add a row or change the one that is there; SQLAlchemy has them for each database."""
 
     def __init__(self, dialect: Dialect) -> None:
-        self._insert = _INSERTS[dialect]
+        # A server on SQLite starts sooner without the dialect of PostgreSQL.
+        self._insert: Any = import_module(f"sqlalchemy.dialects.{dialect}").insert
         self.made = self._process().on_conflict_do_nothing(index_elements=[process.c.id]).returning(process.c.number)
         """Adds the root of a new family with its lease; gives its number, or no row if it is there already."""
         self.member = (
@@ -213,6 +213,12 @@ class Upserts:
         added = self._insert(table).values(values)
         changed = {each.name: added.excluded[each.name] for each in table.columns if each not in set(key)}
         return added.on_conflict_do_update(index_elements=list(key), set_=changed)
+
+
+@cache
+def upserts(dialect: Dialect) -> Upserts:
+    """Made once for all stores of a dialect, so that each statement is compiled once."""
+    return Upserts(dialect)
 
 
 # The lease of a family. Who saves has to have the right token.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import anyio
-import jsonschema
+from jsonschema import Draft202012Validator
 from mcp import Client
 from mcp.client import ClientRequestContext
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, ErrorData
@@ -14,6 +14,8 @@ from pydantic import BaseModel, Field
 from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent, run_subagent
 from goalport.publish.handle import HANDLE
 from tests.rooms.serve.served import Served
+
+_HANDLE: Any = Draft202012Validator(HANDLE)
 
 
 class Topping(BaseModel):
@@ -101,10 +103,11 @@ def handle_of(server: Served, tool: str, result: CallToolResult) -> dict[str, An
     """The handle in a result, which has to be what was published."""
     assert not result.is_error, result
     handle: Any = result.structured_content
-    jsonschema.validate(handle, HANDLE)
+    _HANDLE.validate(handle)
     schema = server.state.publication.tools[tool].tool.output_schema
     if schema is not None:
-        jsonschema.validate(handle, schema)
+        published: Any = Draft202012Validator(schema)
+        published.validate(handle)
     return handle
 
 
