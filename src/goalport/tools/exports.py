@@ -3,8 +3,8 @@
 An `McpToolExport` at the top level of a module in `tools/` is found and served; this module itself serves nothing.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from goalport.tools.definition import Tool
@@ -17,10 +17,12 @@ __all__ = ["McpToolExport", "NamedTools"]
 
 
 class NamedTools(Protocol):
-    """An object that has tools and a name for them, such as an `LlmReference` of the package `references`."""
+    """An object that has tools, and says what they are for, such as an `LlmReference` of the package `references`."""
 
     @property
     def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
     def tools(self) -> Sequence[Tool]: ...
 
 
@@ -73,6 +75,7 @@ class McpToolExport:
     def from_llm_reference(cls, reference: NamedTools, *, naming: Naming = identity) -> "McpToolExport":
         """Export the tools of a reference, with the prefix that its name gives. User guide, section 3.24.1.
 
+        The description of each tool begins with that of the reference, of which a client knows nothing else.
         Documents and skills are exported as resources too, each to the callers who may read it.
         """
         return cls.from_llm_references([reference], naming=naming)
@@ -82,7 +85,7 @@ class McpToolExport:
         """Export several references, each with its own prefix."""
         shown = [each.as_published() if isinstance(each, _Publishable) else each for each in references]
         return cls(
-            tuple(ToolObject(*each.tools(), naming=prefixed(reference_prefix(each.name))) for each in shown),
+            tuple(ToolObject(*_described(each), naming=prefixed(reference_prefix(each.name))) for each in shown),
             naming,
             resources=tuple(each for each in shown if isinstance(each, ResourceProvider)),
         )
@@ -109,3 +112,10 @@ class McpToolExport:
     def _named(self) -> tuple[NamedTool, ...]:
         kept = (each for inner in self.tool_objects for each in inner.named() if self.filter(each.own_name))
         return tuple(each.renamed(self.naming) for each in kept)
+
+
+def _described(reference: NamedTools) -> Iterator[Tool]:
+    """The tools of a reference, each with the words that say what the reference is."""
+    about = reference.description.rstrip(" .\n")
+    for each in reference.tools():
+        yield replace(each, description=f"{about}. {each.description}") if about else each

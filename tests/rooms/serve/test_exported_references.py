@@ -273,8 +273,10 @@ async def test_references_of_the_workspace_are_published_if_the_file_says_so(tmp
         async with server.client(era) as client:
             assert server.state.publication.problems == ()
             resources = {each.uri: each.name for each in (await client.list_resources()).resources}
-            names = {each.name.partition("_")[0] for each in (await client.list_tools()).tools}
-            assert names == {"garden", "house", "data", "helloBanner"}
+            tools = {each.name: each.description or "" for each in (await client.list_tools()).tools}
+            assert {each.partition("_")[0] for each in tools} == {"garden", "house", "data", "helloBanner"}
+            assert tools["garden_textSearch"].startswith("All about the garden. Find passages by the words in them.")
+            assert tools["house_activate"].startswith("How we work. ")
             assert resources == {
                 "goalport://goals": "goals",
                 f"{NAMESPACE}{ROSES[0].id}": "Roses",
