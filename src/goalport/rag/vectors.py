@@ -1,10 +1,13 @@
-"""The vectors of an index in memory: one matrix, searched exactly. They are kept in step with the database.
+"""The vectors of an index in memory, kept in step with the database, and searched exactly.
 
-Below: numpy. Above: `sqlite_store`, which loads them when they are first searched.
+In memory each number of a vector is one byte, a fourth of what the database has, so that a search reads a fourth too.
+That narrows the search to the few chunks that can be among the nearest; these are compared by the vectors in the
+database. Below: numpy. Above: `sqlite_store`; the vectors are loaded when they are first searched.
 """
 
+import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -15,12 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Allowed", "VectorTable"]
 
-_AT_ONCE: Final = 10_000
+_AT_ONCE: Final = 1_000
 """How many vectors are read from the database in one piece."""
+_BLOCK: Final = 384 * 1_024
+"""How many numbers are multiplied at once. So many stay in a processor's cache, and BLAS multiplies them in the calling
+thread; with more it starts threads, which wait for each other where the processors are busy."""
+_ROUNDING: Final = 1e-5
+"""How much sums of single-precision numbers can be off."""
 _ROOM: Final = 1.1
-"""How much larger the matrix is made than it has to be, so that not each new document copies it."""
+"""How much larger the arrays are made than they have to be, so that not each new document copies them."""
 _MOST_GONE: Final = 0.2
-"""The share of rows of removed documents with which the matrix is made anew."""
+"""The share of rows of removed documents with which the arrays are made anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,74 @@ class Allowed:
 
     by: Literal["chunk", "document"]
     ids: Sequence[int]
+
+
+@dataclass(slots=True)
+class _Rows:
+    """A row for each vector, and room for more."""
+
+    chunks: "NDArray[np.int64]"
+    """The id of the chunk; 0 for a row whose document was removed."""
+    documents: "NDArray[np.int64]"
+    codes: "NDArray[np.int8]"
+    """The numbers of the vector as multiples of its scale."""
+    scales: "NDArray[np.float32]"
+    errors: "NDArray[np.float32]"
+    """The length of what is lost: of the vector less its multiples."""
+    count: int = 0
+    """How many rows are in use."""
+
+    @classmethod
+    def empty(cls, room: int, dimensions: int) -> "_Rows":
+        import numpy as np
+
+        return cls(
+            np.empty(room, np.int64),
+            np.empty(room, np.int64),
+            np.empty((room, dimensions), np.int8),
+            np.empty(room, np.float32),
+            np.empty(room, np.float32),
+        )
+
+    @property
+    def arrays(self) -> "tuple[NDArray[Any], ...]":
+        return self.chunks, self.documents, self.codes, self.scales, self.errors
+
+    def with_room(self, kept: "NDArray[np.intp]", added: int) -> "_Rows":
+        """New rows: those that are kept, and room for those that are added."""
+        import numpy as np
+
+        room = int((len(kept) + added) * (_ROOM if len(kept) else 1))
+        new = _Rows.empty(room, self.codes.shape[1])
+        for mine, theirs in zip(self.arrays, new.arrays, strict=True):
+            np.take(mine, kept, axis=0, out=theirs[: len(kept)], mode="clip")  # other modes copy all of it first
+        new.count = len(kept)
+        return new
+
+    def add(self, chunks: Sequence[int], documents: Sequence[int], vectors: "NDArray[np.float32]") -> None:
+        import numpy as np
+
+        largest = np.abs(vectors).max(axis=1)
+        scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)[:, np.newaxis]
+        codes = np.rint(vectors / scales)
+        place = slice(self.count, self.count + len(chunks))
+        self.chunks[place], self.documents[place] = chunks, documents
+        self.codes[place], self.scales[place] = codes, scales[:, 0]
+        self.errors[place] = np.linalg.norm(vectors - codes * scales, axis=1)
+        self.count = place.stop
+
+    def products(self, vector: "NDArray[np.float32]") -> "NDArray[np.float32]":
+        """The product of each row in use and a vector, but for what is lost."""
+        import numpy as np
+
+        size = max(_BLOCK // len(vector), 1)
+        block, found = np.empty((size, len(vector)), np.float32), np.empty(self.count, np.float32)
+        for start in range(0, self.count, size):
+            part = found[start : start + size]
+            numbers = block[: len(part)]
+            np.copyto(numbers, self.codes[start : start + len(part)])
+            np.matmul(numbers, vector, out=part)
+        return found * self.scales[: self.count]
 
 
 class VectorTable:
@@ -41,11 +117,7 @@ class VectorTable:
         self._lock = Lock()
         self._seen: tuple[int, int] = (-1, -1)
         """How often the database had been written when it was last read, and how often vectors had been replaced."""
-        self._rows = 0
-        self._chunks: NDArray[np.int64] | None = None
-        """The id of the chunk of each row; 0 for a row whose document was removed."""
-        self._documents: NDArray[np.int64] | None = None
-        self._matrix: NDArray[np.float32] | None = None
+        self._rows: _Rows | None = None
 
     def nearest(
         self, connection: sqlite3.Connection, vector: "NDArray[np.float32]", most: int, allowed: Allowed | None
@@ -54,73 +126,80 @@ class VectorTable:
         import numpy as np
 
         with self._lock:
-            self._refresh(connection, len(vector))
-            rows = slice(self._rows)
-            chunks, scores = self._of(self._chunks)[rows], self._of(self._matrix)[rows] @ vector
-            kept = chunks > 0
-            if allowed is not None:
-                ids = chunks if allowed.by == "chunk" else self._of(self._documents)[rows]
-                kept &= np.isin(ids, np.asarray(allowed.ids, np.int64))
-            scores, chunks = scores[kept], chunks[kept]
-        if most < len(scores):
-            best = np.argpartition(-scores, most - 1)[:most]
-            scores, chunks = scores[best], chunks[best]
-        order = np.lexsort((chunks, -scores))
+            chunks = _candidates(self._refreshed(connection, len(vector)), vector, most, allowed)
+        scores = np.empty(len(chunks), np.float32)
+        for place, vectors in _read(connection, chunks):
+            scores[place] = vectors @ vector
+        order = np.lexsort((chunks, -scores))[:most]
         return [(int(chunks[each]), float(scores[each])) for each in order]
 
-    def _refresh(self, connection: sqlite3.Connection, dimensions: int) -> None:
-        """Mark the rows of documents that are gone, and load the vectors that are new."""
-        import numpy as np
-
+    def _refreshed(self, connection: sqlite3.Connection, dimensions: int) -> _Rows:
+        """The rows without those of documents that are gone, and with the vectors that are new."""
         facts = dict(connection.execute("select name, value from facts where name in ('changes', 'embeddings')"))
-        changes, replaced = facts["changes"], facts["embeddings"]
-        if self._seen == (changes, replaced):
-            return
-        if self._seen[1] != replaced or self._matrix is None:
-            self._rows = 0
-            self._chunks, self._documents = np.empty(0, np.int64), np.empty(0, np.int64)
-            self._matrix = np.empty((0, dimensions), np.float32)
-        present = np.fromiter((each for (each,) in connection.execute("select id from documents")), np.int64)
-        gone = ~np.isin(self._of(self._documents)[: self._rows], present)
-        last = int(self._of(self._chunks)[: self._rows].max(initial=0))
-        self._of(self._chunks)[: self._rows][gone] = 0
-        if gone.sum() > _MOST_GONE * self._rows:
-            self._resize(np.flatnonzero(~gone), 0)
-        self._load(connection, last)
-        self._seen = changes, replaced
+        now, rows = (facts["changes"], facts["embeddings"]), self._rows
+        if rows is None or self._seen[1] != now[1]:
+            rows = _with_new(connection, _Rows.empty(0, dimensions))
+        elif self._seen != now:
+            rows = _with_new(connection, _without_gone(connection, rows))
+        self._rows, self._seen = rows, now
+        return rows
 
-    def _load(self, connection: sqlite3.Connection, after: int) -> None:
-        """Add the vectors of the chunks with larger ids."""
-        import numpy as np
 
-        (count,) = connection.execute("select count(*) from vectors where chunk > ?", (after,)).fetchone()
-        if self._rows + count > len(self._of(self._chunks)):
-            self._resize(np.arange(self._rows), count)
-        rows = connection.execute(
-            "select chunk, document, vector from vectors where chunk > ? order by chunk", (after,)
+def _without_gone(connection: sqlite3.Connection, rows: _Rows) -> _Rows:
+    """The rows of documents that are there: the others are marked, or left out if they have become many."""
+    import numpy as np
+
+    present = np.fromiter((each for (each,) in connection.execute("select id from documents")), np.int64)
+    gone = ~np.isin(rows.documents[: rows.count], present)
+    rows.chunks[: rows.count][gone] = 0
+    return rows.with_room(np.flatnonzero(~gone), 0) if gone.sum() > _MOST_GONE * rows.count else rows
+
+
+def _with_new(connection: sqlite3.Connection, rows: _Rows) -> _Rows:
+    """The rows, with those of the chunks that have larger ids."""
+    import numpy as np
+
+    last = int(rows.chunks[: rows.count].max(initial=0))
+    (added,) = connection.execute("select count(*) from vectors where chunk > ?", (last,)).fetchone()
+    if rows.count + added > len(rows.chunks):
+        rows = rows.with_room(np.arange(rows.count), added)
+    found = connection.execute("select chunk, document, vector from vectors where chunk > ? order by chunk", (last,))
+    while part := found.fetchmany(_AT_ONCE):
+        chunks, documents, vectors = zip(*part, strict=True)
+        rows.add(chunks, documents, _matrix(vectors))
+    return rows
+
+
+def _candidates(rows: _Rows, vector: "NDArray[np.float32]", most: int, allowed: Allowed | None) -> "NDArray[np.int64]":
+    """The ids of chunks among which the nearest surely are, in their order."""
+    import numpy as np
+
+    chunks = rows.chunks[: rows.count]
+    kept = chunks > 0
+    if allowed is not None:
+        ids = chunks if allowed.by == "chunk" else rows.documents[: rows.count]
+        kept &= np.isin(ids, np.asarray(allowed.ids, np.int64))
+    chunks = chunks[kept]
+    if most >= len(chunks):
+        return chunks
+    scores = rows.products(vector)[kept]
+    lost = rows.errors[: rows.count][kept] * np.linalg.norm(vector) + _ROUNDING
+    enough = np.partition(scores - lost, -most)[-most]
+    return chunks[scores + lost >= enough]
+
+
+def _read(connection: sqlite3.Connection, chunks: "NDArray[np.int64]") -> "Iterator[tuple[slice, NDArray[np.float32]]]":
+    """The vectors of chunks, whose ids ascend, with their places among these."""
+    for start in range(0, len(chunks), _AT_ONCE):
+        part = chunks[start : start + _AT_ONCE].tolist()
+        found = connection.execute(
+            "select vector from vectors where chunk in (select value from json_each(?)) order by chunk",
+            (json.dumps(part),),
         )
-        while part := rows.fetchmany(_AT_ONCE):
-            place = slice(self._rows, self._rows + len(part))
-            self._of(self._chunks)[place] = [chunk for chunk, _, _ in part]
-            self._of(self._documents)[place] = [document for _, document, _ in part]
-            matrix = self._of(self._matrix)
-            read = np.frombuffer(b"".join(vector for _, _, vector in part), np.float32)
-            matrix[place] = read.reshape(len(part), matrix.shape[1])
-            self._rows = place.stop
+        yield slice(start, start + len(part)), _matrix([vector for (vector,) in found])
 
-    def _resize(self, kept: "NDArray[np.intp]", added: int) -> None:
-        """Make the arrays anew, of the rows that are kept and with room for those that are added."""
-        import numpy as np
 
-        room = int((len(kept) + added) * (_ROOM if len(kept) else 1))
-        for name in ("_chunks", "_documents", "_matrix"):
-            old = self._of(getattr(self, name))
-            new = np.empty((room, *old.shape[1:]), old.dtype)
-            new[: len(kept)] = old[kept] if len(kept) != self._rows else old[: self._rows]
-            setattr(self, name, new)
-        self._rows = len(kept)
+def _matrix(vectors: Sequence[bytes]) -> "NDArray[np.float32]":
+    import numpy as np
 
-    @staticmethod
-    def _of(array: "NDArray[Any] | None") -> "NDArray[Any]":
-        assert array is not None
-        return array
+    return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), -1)

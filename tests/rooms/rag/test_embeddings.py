@@ -139,3 +139,17 @@ async def test_vectors_follow_what_other_programs_write(tmp_path: Path) -> None:
             await first.remove(str(number))
         found = await second.vector_search(TextSimilaritySearchRequest(query="common"), Chunk)
         assert [each.match.uri for each in found] == ["29"]
+
+
+async def test_vectors_that_hardly_differ_are_told_apart() -> None:
+    count = 400
+
+    def vectors(texts: Sequence[str]) -> list[list[float]]:
+        """The larger its number, the less a text is like what is searched for."""
+        return [[1.0, *[0.0] * 47] if each == "wanted" else [0.5 - int(each) * 1e-5, *[1.0] * 47] for each in texts]
+
+    store = SqliteDocumentStore(embeddings=TableEmbeddings("close", vectors))
+    numbers = [(each * 171) % count for each in range(count)]
+    await store.put(*document("numbers", {str(each): str(each) for each in numbers}))
+    found = await store.vector_search(TextSimilaritySearchRequest(query="wanted", top_k=7), Chunk)
+    assert [each.match.text for each in found] == [str(each) for each in range(7)]
