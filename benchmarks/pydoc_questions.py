@@ -1,9 +1,14 @@
-"""Sixty questions about Python, and the topics of `pydoc_data.topics` that answer them; it ships with every Python.
+"""Questions about Python, and the topics of `pydoc_data.topics` that answer them; it ships with every Python.
 
-They are what people ask, in their own words, and were written before anything was tuned. Nothing here measures.
+They are what people ask, in their own words. The weights of the search were chosen by `QUESTIONS`; `LATER_QUESTIONS`
+were written after that, about what those leave out, and nothing may be tuned by them. Nothing here measures.
 """
 
-QUESTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+from typing import TypeAlias
+
+Questions: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+
+QUESTIONS: Questions = (
     ("How do I handle an exception that a function raises?", ("try", "exceptions")),
     ("What does the finally clause do when there is a return in it?", ("try",)),
     ("How can I raise one exception from another?", ("raise",)),
@@ -64,4 +69,67 @@ QUESTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("How do I set a breakpoint in the debugger?", ("debugger",)),
     ("How do I step through a program line by line?", ("debugger",)),
     ("How do I get a slice with every second item of a sequence?", ("slicings", "typesseq")),
+)
+
+LATER_QUESTIONS: Questions = (
+    ("How do I check an assumption while debugging?", ("assert",)),
+    ("Why is a name with two leading underscores changed inside a class?", ("atom-identifiers", "identifiers")),
+    ("Which characters may the name of a variable have?", ("identifiers",)),
+    ("soft keywords", ("identifiers",)),
+    ("What does a single underscore stand for as a name?", ("id-classes", "identifiers")),
+    ("What does compile() give me?", ("bltin-code-objects",)),
+    ("What do three dots mean?", ("bltin-ellipsis-object", "types")),
+    ("What does a function give back that has no return statement?", ("bltin-null-object", "calls", "types")),
+    ("How do I find out what type an object has?", ("bltin-type-objects", "objects")),
+    ("How do I compare a value with several patterns?", ("compound",)),
+    ("What is a guard of a case block?", ("compound",)),
+    ("How does a class pattern look up positional arguments?", ("compound", "specialnames")),
+    ("What is a dict comprehension?", ("dict",)),
+    ("Which value wins when a key stands twice in a dictionary display?", ("dict",)),
+    ("Can eval() see the variables around it?", ("dynamic-features", "naming", "execmodel")),
+    ("How do I choose between several branches?", ("if", "else")),
+    ("How do I write a tuple with one item?", ("exprlists", "typesseq")),
+    ("list comprehensions", ("lists", "typesseq")),
+    ("What is the identity of an object?", ("objects",)),
+    ("When are objects garbage collected?", ("objects",)),
+    ("What makes an object immutable?", ("objects",)),
+    ("How do I write a body that does nothing?", ("pass",)),
+    ("What does return do in a generator?", ("return",)),
+    ("Which classes derive directly from a class?", ("specialattrs",)),
+    ("method resolution order", ("specialattrs", "types")),
+    ("What do negative indices mean?", ("subscriptions", "typesseq")),
+    ("What are the attributes of a function object?", ("types",)),
+    ("What is in a traceback object?", ("types",)),
+    ("What is a bound method?", ("typesmethods", "types")),
+    ("Where are the variables of a module kept?", ("typesmodules", "types")),
+    ("How do I invert all bits of a number?", ("unary", "bitwise")),
+    ("How do I customise the creation of a class with a metaclass?", ("specialnames",)),
+    ("How can I override isinstance checks?", ("specialnames",)),
+    ("What runs when my class is subclassed?", ("specialnames",)),
+    ("How do I make a class generic, as in MyClass[int]?", ("specialnames",)),
+    ("How do I make my object iterable?", ("sequence-types",)),
+    ("What is called for a key that a dictionary does not have?", ("sequence-types", "typesmapping")),
+    ("How do I give my object a readable representation?", ("customization",)),
+    ("How do I say whether my object is true or false?", ("customization", "truth")),
+    ("What is __index__ for?", ("numeric-types",)),
+    ("How do I decide what dir() lists?", ("attribute-access",)),
+    ("How do I intercept access to the attributes of a module?", ("attribute-access",)),
+    ("How do I join a list of strings?", ("string-methods",)),
+    ("How do I replace a part of a string?", ("string-methods",)),
+    ("How do I compare strings without regard to case?", ("string-methods",)),
+    ("How do I test whether a string has only digits?", ("string-methods",)),
+    ("How do I merge two dictionaries?", ("typesmapping",)),
+    ("How do I get a value or a default if the key is missing?", ("typesmapping",)),
+    ("Do dictionaries keep the order of insertion?", ("typesmapping", "dict", "types")),
+    ("How do I count how often an item is in a sequence?", ("typesseq",)),
+    ("How do I reverse a list in place?", ("typesseq-mutable", "typesseq")),
+    ("What is a range object?", ("typesseq",)),
+    ("How do I right-align text in a field?", ("formatstrings",)),
+    ("How do I show a number as a percentage?", ("formatstrings",)),
+    ("How do I look at a program after it has crashed?", ("debugger",)),
+    ("How do I go up in the stack of the debugger?", ("debugger",)),
+    ("How do relative imports work?", ("import",)),
+    ("What does from __future__ import do?", ("import",)),
+    ("exception groups and except*", ("try",)),
+    ("What happens if I change a list while a loop runs over it?", ("for",)),
 )

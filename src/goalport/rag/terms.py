@@ -18,7 +18,7 @@ TITLE_WEIGHT: Final = 0.5
 in titles: added to the words of the text, titles would hardly count in a text that has the words anyway."""
 SATURATION: Final = 1.2
 """The parameter k1 of BM25: how soon more of the same word counts no more."""
-_CANDIDATES: Final = 2_000
+_CANDIDATES: Final = 1_000
 """How many chunks with the rarest words of a query are weighed, before those are looked at that have none of them."""
 _LIKELY: Final = 0.6
 """The share of the most that it could add which a word hardly exceeds, unless it is there again and again."""
