@@ -5,6 +5,7 @@ the same words. Everything is bounded, and hidden files are left out, since they
 block; they are called in threads. Above: `github`, references to folders and repositories, and skills.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -78,16 +79,19 @@ class Folder:
     def files(self, pattern: str = "*", onerror: Callable[[OSError], None] | None = None) -> Iterator[str]:
         """The paths of the files that match a pattern such as `*.md` or `docs/*.md`; `*` stands for slashes too.
 
-        Links to folders are not followed, so that no loop is run through. `onerror` hears what keeps a
-        folder from being listed.
+        Links to folders are not followed, so that no loop is run through. `onerror` hears of folders that cannot be
+        listed, and of the one after which no more is looked at.
         """
         waiting = [PurePosixPath()]
         left = self.limits.entries
         root = self.root.resolve()
         while waiting:
             folder = waiting.pop()
-            found = sorted(islice(_entries(root / folder, onerror), left), key=lambda entry: entry.name)
-            left -= len(found)
+            found = sorted(islice(_entries(root / folder, onerror), left + 1), key=lambda entry: entry.name)
+            if len(found) > left and onerror is not None:
+                most = f"only {counted(self.limits.entries, 'file')} and folders are looked at"
+                onerror(OSError(errno.E2BIG, most, str(root / folder)))
+            left -= len(found := found[:left])
             for each in found:
                 path = folder / each.name
                 if self._shows(each.name) and self._is_file(each, path):
@@ -150,7 +154,7 @@ class Folder:
         root = self.root.resolve()
         try:
             found = root.joinpath(*parts).resolve(strict=True)
-        except (OSError, RuntimeError):  # too long, no such thing, or links in a circle
+        except (OSError, RuntimeError, ValueError):  # too long, no such thing, links in a circle, or no characters
             return None
         return found if found == root or root in found.parents else None
 

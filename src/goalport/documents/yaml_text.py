@@ -6,6 +6,7 @@ ruamel.yaml is imported when it is first needed.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 from goalport.errors import DocumentError
@@ -44,6 +45,7 @@ def read_yaml(text: str, where: str, first_line: int = 1) -> YamlText:
         raise DocumentError(f"{where} is longer than {_LONGEST} characters.")
     try:
         loader: Any = YAML(typ="safe", pure=True)
+        loader.Scanner = _flat_scanner()
         root: Any = loader.compose(text)
         reader = _Lines(where, first_line)
         reader.note((), root)
@@ -56,6 +58,23 @@ def read_yaml(text: str, where: str, first_line: int = 1) -> YamlText:
     except (ValueError, RecursionError, OverflowError) as error:  # such as a date with a month 13
         raise DocumentError(f"{where}: this is no YAML: {one_line(str(error), 200)}.") from error
     return YamlText(value, reader.lines)
+
+
+@cache
+def _flat_scanner() -> Any:
+    from ruamel.yaml import scanner
+
+    library: Any = scanner  # its types are not known
+
+    class FlatScanner(library.Scanner):
+        """Refuses `[[[[…`, for which it would take time in proportion to the square of the depth."""
+
+        def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803 - its name there
+            if len(self.flow_context) >= _DEEPEST:
+                raise library.ScannerError(None, None, "its values are nested too deeply", self.reader.get_mark())
+            library.Scanner.fetch_flow_collection_start(self, TokenClass, to_push)
+
+    return FlatScanner
 
 
 @dataclass(slots=True)

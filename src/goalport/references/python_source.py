@@ -141,9 +141,13 @@ def _is_public(name: str) -> bool:
 
 def _parsed(name: str, file: Path) -> _Module:
     try:
-        tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):  # other Pythons' syntax, or no Python at all
+        return _described(name, file, ast.parse(file.read_bytes()))
+    # Other Pythons' syntax, no Python at all, or expressions that are too deep to be parsed or written.
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return _Module(name)
+
+
+def _described(name: str, file: Path, tree: ast.Module) -> _Module:
     exported = _exported(tree)
     members: dict[str, ApiMember] = {}
     imported: dict[str, str] = {}

@@ -181,7 +181,7 @@ def _named(providers: LlmReferenceProviders, document: YamlText, path: str) -> N
             entry = _made(providers, written)
         except _Mistake as mistake:
             problems += [f"{path}:{document.line(number, key)}: {problem}" for key, problem in mistake.problems]
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             problems.append(f"{path}:{document.line(number)}: the entry cannot be read: {error_summary(error)}")
         else:
             if entries.setdefault(entry.name, entry) is not entry:
@@ -238,7 +238,7 @@ def _maker(providers: LlmReferenceProviders, written: str, key: str) -> Callable
         known = _TYPES[short]
         return cast("Callable[..., object]", getattr(providers, known)) if isinstance(known, str) else known
     module, _, name = short.rpartition(".")
-    if not module:
+    if not module or module.startswith("."):
         raise _Mistake((key, f"there is no type {written!r}. {offer(short, [*_TYPES, *providers.types])}"))
     try:
         found: object = getattr(import_module(module), name, None)

@@ -136,13 +136,13 @@ def _files_of(skill: Skill, kind: str) -> list[str]:
 
 def _resource(skill: Skill, kind: str, name: str) -> str:
     _check_unchanged(skill)
-    folder = skill_folder(skill.folder / kind)
+    folder = skill_folder(skill.folder)
     try:
-        folder.place(name)
+        folder.place(f"{kind}/{name}")
     except DocumentError:
         known = offer(name, _files_of(skill, kind), none=f"It has no {kind}.")
         raise ToolError(f"There is no {name!r} in the {kind} of {skill.name!r}. {known}") from None
-    return cleaned(folder.text(name), _LONGEST)
+    return cleaned(folder.text(f"{kind}/{name}"), _LONGEST)
 
 
 def _check_unchanged(skill: Skill) -> None:

@@ -32,6 +32,8 @@ RESOURCE_TYPES: Final = ("scripts", "references", "assets")
 _LONGEST_FILE: Final = 1_000_000
 _HEAD: Final = 16_384
 """Bytes in which most heads end."""
+_LONGEST_HEAD: Final = 20_000
+"""Characters. Reading YAML takes minutes for a megabyte of it."""
 _LONGEST_DESCRIPTION: Final = 1_024
 _LONGEST_NAME: Final = 100
 _PLAIN: Final = re.compile(r"(?P<key>name|description):[ ]+(?P<text>[A-Za-z](?:[^:#\n]|:(?=\S)|(?<=\S)#)*)")
@@ -79,6 +81,7 @@ def skill_folder(root: Path) -> Folder:
 
 def scanned(root: Path) -> tuple[Skill, tuple[str, ...]]:
     """The skill in a folder, and what is odd about it. Raises `DocumentError` for one that cannot be used."""
+    _check_file(root)
     fields = _plain_fields(root)
     if fields is None:
         text = skill_text(root)
@@ -106,15 +109,18 @@ def folder_name_of(root: Path) -> str:
 
 def skill_text(root: Path) -> SkillText:
     """Read the SKILL.md of a folder. Raises `DocumentError` that says the file, the line and what is wrong."""
+    _check_file(root)
     place = str(root / SKILL_FILE)
-    if not (root / SKILL_FILE).is_file():
-        raise DocumentError(f"{place}: there is no such file, so {root} is no skill.")
     raw = skill_folder(root).content(SKILL_FILE).decode("utf-8-sig", "replace")
     lines = raw.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     end = _end_of_head(lines)
     if end is None:
         raise DocumentError(f"{place}:1: expected a head between two lines `---`, with name and description.")
-    head, quoted = _head("\n".join(lines[1:end]), place)
+    written = "\n".join(lines[1:end])
+    if len(written) > _LONGEST_HEAD:
+        size = f"{len(written):,} characters, and at most {_LONGEST_HEAD:,} are read"
+        raise DocumentError(f"{place}:1: its head has {size}.")
+    head, quoted = _head(written, place)
     value = head.value
     if not isinstance(value, dict):
         raise DocumentError(
@@ -131,6 +137,15 @@ def allowed_names(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(_ENTRY.findall(value))
     return tuple(map(str, cast("list[object]", value))) if isinstance(value, list) else ()
+
+
+def _check_file(root: Path) -> None:
+    """Raises `DocumentError` for a folder without a SKILL.md, or with a link in its place that leads out."""
+    file = root / SKILL_FILE
+    if not file.is_file():
+        raise DocumentError(f"{file}: there is no such file, so {root} is no skill.")
+    if file.is_symlink() and not file.resolve().is_relative_to(root.resolve()):
+        raise DocumentError(f"{file}: it is a link that leads out of the skill.")
 
 
 def _end_of_head(lines: Sequence[str]) -> int | None:

@@ -216,7 +216,7 @@ class Skills:
             raise ToolError(f"There is no skill {given['skillName']!r}. {offer(given['skillName'], names)}")
         if not await to_thread.run_sync(is_as_trusted, skill):
             raise ToolError(f"The skill {skill.name!r} has changed since it was trusted. Do without it.")
-        script = skill_folder(skill.folder / "scripts").place(given["fileName"].removeprefix("scripts/"))
+        script = skill_folder(skill.folder).place(f"scripts/{given['fileName'].removeprefix('scripts/')}")
         result = await runner.run(script, given.get("arguments") or [], skill.folder)
         if result.exit_code:
             return ToolResult.of_error(f"The script ended with {result.exit_code}.\n{result.output}".strip())

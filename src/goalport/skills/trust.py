@@ -10,10 +10,10 @@ import tempfile
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, NoReturn, cast
 
 from goalport.documents import Folder, FolderLimits
-from goalport.errors import DocumentError
+from goalport.errors import DocumentError, UnreadableDocument
 from goalport.skills.skill import Skill
 
 __all__ = ["TRUST_FILE", "SkillTrust", "fingerprint", "is_as_trusted"]
@@ -24,10 +24,13 @@ _LARGEST: Final = 50_000_000
 
 
 def fingerprint(root: Path) -> str:
-    """The hash of all files of a skill, hidden ones too. Raises `DocumentError` where one cannot be read."""
+    """The hash of all files of a skill, hidden ones too.
+
+    Raises `DocumentError` where one cannot be read, or there are too many to look at all.
+    """
     folder = Folder(root, FolderLimits(file_bytes=_LARGEST), hidden=True)
     whole = sha256()
-    for path in sorted(folder.files()):
+    for path in sorted(folder.files(onerror=_refuse)):
         whole.update(f"{path}\0{sha256(folder.content(path)).hexdigest()}\n".encode("utf-8", "surrogatepass"))
     return f"sha256:{whole.hexdigest()}"
 
@@ -70,6 +73,10 @@ class SkillTrust:
         if not all(isinstance(each, str) for each in record.values()):
             raise _unreadable(self.path, "it holds something else")
         return cast("dict[str, str]", record)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise UnreadableDocument.after(error.filename, error)
 
 
 def _key(root: Path) -> str:

@@ -125,7 +125,11 @@ def test_only_so_many_entries_are_looked_at(root: Path) -> None:
     for number in range(50):
         (root / f"{number}.txt").write_text("gas")
 
-    assert len(list(Folder(root, FolderLimits(entries=10)).files())) <= 10
+    errors: list[OSError] = []
+    assert len(list(Folder(root, FolderLimits(entries=10)).files(onerror=errors.append))) <= 10
+    assert [(each.filename, each.strerror) for each in errors] == [
+        (str(root), "only 10 files and folders are looked at")
+    ]
 
 
 def test_a_folder_that_is_not_there_has_nothing(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PythonApi:
         "deep/__init__.py": "",
         "deep/stock.pyi": "def level(item: str) -> int: ...\n",
         "broken.py": "def (:\n",
+        "deeper.py": f"def f(x={'-' * 90_000}1): ...\n",
+        "deepest.py": f"def f(x={'1+' * 700}1): ...\n",
         "_internal.py": "def hidden(): ...\n",
     }.items():
         file = tmp_path / "shop14" / path
@@ -46,7 +48,8 @@ async def test_a_model_is_told_of_the_packages_and_looks_names_up(shop: PythonAp
 async def test_modules_are_listed_without_private_ones_and_without_importing_any(shop: PythonApi) -> None:
     listed = await call(shop, "listModules")
 
-    assert listed.splitlines()[2:-1] == ["shop14", "shop14.broken", "shop14.deep", "shop14.deep.stock", "shop14.orders"]
+    names = ["", ".broken", ".deep", ".deep.stock", ".deeper", ".deepest", ".orders"]
+    assert listed.splitlines()[2:-1] == [f"shop14{each}" for each in names]
     assert "shop14" not in sys.modules
 
 

@@ -1,5 +1,6 @@
 """References from a file: the guide's example, personas, providers of one's own, and mistakes with their lines."""
 
+import sys
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,6 +147,21 @@ def picky(number: int) -> LlmReference:
     raise ValueError(f"there is no edition {number}")
 
 
+def broken() -> LlmReference:
+    raise KeyError("no such key")
+
+
+def quitting() -> LlmReference:
+    sys.exit(3)
+
+
+class Unfinished:
+    def __init__(self, space: object) -> None: ...
+
+
+Unfinished.__init__.__annotations__["space"] = "NoSuchType"
+
+
 async def test_providers_of_ones_own_are_named_with_their_module(tmp_path: Path) -> None:
     file = written(
         tmp_path,
@@ -181,6 +197,11 @@ async def test_providers_of_ones_own_are_named_with_their_module(tmp_path: Path)
         ("- type: json.NoSuch", ":1: json has no class or function 'NoSuch'."),
         (f"- type: {__name__}.nonsense", "to make a reference, but it made str."),
         (f"- type: {__name__}.picky\n  number: 7", "picky: there is no edition 7"),
+        (f"- type: {__name__}.broken", ":1: the entry cannot be read: KeyError: 'no such key'"),
+        (f"- type: {__name__}.quitting", ":1: the entry cannot be read: SystemExit: 3"),
+        (f"- type: {__name__}.Unfinished\n  space: x", "NameError: name 'NoSuchType' is not defined"),
+        ("- type: builtins.dict", ":1: the entry cannot be read: ValueError: no signature"),
+        ("- type: ..wiki.Wiki", ":1: there is no type '..wiki.Wiki'."),
         ("- type: WebPage\n  url: a: b", ":2: this is no YAML: mapping values are not allowed"),
         ("- type: A\n  type: B", ":2: this is no YAML: found duplicate key"),
         ("- &a\n  type: *a", ":2: expected plain values without aliases."),

@@ -1,9 +1,11 @@
 """SKILL.md as people write it: other line ends, odd heads, texts with colons; and what the strict reader says."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from goalport.errors import DocumentError
 from goalport.skills import Skills, check_skill, check_skills
 from tests.rooms.skills.folders import call, skill_in
 
@@ -125,6 +127,14 @@ def test_a_head_is_read_as_it_was_meant(tmp_path: Path, head: str, description: 
                 "9: it mentions 'scripts/c.sh', and there is no such file in the skill.",
             ],
         ),
+        (
+            "---\nname: my-skill\ndescription: x\nmetadata: " + "[a," * 1000 + "\n---\nDo.",
+            ["4: this is no YAML: its values are nested too deeply."],
+        ),
+        (
+            "---\nname: my-skill\ndescription: " + "x" * 20_000 + "\n---\nDo.",
+            ["1: its head has 20,028 characters, and at most 20,000 are read."],
+        ),
         ("---\nname: my-skill\nname: x\n---\n", ['3: this is no YAML: found duplicate key "name" with value "x"']),
         ("---\nname: my-skill\n", ["1: expected a head between two lines `---`, with name and description."]),
         ("", ["1: expected a head between two lines `---`, with name and description."]),
@@ -149,6 +159,20 @@ def test_the_files_that_a_skill_mentions_can_be_left_unchecked(tmp_path: Path) -
 
     assert len(check_skill(folder)) == 1
     assert check_skill(folder, files=False) == ()
+
+
+def test_a_file_in_the_place_of_the_skill_that_is_none_is_refused(tmp_path: Path) -> None:
+    folder = written(tmp_path, "---\nname: my-skill\ndescription: x\n---\nDo.\n")
+    (folder / "SKILL.md").rename(tmp_path / "SKILL.md")
+    (folder / "SKILL.md").symlink_to(tmp_path / "SKILL.md")
+    with pytest.raises(DocumentError, match="it is a link that leads out of the skill"):
+        Skills("x", "y").with_local_skill(folder)
+
+    if hasattr(os, "mkfifo"):
+        (folder / "SKILL.md").unlink()
+        os.mkfifo(folder / "SKILL.md")
+        with pytest.raises(DocumentError, match="there is no such file"):
+            Skills("x", "y").with_local_skill(folder)
 
 
 def test_a_file_that_leads_out_is_not_in_the_skill(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What skills may do: tools that they allow, scripts that a person agrees to, and trust in those of a project."""
 
 import logging
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -115,13 +116,26 @@ async def test_a_script_sees_its_arguments_and_few_variables(scripted: Skills, m
     assert await run(runner_of(scripted), "where.py") == "[]"
 
 
+async def test_a_folder_of_a_skill_that_is_a_link_leads_nowhere_else(tmp_path: Path) -> None:
+    folder = skill_in(tmp_path / "skills", "scripts")
+    skill_in(tmp_path, "elsewhere", secret_sh="echo the password")
+    for each in ("references", "scripts"):
+        (folder / each).symlink_to(tmp_path / "elsewhere")
+    skills = Skills("s", "Skills with links").with_local_skill(folder)
+
+    for each in ("references", "scripts"):
+        answer = await call(skills, "readResource", skillName="scripts", resourceType=each, fileName="secret.sh")
+        assert answer.startswith("There is no 'secret.sh'")
+    assert await run(runner_of(skills), "secret.sh") == "There is no 'scripts/secret.sh' in this folder."
+
+
 async def test_a_script_that_fails_or_is_unknown_is_an_error_in_words(scripted: Skills) -> None:
     found = runner_of(scripted)
 
     assert await run(found, "fail.sh") == "The script ended with 3.\noh no"
     assert "expected a script that ends with one of .py" in await run(found, "odd.rb")
-    assert await run(found, "../SKILL.md") == "There is no '../SKILL.md' in this folder."
-    assert await run(found, "nothing.py") == "There is no 'nothing.py' in this folder."
+    assert await run(found, "../SKILL.md") == "There is no 'scripts/../SKILL.md' in this folder."
+    assert await run(found, "nothing.py") == "There is no 'scripts/nothing.py' in this folder."
     unknown = await found.run({"skillName": "skripts", "fileName": "x"})
     assert unknown.text == "There is no skill 'skripts'. Did you mean 'scripts'?"
 
@@ -192,6 +206,16 @@ async def test_a_trusted_skill_that_changes_is_not_used_any_more(tmp_path: Path)
     assert await call(skills, "readResource", **resource) == changed
     script = {"skillName": "release", "fileName": "a.py"}
     assert (await runner_of(skills).run(script)).text == changed
+
+
+def test_a_skill_that_cannot_be_looked_at_as_a_whole_is_not_trusted(tmp_path: Path) -> None:
+    folder = skill_in(tmp_path, "release")
+    for number in range(20_000):
+        (folder / str(number)).touch()
+
+    with pytest.raises(DocumentError, match="only 20000 files and folders are looked at"):
+        SkillTrust(tmp_path / "trust.json").trust(folder)
+    shutil.rmtree(folder)
 
 
 def test_what_is_trusted_cannot_be_guessed_from_a_damaged_file(
