@@ -41,7 +41,8 @@ from goalport.llm import (
 from goalport.observe.spans import embeddings_span
 from goalport.prompts import KnowledgeCutoffDate, Templates, contribution_of
 from goalport.references import NamedReferences
-from goalport.tools import ToolGroupResolver, reference_prefix
+from goalport.references.reference import described
+from goalport.tools import ToolGroupResolver
 from goalport.words import type_name
 
 __all__ = ["LlmEngine"]
@@ -58,11 +59,7 @@ def _system_texts(interaction: Interaction, card: ModelCard) -> Iterator[str]:
     yield interaction.system_prompt
     yield from card.contributors
     yield from map(contribution_of, interaction.contributors)
-    for reference in interaction.references:
-        lines = [f"Reference: {reference.name}", reference.description, reference.notes()]
-        if reference.tools():
-            lines.append(f"Its tools have names that begin with {reference_prefix(reference.name)}")
-        yield "\n".join(filter(None, lines))
+    yield from map(described, interaction.references)
     if card.knowledge_cutoff:
         yield KnowledgeCutoffDate(card.knowledge_cutoff).contribution()
 

@@ -20,7 +20,7 @@ from cyclopts import Parameter
 from goalport.cli.clients import CLIENTS, Address, Client, Entry, Machine, Scope, Subprocess, Target, Transport
 from goalport.cli.config_files import Unmergeable, merged, with_entry
 from goalport.cli.options import WorkspaceFolder, workspace_root
-from goalport.cli.terminal import Record, say, show, show_difference
+from goalport.cli.terminal import Record, confirmed, say, show, show_difference
 from goalport.errors import BadInput, UnknownName
 from goalport.settings import Settings, load_settings
 
@@ -158,13 +158,10 @@ def _write(config: ClientConfig, *, asked: bool) -> int:
         say(f"{config.path} says so already; nothing to do.")
         return 0
     show_difference(change.difference())
-    if not asked:
-        if not sys.stdin.isatty():
-            raise BadInput(f"Nobody is there to be asked; add --yes to write {change.path}.")
-        say(f"Write {change.path}? [y/N] ")
-        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-            say("Nothing was written.")
-            return 1
+    unattended = f"Nobody is there to be asked; add --yes to write {change.path}."
+    if not asked and not confirmed(f"Write {change.path}?", unattended):
+        say("Nothing was written.")
+        return 1
     backup = change.apply()
     say(f"Wrote {config.path}" + (f"; the old file is {backup}" if backup else "") + f"\n{config.then}")
     return 0

@@ -177,6 +177,15 @@ _command(
 )
 app.command("goalport.cli.documents:rag", name="rag", help="Search, list and remove documents.", group=DOCUMENTS)
 _command(
+    "references",
+    "references:references",
+    "List the references of the workspace, and what a model is told of one.",
+    DOCUMENTS,
+    "goalport references",
+    "goalport references --read handbook",
+)
+app.command("goalport.cli.skills:skills", name="skills", help="Check, list and trust skills.", group=DOCUMENTS)
+_command(
     "ps",
     "processes:ps",
     "List processes, the newest first.",

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from goalport.colours import coloured, takes_colours
+from goalport.errors import BadInput
 from goalport.words import visible
 
 _WIDEST = 10_000
@@ -75,6 +76,14 @@ def show_difference(lines: Iterable[str]) -> None:
 def say(text: str) -> None:
     """Print a remark to standard error, so that it does not mix with piped output; without control sequences."""
     print(coloured(visible(text), sys.stderr), file=sys.stderr, flush=True)
+
+
+def confirmed(question: str, unattended: str) -> bool:
+    """Ask a person for a yes. Raises `BadInput` with the text `unattended` where nobody is at a terminal."""
+    if not sys.stdin.isatty():
+        raise BadInput(unattended)
+    say(f"{question} [y/N] ")
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _draw(records: Sequence[Record]) -> None:

@@ -11,9 +11,9 @@ import anyio
 
 from goalport.errors import UnknownName
 from goalport.prompts import PromptContributor
-from goalport.tools import Tool
+from goalport.tools import Tool, reference_prefix
 
-__all__ = ["LlmReference", "NamedReferences", "QuestionAware", "Reference", "Refreshing", "refreshed"]
+__all__ = ["LlmReference", "NamedReferences", "QuestionAware", "Reference", "Refreshing", "described", "refreshed"]
 
 R = TypeVar("R")
 
@@ -65,6 +65,8 @@ class NamedReferences(Mapping[str, LlmReference]):
     references: Mapping[str, LlmReference] = field(default_factory=dict[str, LlmReference])
     contributors: Mapping[str, PromptContributor] = field(default_factory=dict[str, PromptContributor])
     """Personas and other contributors to the system prompt, by name."""
+    types: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The type of each entry as the file says it, by the name of what it makes."""
     published: tuple[LlmReference, ...] = ()
     """The references that are to be published over MCP."""
     problems: tuple[str, ...] = ()
@@ -108,6 +110,14 @@ class QuestionAware(Protocol):
     async def for_question(self, question: str, /) -> LlmReference:
         """The reference for one request: itself, or a copy that fits the question. It is called before the model is."""
         ...
+
+
+def described(reference: LlmReference) -> str:
+    """What a model is told of a reference: its name, description and notes, and how its tools are named."""
+    lines = [f"Reference: {reference.name}", reference.description, reference.notes()]
+    if reference.tools():
+        lines.append(f"Its tools have names that begin with {reference_prefix(reference.name)}")
+    return "\n".join(filter(None, lines))
 
 
 async def refreshed(*references: R) -> tuple[R, ...]:

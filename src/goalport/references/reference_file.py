@@ -165,6 +165,8 @@ class _Entry:
 
     made: LlmReference | PromptContributor
     name: str
+    kind: str
+    """Its type as it is written."""
     publish: bool = False
 
 
@@ -195,7 +197,8 @@ def _sorted(entries: Sequence[_Entry], problems: Sequence[str]) -> NamedReferenc
     references = {each.name: each.made for each in entries if isinstance(each.made, LlmReference)}
     contributors = {each.name: each.made for each in entries if not isinstance(each.made, LlmReference)}
     published = tuple(references[each.name] for each in entries if each.publish)
-    return NamedReferences(references, contributors, published, tuple(problems))
+    types = {each.name: each.kind for each in entries}
+    return NamedReferences(references, contributors, types, published, tuple(problems))
 
 
 def _made(providers: LlmReferenceProviders, entry: object) -> _Entry:
@@ -220,7 +223,7 @@ def _made(providers: LlmReferenceProviders, entry: object) -> _Entry:
     if not isinstance(publish, bool) or (publish and not isinstance(found, LlmReference)):
         expected = "true or false" if isinstance(found, LlmReference) else "nothing, as only references are published"
         raise _Mistake(("publish", f"publish: expected {expected}, but came {shown(publish)}."))
-    return _Entry(found, _name_of(found) or written, publish)
+    return _Entry(found, _name_of(found) or written, written, publish)
 
 
 def _name_of(made: LlmReference | PromptContributor) -> str:

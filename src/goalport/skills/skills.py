@@ -5,6 +5,7 @@ the system prompt and offers the tools.
 """
 
 import logging
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,7 +27,7 @@ from goalport.skills.trust import SkillTrust, is_as_trusted
 from goalport.tools import Parameter, Permission, Tool, ToolGroup, ToolResult, tools_of
 from goalport.words import listed, offer
 
-__all__ = ["PROJECT_FOLDERS", "Skills"]
+__all__ = ["PROJECT_FOLDERS", "Skills", "skills_in"]
 
 _log = logging.getLogger(__name__)
 PROJECT_FOLDERS: Final = (".agents/skills", ".claude/skills")
@@ -93,7 +94,7 @@ class Skills:
 
         Raises `DocumentError` where the folder is not there.
         """
-        return self._plus(_skills_in(Path(parent)))
+        return self._plus(skills_in(Path(parent)))
 
     def with_project_skills(self, project: str | Path, trust: SkillTrust | None = None) -> Self:
         """With the skills that a project brings in `.agents/skills` and `.claude/skills`, as far as they are trusted.
@@ -102,7 +103,7 @@ class Skills:
         """
         known = trust or SkillTrust()
         folders = [Path(project) / each for each in PROJECT_FOLDERS]
-        found = [skill for each in folders if each.is_dir() for skill in _skills_in(each)]
+        found = [skill for each in folders if each.is_dir() for skill in skills_in(each)]
         return self._plus(_trusted(found, known))
 
     def with_github_url(self, url: str, *, expected: str = "") -> Self:
@@ -236,10 +237,10 @@ def _fetched_skills(folder: Path) -> tuple[Skill, ...]:
         skill, warnings = scanned(folder)
         _warn(warnings)
         return (skill,)
-    return tuple(_skills_in(folder))
+    return tuple(skills_in(folder))
 
 
-def _skills_in(parent: Path) -> Iterator[Skill]:
+def skills_in(parent: Path) -> Iterator[Skill]:
     """The skills in the folders of a folder, by name."""
     if not parent.is_dir():
         raise DocumentError(f"There is no folder {str(parent)!r} with skills in it.")
@@ -267,12 +268,9 @@ def _trusted(skills: Iterable[Skill], trust: SkillTrust) -> Iterator[Skill]:
             yield replace(each, fingerprint=found)
         else:
             _log.warning(
-                "The skill %r in %s is withheld until somebody trusts it as it is now. Look at its files, and trust it "
-                "with `SkillTrust(Path(%r)).trust(%r)`.",
+                "The skill %r is withheld until somebody trusts it as it is now: goalport skills trust %s",
                 each.name,
-                each.folder,
-                str(trust.path),
-                str(each.folder),
+                shlex.quote(str(each.folder)),
             )
 
 

@@ -183,7 +183,7 @@ async def test_skills_of_a_project_are_withheld_until_they_are_trusted(
 
     with caplog.at_level(logging.WARNING):
         assert known() == {}
-    assert f".trust({str(first)!r})`" in caplog.text
+    assert f"goalport skills trust {first}" in caplog.text
     trust.trust(first)
     assert known() == {"release": "Release."}
     assert oct(trust.path.stat().st_mode)[-3:] == "600"

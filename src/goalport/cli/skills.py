@@ -1,0 +1,144 @@
+"""`goalport skills`: skills are checked, listed and trusted.
+
+Below the program; `skills` and `platform` are below it.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from goalport.cli.options import WorkspaceFolder, workspace_root
+from goalport.cli.terminal import Format, Record, confirmed, say, show, show_json, show_lines
+from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings
+from goalport.documents import Folder
+from goalport.errors import BadInput, DocumentError
+from goalport.settings import load_settings
+from goalport.skills import Skill, Skills, SkillTrust, check_skills
+from goalport.skills.skill import SKILL_FILE, scanned
+from goalport.skills.skills import PROJECT_FOLDERS, skills_in
+from goalport.skills.trust import TRUST_FILE
+from goalport.words import counted
+
+FINE, WRONG = 0, 1
+Folders = Annotated[Path, Parameter(help="Folders of skills, or folders with skills in their folders.")]
+
+skills = App(
+    name="skills",
+    help_format="plaintext",
+    help_epilogue="""\
+Examples:
+  goalport skills check skills
+  goalport skills list --format json
+  goalport skills trust .agents/skills/release""",
+)
+
+
+@skills.command
+def check(
+    *folders: Folders,
+    files: Annotated[
+        bool, Parameter(negative="--no-files", help="Look for the files that the instructions mention.")
+    ] = True,
+    format: Format = "text",  # noqa: A002 - the option's name
+) -> int:
+    """Say what in skills is not as the specification wants it. Exit codes: 0 nothing is wrong, 1 something is."""
+    if not folders:
+        raise BadInput("Say which skills to check, such as `goalport skills check skills`.")
+    problems = [each for folder in folders for each in check_skills(folder, files=files)]
+    if format == "json":
+        show_json([{"path": str(each.path), "line": each.line, "message": each.message} for each in problems])
+    else:
+        show_lines(map(str, problems))
+        say(f"{counted(len(problems), 'problem')}." if problems else "Nothing is wrong.")
+    return WRONG if problems else FINE
+
+
+@skills.command(name="list")
+def list_skills(
+    *,
+    format: Format = "text",  # noqa: A002 - the option's name
+    workspace: WorkspaceFolder = Path(),
+) -> None:
+    """List the skills of the references of the workspace, and those that the project brings; GitHub's are fetched."""
+    loaded = open_with_warnings(workspace)
+    with loop_of(loaded) as runner:
+        named = runner.run(_skills_of(loaded))
+    records = [_record(each, name, "ready") for name, found in named for each in found if not each.fingerprint]
+    records += [_record(each, "", state) for each, state in _project_skills(loaded)]
+    show(records, format, none="There are no skills. Name some in references.yml, or put them in .agents/skills.")
+
+
+async def _skills_of(loaded: LoadedWorkspace) -> list[tuple[str, Sequence[Skill]]]:
+    """The skills of each reference to skills, by its name."""
+    references = loaded.platform.references.items()
+    return [(name, await each.all()) for name, each in references if isinstance(each, Skills)]
+
+
+def _project_skills(loaded: LoadedWorkspace) -> Iterator[tuple[Skill, Literal["trusted", "not trusted"]]]:
+    """The skills that came with the workspace, whether a reference names them or not."""
+    trust = SkillTrust(loaded.settings.data_dir / TRUST_FILE)
+    for parent in PROJECT_FOLDERS:
+        place = loaded.workspace.root / parent
+        for each in skills_in(place) if place.is_dir() else ():
+            yield each, "trusted" if trust.trusted(each.folder) else "not trusted"
+
+
+def _record(skill: Skill, reference: str, state: str) -> Record:
+    return {
+        "skill": skill.name,
+        "description": skill.description,
+        "state": state,
+        "reference": reference,
+        "folder": str(skill.folder),
+    }
+
+
+@skills.command
+def trust(
+    *folders: Folders,
+    yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="", help="Do not ask.", show_default=False)] = False,
+    workspace: WorkspaceFolder = Path(),
+) -> int:
+    """Trust skills that a project brings, as they are now. Exit codes: 0 they are trusted, 1 they are not.
+
+    It shows what is trusted, and asks. A skill that changes later has to be trusted again.
+    """
+    if not folders:
+        raise BadInput("Say which skill to trust; `goalport skills list` lists those of the project.")
+    settings = load_settings(workspace_root(workspace))
+    found = [each for folder in folders for each in _skills_at(folder)]
+    for each in found:
+        show_lines(_shown(each))
+    whose = f"{counted(len(found), 'skill')} for agents of {settings.workspace}"
+    unattended = f"Nobody is there to be asked; add --yes to trust {whose}."
+    if not yes and not confirmed(f"Trust {whose}?", unattended):
+        say("Nothing is trusted.")
+        return WRONG
+    record = SkillTrust(settings.data_dir / TRUST_FILE)
+    for each in found:
+        record.trust(each.folder)
+        say(f"Trusted {each.name!r} as it is now.")
+    return FINE
+
+
+def _skills_at(folder: Path) -> list[Skill]:
+    """The skill in a folder, or those in its folders. Raises `DocumentError` where there is none."""
+    if (folder / SKILL_FILE).is_file():
+        return [scanned(folder)[0]]
+    found = [*skills_in(folder)]
+    if not found:
+        raise DocumentError(f"Expected a {SKILL_FILE} in {folder} or in a folder in there, but there is none.")
+    return found
+
+
+def _shown(skill: Skill) -> Iterator[str]:
+    """What a person should know before a skill is trusted."""
+    files = sorted(Folder(skill.folder, hidden=True).files())
+    scripts = [each for each in files if each.startswith("scripts/")]
+    yield f"{skill.name}: {skill.description}"
+    yield f"  folder: {skill.folder.resolve()}"
+    yield f"  files: {', '.join(files)}"
+    yield f"  scripts: {', '.join(scripts) or 'none'}"
+    yield ""
