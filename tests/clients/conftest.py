@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
+import anyio
 import pytest
 
+from goalport.rag import DocumentIngestion, SqliteDocumentStore
 from tests.clients.running import CLIENTS, NODE_PACKAGES, ROOT, Served, serving
 
 pytest.register_assert_rewrite("tests.clients.asking", "tests.clients.conversation", "tests.clients.playing")
@@ -67,9 +69,16 @@ def schemathesis() -> str:
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The small workspace whose goal is to shout."""
-    with serving(CLIENTS / "workspace", tmp_path_factory.mktemp("served")) as server:
+    """The small workspace whose goal is to shout, with a skill and one document to read."""
+    scratch = tmp_path_factory.mktemp("served")
+    anyio.run(_take_in, ROOT / "docs" / "knowledge.md", scratch / "data" / "documents.db")
+    with serving(CLIENTS / "workspace", scratch) as server:
         yield server
+
+
+async def _take_in(document: Path, index: Path) -> None:
+    async with SqliteDocumentStore(index) as store, DocumentIngestion(store) as ingestion:
+        await ingestion.ingest(document)
 
 
 @pytest.fixture(scope="module")

@@ -96,6 +96,19 @@ def test_the_inspector_reads_a_resource(inspect: Inspect, served: Served, era: s
 
 
 @pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_reads_a_document(inspect: Inspect, served: Served, era: str) -> None:
+    listed = inspect(served, "http", era, "--method", "resources/list")["result"]["resources"]
+    (document,) = [each for each in listed if each["uri"].startswith("goalport://documents/docs/")]
+    read = inspect(served, "http", era, "--method", "resources/read", "--uri", document["uri"])
+    assert (document["name"], read["result"]["contents"][0]["text"][:11]) == ("Knowledge", "# Knowledge")
+
+
+def test_the_inspector_verifies_every_file_of_a_skill(inspect: Inspect, served: Served) -> None:
+    verified = inspect(served, "http", "modern", "--method", "skills/list", "--verify")
+    assert (verified["exit"], verified["uri"]) == (0, "skill://examples/cite-sources/SKILL.md"), verified
+
+
+@pytest.mark.parametrize("era", ERAS)
 def test_the_inspector_gets_a_report_about_this_repository(inspect: Inspect, shipped: Served, era: str) -> None:
     called = inspect(
         shipped, "http", era, "--method", "tools/call", "--tool-name", "report_repository",
