@@ -146,13 +146,11 @@ class PostgresIndex:
         self._prepared = True
 
     async def _vector_tables(self, connection: Connection) -> tuple[str, str] | None:
-        table = f"{self._server.quoted}.vectors"
-        (row,) = await connection.fetch("SELECT to_regclass($1) IS NOT NULL AS made", table)
-        if row["made"]:
+        """Make the tables of vectors, unless they are there. Returns why that cannot be done, and what to do."""
+        if await connection.fetch(_VECTORS_MADE, self._server.schema):
             return None
         async with self._server.changing(connection):
-            (row,) = await connection.fetch("SELECT to_regclass($1) IS NOT NULL AS made", table)
-            if row["made"]:
+            if await connection.fetch(_VECTORS_MADE, self._server.schema):
                 return None
             if not (await connection.fetch(_EXTENSION)):
                 await connection.execute("SAVEPOINT extension")
@@ -209,6 +207,10 @@ async def _nothing(_: Connection) -> None:
 
 _LOCKED: Final = "select pg_advisory_xact_lock(hashtextextended(?, 0))"
 _EXTENSION: Final = "SELECT FROM pg_extension WHERE extname = 'vector'"
+_VECTORS_MADE: Final = """
+    SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE nspname = $1 AND relname = 'vectors'
+"""
 _SCHEMAS: Final = """
     SELECT coalesce(array_agg(quote_ident(nspname)), '{}') AS names
     FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'vector'

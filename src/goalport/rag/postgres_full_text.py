@@ -24,8 +24,7 @@ _LAST: Final = 16_383
 """The last place that PostgreSQL knows; what comes later is found, but not as part of a phrase."""
 _MOST_BYTES: Final = 900_000
 """Of what has more different words than this, the first ones are found: a vector of words has a megabyte at most."""
-_ONE: Final = 1.644934
-"""What makes 1 of the rank of a word that is there once, by `ts_rank`: it is 1 / 1.64 then, and at most 1."""
+_MOST: Final = 1 + SATURATION
 _LENGTH: Final = 0.75
 """The parameter b of BM25: how much a long text has to have of a word to weigh as much as a short one."""
 
@@ -85,14 +84,12 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, slots=True)
-class _Weighed:
-    """Something that makes a chunk heavier: a word, or a phrase."""
+class _Part:
+    """What makes a chunk heavier: a word in it, a word in its titles, or a phrase."""
 
-    query: str
     weight: float
-    title_weight: float
-    by_number: bool
-    """Whether it weighs more the more often it is there."""
+    often: Condition
+    """How often it is there, as a number from 0 to 2.2: the weight by BM25 in a text of average length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +99,7 @@ class _Term(Term):
     query: str
     """What finds the chunks that have it, or more of them where `within` says which."""
     within: Condition | None
-    weighed: tuple[_Weighed, ...]
+    parts: tuple[_Part, ...]
 
     @property
     def condition(self) -> Condition:
@@ -144,10 +141,13 @@ class FullTextQuery:
 
         `only`: of those that have one of these terms.
         """
-        sums = [_weight(each) for term in self.terms for each in term.weighed]
-        weight = " + ".join(each.sql for each in sums)
-        length = f"(1 + {SATURATION} * (1 - {_LENGTH} + {_LENGTH} * chunk_words.size / ?::float8))"
-        values = [value for each in sums for value in each.values]
+        parts = [each for term in self.terms for each in term.parts]
+        columns = ", ".join(f"{each.often.sql} as often{number}" for number, each in enumerate(parts))
+        # As in BM25, for texts that are longer or shorter than others.
+        weight = " + ".join(
+            f"?::float8 * {_MOST} * often{number} / (often{number} + length * ({_MOST} - often{number}))"
+            for number in range(len(parts))
+        )
         tables = "chunk_words"
         if conditions:
             tables += " join chunks on chunks.id = chunk_words.chunk join documents on documents.id = chunks.document"
@@ -155,23 +155,21 @@ class FullTextQuery:
         if self.strict is not None:
             conditions = [*conditions, self.strict]
         kept = all_of([wanted, *conditions])
-        return Statement(
-            f"select chunk_words.chunk, {1 + SATURATION} * ({weight}) / {length} as weight from {tables} "  # noqa: S608 - ours
-            f"where {kept.sql} order by weight desc, chunk_words.chunk limit ?",
-            (*values, self.vocabulary.average, *kept.values, most),
+        # Without `offset 0`, PostgreSQL would find each number anew wherever it is used.
+        ranked = (
+            f"select chunk_words.chunk, {1 - _LENGTH} + {_LENGTH} * chunk_words.size / ?::float8 as length, {columns} "  # noqa: S608 - ours
+            f"from {tables} where {kept.sql} offset 0"
         )
-
-
-def _weight(part: _Weighed) -> Condition:
-    """How much a part of a query adds to the weight of a row of `chunk_words`."""
-    if not part.by_number:
-        return Condition("?::float8 * (chunk_words.words @@ ?::text::tsquery)::integer", (part.weight, part.query))
-    sql = "?::float8 * ts_rank('{1, 1, 1, 1}', chunk_words.words, ?::text::tsquery)"
-    values: tuple[object, ...] = (part.weight * _ONE, part.query)
-    if part.title_weight:
-        sql += " + ?::float8 * ts_rank('{0, 0, 0, 1}', chunk_words.words, ?::text::tsquery)"
-        values += (part.title_weight * _ONE, part.query)
-    return Condition(sql, values)
+        return Statement(
+            f"select chunk, {weight} as weight from ({ranked}) as ranked order by weight desc, chunk limit ?",  # noqa: S608 - ours
+            (
+                *(each.weight for each in parts),
+                self.vocabulary.average,
+                *(value for each in parts for value in each.often.values),
+                *kept.values,
+                most,
+            ),
+        )
 
 
 def _any_of(terms: Sequence[_Term]) -> Condition:
@@ -199,7 +197,7 @@ def _term(leaf: Leaf, known: Vocabulary) -> _Term:
             if before:
                 return _of_phrase(before, known, last)
             query = f"'{last}':*"
-            return _Term(found, found, query, None, (_part(query, found, titles, known),))
+            return _Term(found, found, query, None, _counted(query, found, titles, known))
         case Fuzzy():
             return _of_words(known.spelled.get(leaf, folded(leaf.text)), known)
 
@@ -207,10 +205,10 @@ def _term(leaf: Leaf, known: Vocabulary) -> _Term:
 def _of_words(words: Sequence[str], known: Vocabulary) -> _Term:
     """A term that is found with any of these words."""
     counts = {each: known.found.get(each, (0, 0)) for each in words}
-    weighed = tuple(_part(f"'{word}'", *counts[word], known) for word in words if counts[word][0])
+    parts = tuple(part for word in words if counts[word][0] for part in _counted(f"'{word}'", *counts[word], known))
     found = min(sum(chunks for chunks, _ in counts.values()), known.chunks)
     rarest = min((chunks for chunks, _ in counts.values() if chunks), default=0)
-    return _Term(found, rarest, " | ".join(f"'{each}'" for each in words), None, weighed)
+    return _Term(found, rarest, " | ".join(f"'{each}'" for each in words), None, parts)
 
 
 def _of_phrase(words: Sequence[str], known: Vocabulary, prefix: str = "") -> _Term:
@@ -224,7 +222,7 @@ def _of_phrase(words: Sequence[str], known: Vocabulary, prefix: str = "") -> _Te
     query = " <-> ".join([*(f"'{each}'" for each in words), *([f"'{prefix}':*"] if prefix else [])])
     # How many chunks have a phrase is not known without looking; they are as many as have its rarest word, at most.
     found = min(counts)
-    return _Term(found, found, query, None, (_Weighed(query, rarity(found, known.chunks), 0.0, by_number=False),))
+    return _Term(found, found, query, None, _whole(query, found, known))
 
 
 def _of_near(words: Sequence[str], slop: int, known: Vocabulary) -> _Term:
@@ -233,18 +231,33 @@ def _of_near(words: Sequence[str], slop: int, known: Vocabulary) -> _Term:
     found = min(known.found.get(each, (0, 0))[0] for each in every)
     query = " & ".join(f"'{each}'" for each in every)
     within = Condition(_NEAR, (every, every, len(every) - 1 + slop, len(every)))
-    return _Term(found, found, query, within, (_Weighed(query, rarity(found, known.chunks), 0.0, by_number=False),))
+    return _Term(found, found, query, within, _whole(query, found, known))
 
 
-def _part(query: str, found: int, titles: int, known: Vocabulary) -> _Weighed:
-    title_weight = TITLE_WEIGHT * rarity(titles, known.chunks) if titles else 0.0
-    return _Weighed(query, rarity(found, known.chunks), title_weight, by_number=True)
+def _counted(query: str, found: int, titles: int, known: Vocabulary) -> tuple[_Part, ...]:
+    """What weighs more the more often a word is there, in all and in titles."""
+    anywhere = _Part(rarity(found, known.chunks), Condition(_OFTEN.format(counted="{1, 1, 1, 1}"), (query,)))
+    if not titles:
+        return (anywhere,)
+    in_titles = Condition(_OFTEN.format(counted="{0, 0, 0, 1}"), (query,))
+    return anywhere, _Part(TITLE_WEIGHT * rarity(titles, known.chunks), in_titles)
+
+
+def _whole(query: str, found: int, known: Vocabulary) -> tuple[_Part, ...]:
+    """What weighs as much as a word that is there once."""
+    there = Condition("(chunk_words.words @@ ?::text::tsquery)::integer", (query,))
+    return (_Part(rarity(found, known.chunks), there),)
 
 
 def _nothing() -> _Term:
     return _Term(0, 0, "'='", None, ())
 
 
+_OFTEN: Final = (
+    "least(greatest(2.88 * ts_rank('{counted}', chunk_words.words, ?::text::tsquery) - 0.75, 0), 2.1)::float8"
+)
+"""`ts_rank` gives a word that is there once 0.61, twice 0.76, and 1 at most. This makes of it 1, 1.4 and 2.1: nearly
+what BM25 gives, in a text of average length. Of a prefix it adds up the words, so it can be more."""
 _NEAR: Final = """
 exists (
     select from unnest(chunk_words.words) as one, unnest(one.positions) as start

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from goalport.errors import StoreError
 from goalport.rag.embedding_state import VectorColumn
 from goalport.rag.operations import Batch, Operation, Rows, Statement
+from goalport.rag.rows import storable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,7 +80,8 @@ def performed(connection: sqlite3.Connection, operation: Operation[T]) -> T:
             connection.executemany(step.sql, step.rows)
             rows = ()
         else:
-            rows = connection.execute(step.sql, step.values).fetchall()
+            values = [storable(each) if isinstance(each, str) else each for each in step.values]
+            rows = connection.execute(step.sql, values).fetchall()
 
 
 def _array(value: bytes) -> "NDArray[np.float32]":

@@ -5,6 +5,7 @@ import pytest
 from goalport.documents import Chunk, ContentRoot, LeafSection, NavigableDocument
 from goalport.errors import BadInput, StoreError
 from goalport.rag import (
+    DocumentIndex,
     DocumentStore,
     ExpansionMethod,
     FinderOperations,
@@ -45,7 +46,7 @@ def asked(query: str, **limits: object) -> TextSimilaritySearchRequest:
     return TextSimilaritySearchRequest(query=query, **limits)  # pyright: ignore[reportArgumentType]
 
 
-async def filled(store: SqliteDocumentStore) -> SqliteDocumentStore:
+async def filled(store: DocumentIndex) -> DocumentIndex:
     for made, chunks in (GARDEN, KITCHEN):
         await store.put(made, chunks, content_hash=f"hash of {made.title}")
     return store
@@ -71,7 +72,7 @@ def test_a_store_does_all_that_can_be_searched() -> None:
     assert not supports(store, HybridSearch)
 
 
-async def test_words_are_found_in_any_of_their_forms(store: SqliteDocumentStore) -> None:
+async def test_words_are_found_in_any_of_their_forms(store: DocumentIndex) -> None:
     await filled(store)
     assert (await found(store, "prune"))[0][1] == "file:///garden.md"
     assert await sections(store, "prune") == {"Roses", "Tomatoes"}
@@ -100,24 +101,24 @@ async def test_words_are_found_in_any_of_their_forms(store: SqliteDocumentStore)
     ],
 )
 async def test_the_query_language_says_what_has_to_be_there(
-    store: SqliteDocumentStore, query: str, expected: set[str]
+    store: DocumentIndex, query: str, expected: set[str]
 ) -> None:
     await filled(store)
     assert await sections(store, query) == expected
 
 
-async def test_text_without_spaces_between_words_is_found(store: SqliteDocumentStore) -> None:
+async def test_text_without_spaces_between_words_is_found(store: DocumentIndex) -> None:
     await store.put(*document("a", {"東京": "東京タワーは東京都港区にある。"}))
     assert await sections(store, "港区") == {"東京"}
     assert await sections(store, "区港") == set()
 
 
-async def test_the_titles_above_a_text_count(store: SqliteDocumentStore) -> None:
+async def test_the_titles_above_a_text_count(store: DocumentIndex) -> None:
     await filled(store)
     assert (await found(store, "kitchen"))[0][1] == "file:///kitchen.md"
 
 
-async def test_rare_words_count_more_and_common_ones_are_still_found(store: SqliteDocumentStore) -> None:
+async def test_rare_words_count_more_and_common_ones_are_still_found(store: DocumentIndex) -> None:
     texts = {str(number): f"common thing {number}" for number in range(2_400)}
     await store.put(*document("many", {**texts, "rare": "common wombat", "plain": "thing wombat"}))
     best = await found(store, "common wombat thing", top_k=50)
@@ -127,13 +128,13 @@ async def test_rare_words_count_more_and_common_ones_are_still_found(store: Sqli
     assert await sections(store, "+wombat common") == {"rare", "plain"}
 
 
-async def test_results_are_limited_by_number_and_score(store: SqliteDocumentStore) -> None:
+async def test_results_are_limited_by_number_and_score(store: DocumentIndex) -> None:
     await filled(store)
     assert len(await found(store, "prune", top_k=1)) == 1
     assert await found(store, "prune wombat whisky", similarity_threshold=0.9) == []
 
 
-async def test_chunks_are_found_by_meaning_and_by_both(store: SqliteDocumentStore) -> None:
+async def test_chunks_are_found_by_meaning_and_by_both(store: DocumentIndex) -> None:
     await filled(store)
     near = await store.vector_search(asked("warm soil and water", top_k=2), Chunk)
     assert near[0].match.path[-1] == "Tomatoes"
@@ -143,7 +144,7 @@ async def test_chunks_are_found_by_meaning_and_by_both(store: SqliteDocumentStor
     assert both[0].score == pytest.approx(1)
 
 
-async def test_a_pattern_finds_what_has_a_fixed_shape(store: SqliteDocumentStore) -> None:
+async def test_a_pattern_finds_what_has_a_fixed_shape(store: DocumentIndex) -> None:
     await filled(store)
     (hit,) = await store.regex_search(r"ERR-\d{4}", 5, Chunk)
     assert (hit.match.path[-1], hit.score) == ("Roses", 1.0)
@@ -153,7 +154,7 @@ async def test_a_pattern_finds_what_has_a_fixed_shape(store: SqliteDocumentStore
         await store.regex_search("(", 5, Chunk)
 
 
-async def test_a_result_is_shown_with_what_is_around_it(store: SqliteDocumentStore) -> None:
+async def test_a_result_is_shown_with_what_is_around_it(store: DocumentIndex) -> None:
     await filled(store)
     chunks = KITCHEN[1]
     near = await store.expand_result(chunks[1].id, ExpansionMethod.SEQUENCE, 1)
@@ -166,7 +167,7 @@ async def test_a_result_is_shown_with_what_is_around_it(store: SqliteDocumentSto
     assert await store.expand_result("wombat", ExpansionMethod.ZOOM_OUT, 1) == []
 
 
-async def test_what_was_put_is_found_again_by_id(store: SqliteDocumentStore) -> None:
+async def test_what_was_put_is_found_again_by_id(store: DocumentIndex) -> None:
     await filled(store)
     made, chunks = GARDEN
     assert await store.find_by_id(chunks[0].id, Chunk) == chunks[0]
@@ -176,7 +177,7 @@ async def test_what_was_put_is_found_again_by_id(store: SqliteDocumentStore) -> 
     assert list(await store.find_by_type(Chunk, limit=2, after=chunks[0].id)) == [chunks[1], KITCHEN[1][0]]
 
 
-async def test_documents_and_sections_are_listed_and_read(store: SqliteDocumentStore) -> None:
+async def test_documents_and_sections_are_listed_and_read(store: DocumentIndex) -> None:
     await filled(store)
     assert [each.uri for each in await store.list_documents()] == ["file:///garden.md", "file:///kitchen.md"]
     assert [each.uri for each in await store.list_documents(after="file:///garden.md")] == ["file:///kitchen.md"]
@@ -192,7 +193,7 @@ async def test_documents_and_sections_are_listed_and_read(store: SqliteDocumentS
     assert await store.list_sections("wombat") == []
 
 
-async def test_a_document_is_replaced_and_removed_as_a_whole(store: SqliteDocumentStore) -> None:
+async def test_a_document_is_replaced_and_removed_as_a_whole(store: DocumentIndex) -> None:
     await filled(store)
     known = await store.document("file:///garden.md")
     assert known is not None
@@ -213,7 +214,7 @@ async def test_a_document_is_replaced_and_removed_as_a_whole(store: SqliteDocume
     assert (await store.info()).chunks == (await store.info()).vectors == len(KITCHEN[1])
 
 
-async def test_two_chunks_with_one_id_are_refused_and_nothing_is_written(store: SqliteDocumentStore) -> None:
+async def test_two_chunks_with_one_id_are_refused_and_nothing_is_written(store: DocumentIndex) -> None:
     await filled(store)
     made, chunks = document("file:///twice.md", {"a": "once"})
     with pytest.raises(StoreError, match="same id"):
@@ -222,7 +223,7 @@ async def test_two_chunks_with_one_id_are_refused_and_nothing_is_written(store: 
     assert await sections(store, "once") == set()
 
 
-async def test_a_type_that_is_not_searched_is_refused(store: SqliteDocumentStore) -> None:
+async def test_a_type_that_is_not_searched_is_refused(store: DocumentIndex) -> None:
     assert store.supports_type(Chunk)
     assert not store.supports_type(LeafSection)
     with pytest.raises(TypeError, match="is searched"):
@@ -234,3 +235,13 @@ async def test_a_request_with_limits_that_make_no_sense_is_refused() -> None:
         asked("a", top_k=0)
     with pytest.raises(ValueError, match="threshold"):
         asked("a", similarity_threshold=2.0)
+
+
+async def test_characters_that_a_database_cannot_keep_fail_no_document(store: DocumentIndex) -> None:
+    metadata = {"kind": "a\x00b", "half": ["\ud800"]}
+    await store.put(*document("a", {"b\ud800\x00": "roses \ud800 \x00 red"}, metadata=metadata))
+    assert [uri for _, uri in await found(store, "red\x00 \ud800")] == ["a"]
+    (hit,) = await store.text_search(asked("red", filter=UriPrefix("a")), Chunk)
+    assert len(hit.match.text) == len("roses ? ? red")
+    assert await store.find_by_id("\x00\ud800", Chunk) is None
+    assert await store.list_sections("\x00\ud800") == []

@@ -12,12 +12,12 @@ from goalport.rag import (
     AtLeast,
     AtMost,
     Containing,
+    DocumentIndex,
     Equal,
     ExpansionMethod,
     Filter,
     Not,
     OneOf,
-    SqliteDocumentStore,
     TextSimilaritySearchRequest,
     UriPrefix,
 )
@@ -29,7 +29,7 @@ OTHER_ADA = Caller("ada", "elsewhere")
 STAFF = Caller("eve", "here", frozenset({"staff"}))
 
 
-async def with_secrets(store: SqliteDocumentStore) -> NavigableDocument:
+async def with_secrets(store: DocumentIndex) -> NavigableDocument:
     secret, chunks = document("secret.md", {"Plan": "The secret plan about roses."})
     await store.put(secret, chunks, readers=[ADA, "staff"])
     for number in range(20):
@@ -37,7 +37,7 @@ async def with_secrets(store: SqliteDocumentStore) -> NavigableDocument:
     return secret
 
 
-async def searched(store: SqliteDocumentStore, caller: Caller, top_k: int = 3) -> list[set[str]]:
+async def searched(store: DocumentIndex, caller: Caller, top_k: int = 3) -> list[set[str]]:
     request = TextSimilaritySearchRequest(query="secret plan roses", top_k=top_k, caller=caller)
     results = [
         await store.text_search(request, Chunk),
@@ -49,20 +49,20 @@ async def searched(store: SqliteDocumentStore, caller: Caller, top_k: int = 3) -
 
 
 @pytest.mark.parametrize("caller", [ADA, STAFF])
-async def test_those_who_are_named_and_those_with_a_scope_find_it(store: SqliteDocumentStore, caller: Caller) -> None:
+async def test_those_who_are_named_and_those_with_a_scope_find_it(store: DocumentIndex, caller: Caller) -> None:
     await with_secrets(store)
     assert all("secret.md" in found for found in await searched(store, caller))
 
 
 @pytest.mark.parametrize("caller", [ANONYMOUS, BOB, OTHER_ADA])
-async def test_others_find_as_much_as_if_it_were_not_there(store: SqliteDocumentStore, caller: Caller) -> None:
+async def test_others_find_as_much_as_if_it_were_not_there(store: DocumentIndex, caller: Caller) -> None:
     await with_secrets(store)
     for found in await searched(store, caller):
         assert len(found) == 3
         assert "secret.md" not in found
 
 
-async def test_what_may_not_be_read_is_not_there_in_any_other_way(store: SqliteDocumentStore) -> None:
+async def test_what_may_not_be_read_is_not_there_in_any_other_way(store: DocumentIndex) -> None:
     secret = await with_secrets(store)
     section, chunk = secret.children[0].id, document("secret.md", {"Plan": "x"})[1][0].id
     for element in (secret.id, section, chunk):
@@ -77,7 +77,7 @@ async def test_what_may_not_be_read_is_not_there_in_any_other_way(store: SqliteD
     assert chunk not in {each.id for each in await store.find_by_type(Chunk, caller=BOB)}
 
 
-async def test_a_document_for_nobody_is_found_by_nobody(store: SqliteDocumentStore) -> None:
+async def test_a_document_for_nobody_is_found_by_nobody(store: DocumentIndex) -> None:
     made, chunks = document("secret.md", {"Plan": "The secret plan about roses."})
     await store.put(made, chunks, readers=[])
     assert await searched(store, ADA) == [set(), set(), set(), set()]
@@ -108,7 +108,7 @@ async def test_a_document_for_nobody_is_found_by_nobody(store: SqliteDocumentSto
         (Equal("kind'; drop table chunks; --", "x"), NONE),
     ],
 )
-async def test_filters_hold_in_every_search(store: SqliteDocumentStore, wanted: Filter, expected: set[str]) -> None:
+async def test_filters_hold_in_every_search(store: DocumentIndex, wanted: Filter, expected: set[str]) -> None:
     await store.put(*document("a", {"": "roses"}, metadata={"kind": "letter", "year": 2020, "tags": ["red", "old"]}))
     await store.put(*document("b", {"": "roses"}, metadata={"year": 2024, "draft": True, "day": "2024-02-03"}))
     await store.put(*document("c", {"": "roses"}))
@@ -119,7 +119,7 @@ async def test_filters_hold_in_every_search(store: SqliteDocumentStore, wanted: 
     assert {each.match.uri for each in await store.regex_search("roses", 9, Chunk, filter=wanted)} == expected
 
 
-async def test_what_a_filter_leaves_out_is_not_there_in_any_other_way(store: SqliteDocumentStore) -> None:
+async def test_what_a_filter_leaves_out_is_not_there_in_any_other_way(store: DocumentIndex) -> None:
     plan, chunks = document("plan.md", {"Plan": "The secret plan."}, metadata={"secret": True})
     await store.put(plan, chunks)
     await store.put(*document("roses.md", {"Roses": "Roses are red."}))
@@ -151,7 +151,7 @@ def house() -> tuple[NavigableDocument, tuple[Chunk, ...]]:
     return replace(made, children=(around, attic)), marked
 
 
-async def test_a_section_is_read_only_if_all_its_chunks_fit(store: SqliteDocumentStore) -> None:
+async def test_a_section_is_read_only_if_all_its_chunks_fit(store: DocumentIndex) -> None:
     made, chunks = house()
     await store.put(made, chunks)
     hall, attic = chunks[0], chunks[3]
@@ -168,7 +168,7 @@ async def test_a_section_is_read_only_if_all_its_chunks_fit(store: SqliteDocumen
     assert read.children == made.children[1:]
 
 
-async def test_a_section_that_holds_others_has_those_that_are_left_in(store: SqliteDocumentStore) -> None:
+async def test_a_section_that_holds_others_has_those_that_are_left_in(store: DocumentIndex) -> None:
     made, chunks = house()
     await store.put(made, chunks)
     rooms = made.children[0]
