@@ -322,6 +322,13 @@ def test_every_setting_is_documented() -> None:
     assert sorted([*documented, "workspace"]) == sorted([*Settings.model_fields, *inside])
 
 
+def test_documents_may_be_in_a_database_whose_password_is_a_secret(workspace: Path) -> None:
+    write(workspace, toml="[documents]\nstore = 'postgresql://ann:hush@db.example.com/goalport'")
+    settings = load_settings(workspace)
+    assert settings.documents.store.startswith("postgresql://")
+    assert "hush" in secrets_of(settings)
+
+
 @pytest.mark.parametrize("written", ["ann:hush@db", "postgresql://ann:hush/hush@db"])
 def test_a_place_of_documents_that_is_none_is_refused_and_not_shown(
     workspace: Path, environment: pytest.MonkeyPatch, written: str

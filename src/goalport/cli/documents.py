@@ -20,7 +20,7 @@ from goalport.cli.workspace import loop_of, open_with_warnings
 from goalport.documents import Chunk, RefreshPolicy, WebFetcher
 from goalport.errors import BadInput, UnknownName
 from goalport.llm import TokenUsage
-from goalport.platform.knowledge import INDEX_FILE, document_index
+from goalport.platform.knowledge import document_index, index_file
 from goalport.process import DirectCalls, Spending, spending_outside
 from goalport.process.ledger import in_dollars
 from goalport.rag import (
@@ -279,8 +279,8 @@ def _with_store(
 ) -> T:
     """What some work with the index of documents gives."""
     loaded = open_with_warnings(workspace)
-    path = file or loaded.settings.data_dir / INDEX_FILE
-    if reads and not path.exists():  # looking makes no file
+    path = file or index_file(loaded.settings)
+    if reads and path is not None and not path.exists():  # looking makes no file
         raise BadInput(f"There are no documents in {path}. Take some in: goalport ingest docs")
 
     async def worked() -> T:

@@ -14,15 +14,15 @@ from goalport.errors import ModelNotReady
 from goalport.llm import EmbeddingService, Models
 from goalport.rag import DocumentIndex
 from goalport.references import NamedReferences
-from goalport.settings import Settings
+from goalport.settings import DocumentsSettings, Settings
 from goalport.workspace import Workspace
 
 __all__ = [
-    "INDEX_FILE",
     "REFERENCES_FILE",
     "DocumentsOfPlatform",
     "document_index",
     "embedding_problems",
+    "index_file",
     "workspace_references",
 ]
 
@@ -68,11 +68,25 @@ def document_index(models: Models, settings: Settings | None = None, file: Path 
 
     An embedding model that is not ready is a warning: words are searched then. Nothing is opened before it is used.
     """
+    chosen = settings.documents if settings else DocumentsSettings()
+    embeddings = _embeddings(models, chosen.embedding_model)
+    if file is None and chosen.store != "sqlite":
+        from goalport.rag import PostgresDocumentStore
+
+        connections, pooler = chosen.connections, chosen.pooler
+        return PostgresDocumentStore(
+            chosen.store, embeddings=embeddings, on_other_model="text", connections=connections, pooler=pooler
+        )
     from goalport.rag import SqliteDocumentStore
 
-    path = file if file is not None or settings is None else settings.data_dir / INDEX_FILE
-    embeddings = _embeddings(models, settings.documents.embedding_model if settings else "")
-    return SqliteDocumentStore(path, embeddings=embeddings, on_other_model="text")
+    return SqliteDocumentStore(
+        file or (settings and index_file(settings)), embeddings=embeddings, on_other_model="text"
+    )
+
+
+def index_file(settings: Settings) -> Path | None:
+    """The file with the documents of a workspace; None: they are in a database."""
+    return settings.data_dir / INDEX_FILE if settings.documents.store == "sqlite" else None
 
 
 def embedding_problems(models: Models, settings: Settings) -> list[str]:

@@ -3,12 +3,12 @@
 Above: `settings`, which has them among its own.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from goalport.domain import RetryPolicy
-from goalport.settings.values import Count, Delay
+from goalport.settings.values import Count, Delay, DocumentsPlace
 
 __all__ = ["AutonomySettings", "DocumentsSettings", "RetrySettings"]
 
@@ -53,7 +53,11 @@ class DocumentsSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    store: Literal["sqlite"] = "sqlite"
-    """In the file `documents.db` in `data_dir`."""
+    store: DocumentsPlace = "sqlite"
+    """In the file `documents.db` in `data_dir`, or in a PostgreSQL database."""
+    connections: Count = 5
+    """How many connections to PostgreSQL each program opens at most."""
+    pooler: bool = False
+    """Whether a pooler before PostgreSQL gives each transaction any of its connections."""
     embedding_model: str = ""
     """The embedding model, by its name or role; empty: the default one. Without any, words are searched alone."""

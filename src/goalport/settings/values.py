@@ -15,6 +15,7 @@ from goalport.postgres import PostgresAddress
 __all__ = [
     "Count",
     "Delay",
+    "DocumentsPlace",
     "LogLevel",
     "Paths",
     "Personality",
@@ -57,10 +58,12 @@ def _size(value: object) -> object:
     return TypeAdapter(ByteSize).validate_python(value)
 
 
-def _place(value: str) -> str:
-    if value not in {"memory", "sqlite"}:
+def _place(value: str, *names: str) -> str:
+    """The name of a place, or a URL. Raises `ValueError`."""
+    if value not in names:
         if "://" not in value:
-            raise ValueError("should be `memory`, `sqlite` or the URL of a PostgreSQL database")
+            known = ", ".join(f"`{each}`" for each in names)
+            raise ValueError(f"should be {known} or the URL of a PostgreSQL database")
         PostgresAddress(value)
     return value
 
@@ -81,5 +84,6 @@ Size = Annotated[
     Field(ge=1),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]}),
 ]
-StorePlace = Annotated[str, AfterValidator(_place)]
+StorePlace = Annotated[str, AfterValidator(lambda value: _place(value, "memory", "sqlite"))]
+DocumentsPlace = Annotated[str, AfterValidator(lambda value: _place(value, "sqlite"))]
 Table = BeforeValidator(_table)

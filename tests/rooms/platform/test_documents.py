@@ -24,6 +24,7 @@ from goalport.rag import (
 )
 from goalport.settings import load_settings
 from goalport.workspace import load_workspace
+from tests.postgres import PostgresServer
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,17 @@ async def test_a_workspace_keeps_documents_in_its_data_folder_and_closes_the_fil
 
     async with opened(workspace) as again:
         assert [each.root.title for each in await again.documents.documents()] == ["Tokens"]
+
+
+async def test_documents_in_a_database_are_found_by_another_program(workspace: Path, postgres: PostgresServer) -> None:
+    (workspace / "server" / "settings.toml").write_text(f"[documents]\nstore = '{postgres.database()}'")
+    async with opened(workspace) as platform:
+        await taken_in(platform)
+    async with opened(workspace) as another:
+        another.deploy(Librarian)
+        process = await another.run("Librarian", UserInput("renewed"))
+    assert process.outcome == Completed(Found("A token is renewed every hour."))
+    assert not (workspace / ".goalport" / "documents.db").exists()
 
 
 async def test_documents_have_an_embedding_model_of_their_own(workspace: Path) -> None:
