@@ -93,7 +93,7 @@ def embedding_problems(models: Models, settings: Settings) -> list[str]:
     """What is wrong with the embedding model that the settings name for documents: a sentence, or none."""
     try:
         if settings.documents.embedding_model:
-            models.embedding(settings.documents.embedding_model)
+            _embedding(models, settings.documents.embedding_model)
     except ModelNotReady as error:
         return [f"[documents] embedding_model: {error}"]
     return []
@@ -103,10 +103,18 @@ def _embeddings(models: Models, name: str) -> EmbeddingService | None:
     if not (name or models.default_embedding):
         return None
     try:
-        return models.embedding(name)
+        return _embedding(models, name)
     except ModelNotReady as error:
         _log.warning("Documents are stored and searched by words alone, without vectors. %s", error)
         return None
+
+
+def _embedding(models: Models, name: str) -> EmbeddingService:
+    """The embedding service, if it and what works with its vectors are there. Raises `ModelNotReady`."""
+    from goalport.rag.embeddings import require_numpy
+
+    require_numpy()
+    return models.embedding(name)
 
 
 def workspace_references(documents: DocumentsOfPlatform, settings: Settings, workspace: Workspace) -> NamedReferences:

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from goalport.errors import ModelError, ModelNotReady, ModelUnavailable
@@ -28,12 +28,8 @@ _BATCH: Final = 64
 
 def require_numpy() -> None:
     """Raise `ModelNotReady` unless numpy is installed."""
-    try:
-        import_module("numpy")
-    except ImportError as error:
-        raise ModelNotReady(
-            'Search by meaning needs a library that is not installed. Run pip install "goalport[rag]".'
-        ) from error
+    if find_spec("numpy") is None:
+        raise ModelNotReady('Search by meaning needs a library that is not installed. Run pip install "goalport[rag]".')
 
 
 @dataclass(frozen=True, slots=True)

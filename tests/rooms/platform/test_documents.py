@@ -1,6 +1,7 @@
 """The index of documents of a platform: where it is, who gets it, and when it is opened and closed."""
 
 import logging
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -135,6 +136,28 @@ async def test_a_model_that_is_not_ready_is_a_problem_and_words_are_found(
 
     assert execute(["check"]) == 1
     assert "problem: [documents] embedding_model: " in capsys.readouterr().out
+
+
+async def test_without_numpy_words_are_found_and_check_says_what_to_install(
+    workspace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (workspace / "tools" / "models.py").write_text(EMBEDDINGS)
+    (workspace / "server" / "settings.toml").write_text("[documents]\nembedding_model = 'vowels'")
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    platform = opened(workspace)
+    platform.deploy(Librarian)
+    async with platform:
+        with caplog.at_level(logging.WARNING):
+            await taken_in(platform)
+        process = await platform.run("Librarian", UserInput("renewed"))
+    assert isinstance(process.outcome, Completed)
+    assert 'pip install "goalport[rag]"' in caplog.text
+
+    assert execute(["check"]) == 1
+    assert 'pip install "goalport[rag]"' in capsys.readouterr().out
 
 
 def test_without_an_embedding_model_words_are_searched_and_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
