@@ -5,7 +5,7 @@ make. Above: `knowledge`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Protocol
 
@@ -35,10 +35,15 @@ class HasIndex(Protocol):
 
 
 def references_in(file: Path, documents: HasIndex, data: Path) -> NamedReferences:
-    """The references of a file, and what is wrong with it. What is fetched or trusted is kept in the data folder."""
+    """The references of a file, and what is wrong with it. What is fetched or trusted is kept in the data folder.
+
+    Documents that are published say in prompts too where clients can read them, so that answers can cite these places.
+    """
     archives = GitHubArchives(data / "github")
     types = _PlatformTypes(documents, archives, SkillTrust(data / TRUST_FILE), file.parent)
-    return LlmReferenceProviders(archives=archives, types=types.by_name).read(file)
+    read = LlmReferenceProviders(archives=archives, types=types.by_name).read(file)
+    citing = {each.name: each.citing_resources() for each in read.published if isinstance(each, ToolishRag)}
+    return replace(read, references={**read.references, **citing})
 
 
 @dataclass(frozen=True, slots=True)

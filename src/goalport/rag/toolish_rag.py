@@ -97,7 +97,7 @@ class ToolishRag:
     """How many passages are searched for the question before each request; 0: none, the model searches itself."""
     namespace: str = ""
     """What the URIs of sections begin with, where clients of the server can read them: passages then name these URIs.
-    `as_published` fills it in; empty: passages name no such URI."""
+    `citing_resources` fills it in; empty: passages name no such URI."""
 
     def notes(self) -> str:
         names = listed([each.name for each in self.tools()])
@@ -121,15 +121,19 @@ class ToolishRag:
         site = current_call_site()
         return ANONYMOUS if site is None else site.caller
 
+    def citing_resources(self) -> "ToolishRag":
+        """A copy whose passages name the URIs at which clients can read them, for documents that are published."""
+        return replace(self, namespace=namespace_of(self.name))
+
     def as_published(self) -> PublishedDocuments:
         """These documents as clients of a server get them: with the tools, and as resources that passages name."""
-        namespace = namespace_of(self.name)
+        citing = self.citing_resources()
         return PublishedDocuments(
             name=self.name,
             description=self.description,
-            namespace=namespace,
+            namespace=citing.namespace,
             operations=self.search_operations,
-            offered=tuple(replace(self, namespace=namespace).tools()),
+            offered=tuple(citing.tools()),
             filter=self.filter,
             caller=self.caller,
         )

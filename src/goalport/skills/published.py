@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from mimetypes import guess_type
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from urllib.parse import quote, unquote
 
 from anyio import to_thread
@@ -174,7 +174,7 @@ def _servable(skill: Skill) -> _Servable | None:
         if not is_as_trusted(skill):
             return None
         text = skill_text(skill.folder)
-        sizes = {path: folder.place(path).stat().st_size for path in sorted(folder.files())}
+        sizes = {path: folder.place(path).stat().st_size for path in sorted(folder.files(onerror=_refuse))}
     except (DocumentError, OSError):  # it is not there any more, or not as it was
         return None
     follows_rules = _NAME.fullmatch(skill.name) and text.fields.get("name") == skill.name and not text.quoted
@@ -187,3 +187,8 @@ def _decoded(content: bytes) -> str | None:
         return content.decode()
     except UnicodeDecodeError:
         return None
+
+
+def _refuse(error: OSError) -> NoReturn:
+    """An entry has to list all files, so none of them may be overlooked."""
+    raise error

@@ -16,6 +16,7 @@ from goalport.caller import Caller
 from goalport.events import Event, SourcesShown
 from goalport.publish.report import report_of
 from goalport.rag import SqliteDocumentStore
+from goalport.workspace import load_workspace
 from tests.rooms.rag.toy_documents import document
 from tests.rooms.rest.web import web
 from tests.rooms.serve.served import ERAS, Served, as_caller, served, text_of
@@ -288,8 +289,22 @@ async def test_references_of_the_workspace_are_published_if_the_file_says_so(tmp
             assert (await read(client, "skill://house/pruning/SKILL.md")).text == skill
             found = await client.call_tool("garden_textSearch", {"query": "spring", "topK": 1})
             assert f'resource="{NAMESPACE}' in text_of(found)
+            (search,) = [each for each in server.platform.references["garden"].tools() if each.name == "textSearch"]
+            assert f'resource="{NAMESPACE}' in (await search.call({"query": "spring", "topK": 1})).text
             with pytest.raises(MCPError):
                 await client.read_resource("goalport://references/secret")
             reference = ResourceTemplateReference(uri="goalport://references/{name}")
             completed = await client.complete(reference, {"name": "name", "value": "t"})
             assert completed.completion.values == ["tone"]
+
+
+async def test_what_is_published_follows_the_file_when_the_workspace_is_loaded_again(tmp_path: Path) -> None:
+    entry = "- {type: LiteralText, name: NAME, description: How we talk, notes: Be brief., publish: true}\n"
+    files = {"references.yml": entry.replace("NAME", "tone")}
+    async with served(tmp_path, files=files) as server, server.client() as client:
+        assert (await read(client, "goalport://references/tone")).text == "Be brief."
+        (tmp_path / "references.yml").write_text(entry.replace("NAME", "voice"))
+        await server.state.publisher.adopt(load_workspace(tmp_path))
+        assert (await read(client, "goalport://references/voice")).text == "Be brief."
+        with pytest.raises(MCPError):
+            await client.read_resource("goalport://references/tone")
