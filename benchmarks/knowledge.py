@@ -1,4 +1,5 @@
 """Documents: how well questions find what answers them, how long searches take, and what an index needs of memory.
+Skills: how long it takes to scan folders and to activate one.
 
 Quality is measured over `pydoc_data.topics`, which ships with every Python, by the questions of `pydoc_questions`; a
 result counts if its topic answers the question, or if its text stands in one that does. Speed is measured over texts
@@ -37,6 +38,7 @@ from goalport.rag import (
     TextSimilaritySearchRequest,
 )
 from goalport.rag.query import STOP_WORDS
+from goalport.skills import Skills
 
 __all__ = ["knowledge"]
 
@@ -58,6 +60,9 @@ def knowledge(*, quick: bool = False) -> Table:
     vectors = 1_000 if quick else 100_000
     rows += _alone("vectors", vectors, f"vector search over {vectors:,} × 384, exact, median of 50", "≤ 10 ms")
     rows += _alone("memory", vectors, f"memory for {vectors:,} chunks, searched by words and by vectors", "≤ 60 MB")
+    skills = 20 if quick else 2_000
+    rows += _alone("scan", skills, f"{skills:,} folders with skills, scanned once more", "≤ 500 ms")
+    rows += _alone("activation", skills, "a skill among them activated, median of 50", "≤ 5 ms")
     quality = (
         f"Recall@{_CUT}: the share of questions with an answer among the first {_CUT} results. MRR: the mean of 1 / "
         "rank of the first answer among 10. The weights of the search were chosen by the first questions; the later "
@@ -68,7 +73,7 @@ def knowledge(*, quick: bool = False) -> Table:
         "words by its own rank; numpy alone multiplies a matrix of floats with the vector. Memory is what the program "
         "needs more than after the same searches of 100 chunks."
     )
-    return Table("knowledge", "Searching documents", ("what", "found", "aim"), rows, [quality, speed])
+    return Table("knowledge", "Searching documents, and skills", ("what", "found", "aim"), rows, [quality, speed])
 
 
 async def _quality() -> list[list[str]]:
@@ -235,9 +240,13 @@ async def _fill(store: SqliteDocumentStore, size: int, words: int = 220) -> None
 
 
 async def _taken(search: _Search, query: str) -> _Taken:
-    """The seconds and the seconds of processor time that a search takes."""
+    return await _awaited(search(TextSimilaritySearchRequest(query=query), Chunk))
+
+
+async def _awaited(work: Awaitable[object]) -> _Taken:
+    """The seconds, and those of processor time, that something takes."""
     began, worked = time.perf_counter(), time.process_time()
-    await search(TextSimilaritySearchRequest(query=query), Chunk)
+    await work
     return time.perf_counter() - began, time.process_time() - worked
 
 
@@ -252,7 +261,32 @@ def _medians(times: Sequence[_Taken]) -> str:
     return f"{took:.1f} ms ({worked:.1f} ms of processor time)"
 
 
-_PARTS = {"text": _text_speed, "vectors": _vector_speed, "memory": _memory}
+def _skills(size: int, folder: Path) -> Skills:
+    for number in range(size):
+        place = folder / f"skill-{number}"
+        place.mkdir()
+        head = f"name: {place.name}\ndescription: Does what is to be done for case {number}."
+        (place / "SKILL.md").write_text(f"---\n{head}\n---\n\n# Case {number}\n\n{'Do it well. ' * 200}\n")
+    return Skills("cases", "What to do").with_local_skills(folder)
+
+
+async def _scan_speed(size: int, folder: Path) -> str:
+    _skills(size, folder)
+    return _medians([_taken_at_once(lambda: Skills("cases", "What to do").with_local_skills(folder)) for _ in range(5)])
+
+
+async def _activation_speed(size: int, folder: Path) -> str:
+    (activate, *_) = _skills(size, folder).tools()
+    return _medians([await _awaited(activate.call({"name": f"skill-{each * 7 % size}"})) for each in range(50)])
+
+
+_PARTS = {
+    "text": _text_speed,
+    "vectors": _vector_speed,
+    "memory": _memory,
+    "scan": _scan_speed,
+    "activation": _activation_speed,
+}
 
 
 if __name__ == "__main__":
