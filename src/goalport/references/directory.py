@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Final, Self
 
-from anyio import to_thread
+from anyio import get_cancelled_exc_class, to_thread
 from pydantic import Field
 
 from goalport.documents import Folder, GitHubArchives, GitHubPlace
@@ -102,9 +102,12 @@ class GitHubRepository:
 
     async def refresh(self) -> None:
         """Fetch it where it is not here yet, or its policy says that it is time to look for newer commits."""
+        if self._fetched.freshness.is_due:
+            await self.fetch()
+
+    async def fetch(self) -> None:
+        """Fetch it as `refresh` does, whether it is time to or not."""
         fetched = self._fetched
-        if not fetched.freshness.is_due:
-            return
         follows = self.policy.seconds is not None
         try:
             copy = await self.archives.get(self.place, update=follows)
@@ -114,6 +117,9 @@ class GitHubRepository:
             _log.warning("The reference %r keeps what it had: %s", self.name, error)
             fetched.failure = str(error)
             fetched.freshness.note_failure()
+        except get_cancelled_exc_class():  # what answers slowly must not slow down every request
+            fetched.freshness.note_failure()
+            raise
 
     def notes(self) -> str:
         fetched = self._fetched
@@ -128,6 +134,8 @@ class GitHubRepository:
 
     async def _folder(self) -> Folder:
         await self.refresh()
+        if self._fetched.folder is None and not self._fetched.failure:  # a request did not wait for it, a tool can
+            await self.fetch()
         if self._fetched.folder is None:
             raise DocumentError(self._fetched.failure)
         return Folder(self._fetched.folder)

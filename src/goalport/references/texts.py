@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Final, Self
 from urllib.parse import urlsplit
 
-from anyio import to_thread
+from anyio import get_cancelled_exc_class, to_thread
 from pydantic import Field
 
 from goalport.documents import Folder, WebFetcher, read_html
@@ -69,9 +69,12 @@ class TextReference:
 
     async def refresh(self) -> None:
         """Read the text where it is time to. What was read before stays when it cannot be read now."""
+        if self._content.freshness.is_due:
+            await self.read_now()
+
+    async def read_now(self) -> None:
+        """Read the text as `refresh` does, whether it is time to or not."""
         content = self._content
-        if not content.freshness.is_due:
-            return
         try:
             content.text = await to_thread.run_sync(cleaned, await self.read_source(), _LONGEST)
             content.failure = ""
@@ -80,6 +83,9 @@ class TextReference:
             _log.warning("The reference %r keeps what it had: %s", self.name, error)
             content.failure = str(error)
             content.freshness.note_failure()
+        except get_cancelled_exc_class():  # what answers slowly must not slow down every request
+            content.freshness.note_failure()
+            raise
 
     def notes(self) -> str:
         return "\n".join(filter(None, (self.usage_notes, self._shown())))
@@ -127,6 +133,8 @@ class _TextTools:
 
     async def _text(self) -> str:
         await self.reference.refresh()
+        if not self.content.text and not self.content.failure:  # a request did not wait for it, but a tool can
+            await self.reference.read_now()
         if not self.content.text and self.content.failure:
             raise DocumentError(self.content.failure)
         return self.content.text

@@ -12,8 +12,8 @@ from goalport.ai import Ai
 from goalport.ai.ready_references import ready_references
 from goalport.errors import TerminateAgent
 from goalport.llm import SystemMessage
-from goalport.references import LlmReference
-from goalport.testing import ScriptedModel, streams
+from goalport.references import LlmReference, TextReference
+from goalport.testing import ScriptedModel, calls_tool, streams
 from goalport.tools import Tool
 from tests.rooms.ai.scripted import ai_with
 
@@ -108,6 +108,27 @@ async def test_one_that_takes_long_is_not_waited_for(caplog: pytest.LogCaptureFi
         assert await ready_references([slow], (), seconds=0.01) == (slow,)
 
     assert "'slow' was not ready within 0.01 seconds" in caplog.text
+
+
+async def test_a_text_that_came_too_late_is_read_by_its_tools_and_delays_no_other_request() -> None:
+    reads = 0
+
+    async def read() -> str:
+        nonlocal reads
+        reads += 1
+        if reads == 1:
+            await anyio.sleep_forever()
+        return "A long story."
+
+    story = TextReference("story", "A story", "story.md", read)
+    for _ in range(2):
+        await ready_references([story], (), seconds=0.01)
+    assert reads == 1
+    ai, model = asking(story, replies=[calls_tool("story_read"), "Read."])
+    await ai.generate_text("Tell")
+
+    assert "has not been read yet" in prompt_of(model)
+    assert "A long story." in str(model.calls[-1].messages[-1])
 
 
 async def test_a_reference_may_end_the_process_that_asks() -> None:
