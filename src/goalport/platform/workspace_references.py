@@ -43,7 +43,8 @@ def references_in(file: Path, documents: HasIndex, data: Path) -> NamedReference
     types = _PlatformTypes(documents, archives, SkillTrust(data / TRUST_FILE), file.parent)
     read = LlmReferenceProviders(archives=archives, types=types.by_name).read(file)
     citing = {each.name: each.citing_resources() for each in read.published if isinstance(each, ToolishRag)}
-    return replace(read, references={**read.references, **citing})
+    published = tuple(citing.get(each.name, each) for each in read.published)
+    return replace(read, references={**read.references, **citing}, published=published)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ size of every file. A skill is left out where it breaks the rules of https://age
 has more files than they have to accept. Below: `skill` and `trust`. Above: `skills`, and the exports, which publish it.
 """
 
+import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -101,7 +102,8 @@ class PublishedSkills:
     async def skill_entries(self, *, limit: int, after: str = "") -> tuple[Sequence[Mapping[str, Any]], str]:
         """The entries of at most `limit` skills, and what the next are asked for with; empty: there are no more."""
         found, end = await self._page(limit, after)
-        return [await to_thread.run_sync(self._entry, each) for each in found], end
+        entries = [await to_thread.run_sync(self._entry, each) for each in found]
+        return [each for each in entries if each is not None], end
 
     async def skill_entry(self, uri: str, /) -> Mapping[str, Any] | None:
         """The entry of the skill whose SKILL.md has this URI; None: there is no such skill."""
@@ -122,8 +124,8 @@ class PublishedSkills:
                 self._left_out.add(each.name)
                 _log.warning(
                     "The skill %r in %s is not given to clients: it breaks a rule of "
-                    "https://agentskills.io/specification, has changed since it was trusted, or has more than %s files "
-                    "or %s bytes.",
+                    "https://agentskills.io/specification, has changed since it was trusted, has names or values that "
+                    "JSON cannot express, or more than %s files or %s bytes.",
                     each.name,
                     each.folder,
                     _MOST_FILES,
@@ -139,19 +141,25 @@ class PublishedSkills:
     def _uri(self, skill: "_Servable", path: str) -> str:
         return f"{self.namespace}{skill.skill.name}/{quote(path)}"
 
-    def _entry(self, skill: "_Servable") -> Mapping[str, Any]:
-        """What a client needs to know before it reads a file, and to check afterwards that it got the right one."""
-        contents = ((path, skill.folder.content(path)) for path in skill.sizes)
+    def _entry(self, skill: "_Servable") -> Mapping[str, Any] | None:
+        """What a client needs to know before it reads a file, and to check afterwards that it got the right one.
+
+        None if a file is not there any more.
+        """
+        try:
+            contents = {path: skill.folder.content(path) for path in skill.sizes}
+        except DocumentError:
+            return None
         return {
             "uri": self._uri(skill, SKILL_FILE),
-            "frontmatter": to_jsonable_python(skill.head),
+            "frontmatter": skill.head,
             "resources": [
                 {
                     "uri": self._uri(skill, path),
                     "digest": f"sha256:{sha256(content).hexdigest()}",
                     "size": len(content),
                 }
-                for path, content in contents
+                for path, content in contents.items()
             ],
         }
 
@@ -162,6 +170,7 @@ class _Servable:
 
     skill: Skill
     head: Mapping[str, object]
+    """The head of its SKILL.md as JSON data."""
     folder: Folder
     sizes: Mapping[str, int]
     """The size of each file by its path, sorted."""
@@ -174,12 +183,14 @@ def _servable(skill: Skill) -> _Servable | None:
         if not is_as_trusted(skill):
             return None
         text = skill_text(skill.folder)
+        head = json.loads(json.dumps(to_jsonable_python(text.fields), allow_nan=False))
         sizes = {path: folder.place(path).stat().st_size for path in sorted(folder.files(onerror=_refuse))}
-    except (DocumentError, OSError):  # it is not there any more, or not as it was
+        "".join(sizes).encode()
+    except (DocumentError, OSError, ValueError):  # not there any more, or what JSON or a URI cannot express
         return None
     follows_rules = _NAME.fullmatch(skill.name) and text.fields.get("name") == skill.name and not text.quoted
     fits = SKILL_FILE in sizes and len(sizes) <= _MOST_FILES and sum(sizes.values()) <= _MOST_BYTES
-    return _Servable(skill, text.fields, folder, sizes) if follows_rules and fits else None
+    return _Servable(skill, head, folder, sizes) if follows_rules and fits else None
 
 
 def _decoded(content: bytes) -> str | None:

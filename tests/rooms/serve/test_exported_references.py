@@ -289,7 +289,9 @@ async def test_references_of_the_workspace_are_published_if_the_file_says_so(tmp
             assert (await read(client, "skill://house/pruning/SKILL.md")).text == skill
             found = await client.call_tool("garden_textSearch", {"query": "spring", "topK": 1})
             assert f'resource="{NAMESPACE}' in text_of(found)
-            (search,) = [each for each in server.platform.references["garden"].tools() if each.name == "textSearch"]
+            of_agents = server.platform.references["garden"]
+            assert any(each is of_agents for each in server.platform.references.published)
+            (search,) = [each for each in of_agents.tools() if each.name == "textSearch"]
             assert f'resource="{NAMESPACE}' in (await search.call({"query": "spring", "topK": 1})).text
             with pytest.raises(MCPError):
                 await client.read_resource("goalport://references/secret")

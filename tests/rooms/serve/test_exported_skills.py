@@ -212,6 +212,25 @@ async def test_a_server_without_skills_lists_none(tmp_path: Path, era: str) -> N
         assert (await skills(client)).skills == []
 
 
+async def test_a_skill_that_cannot_be_given_to_clients_leaves_the_others_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_skill(tmp_path, "infinite", "---\nname: infinite\ndescription: Odd.\nlimit: .inf\n---\nDo.\n")
+    write_skill(tmp_path, "bytes", "---\nname: bytes\ndescription: Odd.\nlogo: !!binary /+8=\n---\nDo.\n")
+    write_skill(tmp_path, "quoted", "---\nname: quoted\ndescription: Use when: asked.\n---\nDo.\n")
+    write_skill(
+        tmp_path, "many", "---\nname: many\ndescription: Odd.\n---\nDo.\n", **dict.fromkeys(map(str, range(512)), b"")
+    )
+    write_skill(tmp_path, "named", "---\nname: named\ndescription: Odd.\n---\nDo.\n", **{"\udcff.md": b"Do."})
+    async with house(tmp_path) as server, server.client() as client:
+        assert [each["uri"] for each in (await skills(client)).skills] == [f"{ROOT}/SKILL.md"]
+        assert [each["uri"] for each in (await skills(client)).skills] == [f"{ROOT}/SKILL.md"]
+        listed = [each.uri for each in (await client.list_resources()).resources]
+        assert [each for each in listed if each.startswith("skill:")] == [f"{ROOT}/SKILL.md"]
+    told = [each for each in caplog.messages if "is not given to clients" in each]
+    assert sorted(each.split("'")[1] for each in told) == ["LOUD", "bytes", "infinite", "many", "named", "quoted"]
+
+
 async def test_a_skill_that_has_changed_since_it_was_trusted_is_not_there(tmp_path: Path) -> None:
     trusting = """
 from pathlib import Path
