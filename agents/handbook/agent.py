@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from goalport import ActionContext, Ai, Export, Provided, UserInput, achieves_goal, action, agent
 from goalport.documents import Chunk
+from goalport.errors import BadInput
 from goalport.prompts import Templates
 from goalport.rag import (
     DocumentIndex,
@@ -93,6 +94,8 @@ class Handbook:
         self, question: UserInput, context: ActionContext, ai: Ai, index: Annotated[DocumentIndex, Provided]
     ) -> DocsAnswer:
         """Let a model search and answer, and keep of its citations those that it was shown."""
+        if not question.content.strip():
+            raise BadInput("Ask a question about goalport: what came is empty.")
         await self._take_in(index, context)
         shown = Shown()
         rag = ToolishRag(

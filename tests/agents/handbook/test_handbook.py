@@ -223,6 +223,16 @@ async def test_docs_that_are_not_there_are_said_to_be_missing(mcp_client: McpCli
     assert f"{tmp_path / 'docs'}" in str(result.content)
 
 
+async def test_an_empty_question_asks_no_model(mcp_client: McpClient, root: Path) -> None:
+    model = ScriptedModel([drafting()])
+    async with mcp_client(Handbook(root), models=model) as client:
+        result = await client.call_tool("ask_docs", {"content": " "})
+    assert isinstance(result, CallToolResult)
+    assert result.is_error
+    assert "Ask a question about goalport" in str(result.content)
+    assert model.calls == []
+
+
 async def test_both_goals_are_published_as_reading_only(mcp_client: McpClient, root: Path) -> None:
     async with mcp_client(Handbook(root)) as client:
         tools = {each.name: each for each in (await client.list_tools()).tools}
