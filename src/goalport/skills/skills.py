@@ -14,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final, Self
 
-from anyio import to_thread
+from anyio import get_cancelled_exc_class, to_thread
 
 from goalport.documents import GitHubArchives, GitHubPlace
 from goalport.errors import DocumentError, ToolError
@@ -56,10 +56,14 @@ class _Fetched:
     skills: tuple[Skill, ...] = ()
     failures: dict[_Source, str] = field(default_factory=dict[_Source, str])
     failed_at: float = -_RETRY_SECONDS
+    late: dict[_Source, float] = field(default_factory=dict[_Source, float])
+    """Sources that a request did not wait for, and when that was."""
 
-    def waits(self, source: _Source) -> bool:
-        """Whether a source is here, or could not be fetched a moment ago."""
-        return source in self.done or (source in self.failures and monotonic() - self.failed_at < _RETRY_SECONDS)
+    def waits(self, source: _Source, *, patient: bool) -> bool:
+        """Whether a source is here, or could not be fetched a moment ago; who is patient waits again for a late one."""
+        now = monotonic()
+        late = not patient and now - self.late.get(source, -_RETRY_SECONDS) < _RETRY_SECONDS
+        return source in self.done or late or (source in self.failures and now - self.failed_at < _RETRY_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,8 +138,11 @@ class Skills:
 
     async def refresh(self) -> None:
         """Fetch the skills of GitHub that are not here yet. What cannot be fetched is said in the notes."""
+        await self._fetch(patient=False)
+
+    async def _fetch(self, *, patient: bool) -> None:
         for source in self.sources:
-            if self._fetched.waits(source):
+            if self._fetched.waits(source, patient=patient):
                 continue
             try:
                 copy = await self.archives.get(source.place, expected=source.expected)
@@ -144,6 +151,9 @@ class Skills:
                 _log.warning("Skills of %r are left out: %s", self.name, error)
                 self._fetched.failures[source], self._fetched.failed_at = str(error), monotonic()
                 continue
+            except get_cancelled_exc_class():  # what answers slowly must not slow down every request
+                self._fetched.late[source] = monotonic()
+                raise
             _warn_of_doubles(self._known(), found)
             self._fetched.failures.pop(source, None)
             self._fetched.done.add(source)
@@ -151,7 +161,7 @@ class Skills:
 
     async def all(self) -> tuple[Skill, ...]:
         """The skills, after those of GitHub were fetched."""
-        await self.refresh()
+        await self._fetch(patient=True)
         return self._known()
 
     async def chosen_for(self, text: str, embed: Embed | None = None, most: int = 10) -> Self:

@@ -1,11 +1,14 @@
 """Many skills: what they cost in a prompt, how the right ones are found, and how long it takes; and those of GitHub."""
 
+import socket
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from time import perf_counter
 
 import pytest
 
+from goalport.ai.ready_references import ready_references
+from goalport.documents import GitHubArchives, WebFetcher
 from goalport.errors import DocumentError
 from goalport.references import refreshed
 from goalport.skills import Skills
@@ -77,6 +80,19 @@ async def test_skills_that_are_to_be_chosen_are_chosen_for_each_question(many: P
     system = str(model.calls[0].messages[0])
     assert "- check-taxes-rome: Helps to check taxes" in system
     assert system.count("Helps to") == 3
+
+
+async def test_a_repository_that_does_not_answer_delays_one_request(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host = f"127.0.0.1:{silent.getsockname()[1]}"
+        archives = GitHubArchives(tmp_path, WebFetcher(allow=[host]), f"http://{host}")
+        skills = Skills("others", "Skills of others", archives).with_github_skills("octocat", "skills")
+        for _ in range(2):
+            assert await ready_references([skills], (), seconds=0.01) == (skills,)
+    assert caplog.text.count("was not ready within") == 1
+    assert "not fetched yet; `activate` fetches them" in skills.notes()
 
 
 async def test_they_are_chosen_by_meaning_where_there_are_embeddings(tmp_path: Path) -> None:
