@@ -15,6 +15,7 @@ from benchmarks.durability import durability
 from benchmarks.engines import engines
 from benchmarks.fleet import fleet
 from benchmarks.knowledge import knowledge
+from benchmarks.knowledge_postgres import knowledge_postgres
 from benchmarks.loop import loop
 from benchmarks.models import models
 from benchmarks.orchestration import orchestration
@@ -45,6 +46,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "upstream": upstream,
     "startup": startup,
     "knowledge": knowledge,
+    "knowledge_postgres": knowledge_postgres,
 }
 PAGE = ROOT / "docs" / "performance.md"
 

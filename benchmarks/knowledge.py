@@ -32,6 +32,7 @@ from benchmarks.servers import ROOT
 from goalport.documents import Chunk, Chunker, read_plain_text
 from goalport.llm import EmbeddingService
 from goalport.rag import (
+    DocumentIndex,
     SimilarityResult,
     SqliteDocumentStore,
     TableEmbeddings,
@@ -40,7 +41,7 @@ from goalport.rag import (
 from goalport.rag.query import STOP_WORDS
 from goalport.skills import Skills
 
-__all__ = ["knowledge"]
+__all__ = ["fill_index", "knowledge", "put_topics", "random_vectors", "score", "word_table"]
 
 _TOPICS: dict[str, str] = pydoc.topics
 _CUT = 5
@@ -76,24 +77,29 @@ def knowledge(*, quick: bool = False) -> Table:
     return Table("knowledge", "Searching documents, and skills", ("what", "found", "aim"), rows, [quality, speed])
 
 
+async def put_topics(store: DocumentIndex) -> None:
+    """Store Python's own topics, each as a document."""
+    for name, text in _TOPICS.items():
+        document = read_plain_text(text, f"pydoc:{name}")
+        await store.put(document, await Chunker().chunk(document))
+
+
 async def _quality() -> list[list[str]]:
-    table = _word_table()
+    table = word_table()
     async with SqliteDocumentStore(embeddings=table) as store:
-        for name, text in _TOPICS.items():
-            document = read_plain_text(text, f"pydoc:{name}")
-            await store.put(document, await Chunker().chunk(document))
+        await put_topics(store)
         rows: list[list[str]] = []
         for kind, questions in (("", QUESTIONS), ("later ", LATER_QUESTIONS)):
             about = f"{len(questions)} {kind}questions over {len(_TOPICS)} topics"
-            found = await _score(store.text_search, questions)
+            found = await score(store.text_search, questions)
             rows.append([f"{about}, by words: recall@{_CUT} (MRR)", found, "≥ 0.85 (0.75)"])
             none = "not measured: there is no wordllama with its table"
-            found = none if table is None else await _score(store.hybrid_search, questions)
+            found = none if table is None else await score(store.hybrid_search, questions)
             rows.append(["…, by words and meaning", found, "≥ 0.9"])
         return rows
 
 
-async def _score(search: _Search, questions: Questions) -> str:
+async def score(search: _Search, questions: Questions) -> str:
     """Recall and, in parentheses, the mean reciprocal rank."""
     ranks: list[int | None] = []
     for question, answers in questions:
@@ -110,7 +116,7 @@ def _answers(chunk: Chunk, answers: Sequence[str]) -> bool:
     return chunk.uri.removeprefix("pydoc:") in answers or any(part in _TOPICS.get(each, "") for each in answers)
 
 
-def _word_table() -> EmbeddingService | None:
+def word_table() -> EmbeddingService | None:
     """The table of word vectors in the package wordllama, if it is installed; its own loader needs the network."""
     found = find_spec("wordllama")
     if found is None or found.origin is None:
@@ -141,7 +147,7 @@ def _alone(part: str, size: int, what: str, aim: str) -> list[list[str]]:
 async def _text_speed(size: int, folder: Path) -> str:
     path = folder / "index"
     async with SqliteDocumentStore(path) as store:
-        await _fill(store, size)
+        await fill_index(store, size)
         for question, _ in QUESTIONS:
             await store.text_search(TextSimilaritySearchRequest(query=question), Chunk)
         times = [await _taken(store.text_search, question) for question, _ in QUESTIONS]
@@ -160,9 +166,9 @@ def _ranked(connection: sqlite3.Connection, question: str) -> None:
 async def _vector_speed(size: int, folder: Path) -> str:
     import numpy as np
 
-    embeddings = _random_vectors()
+    embeddings = random_vectors()
     async with SqliteDocumentStore(folder / "index", embeddings=embeddings) as store:
-        await _fill(store, size, words=20)
+        await fill_index(store, size, words=20)
         await store.vector_search(TextSimilaritySearchRequest(query="loads the vectors"), Chunk)
         times = [await _taken(store.vector_search, "again") for _ in range(50)]
     matrix = np.zeros((size, _DIMENSIONS), np.float32) + np.float32(0.5)
@@ -180,14 +186,14 @@ async def _memory(size: int, folder: Path) -> str:
         path = folder / str(count)
         command = [sys.executable, "-c", fill, str(path), str(count)]
         await asyncio.to_thread(subprocess.run, command, cwd=ROOT, check=True)
-        async with SqliteDocumentStore(path, embeddings=_random_vectors()) as store:
+        async with SqliteDocumentStore(path, embeddings=random_vectors()) as store:
             for question, _ in QUESTIONS:
                 await store.hybrid_search(TextSimilaritySearchRequest(query=question), Chunk)
             resident.append(_resident())
     return f"{(resident[1] - resident[0]) / 2**20:.0f} MB"
 
 
-def _random_vectors() -> EmbeddingService:
+def random_vectors() -> EmbeddingService:
     import numpy as np
 
     chance = np.random.default_rng(1)
@@ -203,11 +209,11 @@ def _resident() -> int:
 
 async def fill(path: str, size: int) -> None:
     """Make an index of so many chunks with vectors."""
-    async with SqliteDocumentStore(Path(path), embeddings=_random_vectors()) as store:
-        await _fill(store, size)
+    async with SqliteDocumentStore(Path(path), embeddings=random_vectors()) as store:
+        await fill_index(store, size)
 
 
-async def _fill(store: SqliteDocumentStore, size: int, words: int = 220) -> None:
+async def fill_index(store: DocumentIndex, size: int, words: int = 220) -> None:
     """Store chunks of words from all topics, a hundred to a document, each with some words of its own."""
     every = " ".join(_TOPICS.values()).split()
     chance = random.Random(1)  # noqa: S311 - the same texts each time

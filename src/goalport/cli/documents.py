@@ -1,7 +1,7 @@
 """`goalport ingest` and `goalport rag`: documents are taken in, searched, listed and removed.
 
-They are kept where the settings of the workspace say, unless `--index` names a file. Below the program; `platform`,
-`rag` and `documents` are below it.
+They are kept where the settings of the workspace say, unless `--index` names a file or a PostgreSQL database. Below the
+program; `platform`, `rag` and `documents` are below it.
 """
 
 import time
@@ -21,6 +21,7 @@ from goalport.documents import Chunk, RefreshPolicy, WebFetcher
 from goalport.errors import BadInput, UnknownName
 from goalport.llm import TokenUsage
 from goalport.platform.knowledge import document_index, index_file
+from goalport.postgres import PostgresAddress
 from goalport.process import DirectCalls, Spending, spending_outside
 from goalport.process.ledger import in_dollars
 from goalport.rag import (
@@ -33,6 +34,7 @@ from goalport.rag import (
     find_chunks,
 )
 from goalport.rag.ingestion import absolute
+from goalport.settings import Settings
 from goalport.tools import calling_from
 from goalport.words import counted, excerpt, one_line
 
@@ -46,8 +48,11 @@ By = Literal["words", "meaning", "both", "pattern"]
 """How documents are searched."""
 
 Index = Annotated[
-    Path | None,
-    Parameter(help="The file with the documents. Default: where the settings say.", show_default=False),
+    str | None,
+    Parameter(
+        help="The file with the documents, or the URL of a PostgreSQL database. Default: where the settings say.",
+        show_default=False,
+    ),
 ]
 Allowed = Annotated[
     tuple[str, ...],
@@ -272,22 +277,23 @@ def reembed(*, index: Index = None, workspace: WorkspaceFolder = Path()) -> None
 
 def _with_store(
     workspace: Path,
-    file: Path | None,
+    index: str | None,
     work: Callable[[DocumentIndex], Awaitable[T]],
     *,
     reads: bool = False,
 ) -> T:
     """What some work with the index of documents gives."""
     loaded = open_with_warnings(workspace)
-    path = file or index_file(loaded.settings)
+    settings, file = _chosen(loaded.settings, index)
+    path = file or index_file(settings)
     if reads and path is not None and not path.exists():  # looking makes no file
         raise BadInput(f"There are no documents in {path}. Take some in: goalport ingest docs")
 
     async def worked() -> T:
         with calling_from(DirectCalls(ANONYMOUS, loaded.platform.processes.listeners)):
-            if file is None:
+            if index is None:
                 return await work(loaded.platform.documents)
-            store = document_index(loaded.platform.models, loaded.settings, file)
+            store = document_index(loaded.platform.models, settings, file)
             try:
                 return await work(store)
             finally:
@@ -295,3 +301,15 @@ def _with_store(
 
     with loop_of(loaded) as runner:
         return runner.run(worked())
+
+
+def _chosen(settings: Settings, index: str | None) -> tuple[Settings, Path | None]:
+    """The settings with the database that `--index` names, and the file that it names. Raises `BadInput`."""
+    if index is None or "://" not in index:
+        return settings, None if index is None else Path(index)
+    try:
+        PostgresAddress(index)
+    except ValueError as error:
+        raise BadInput(f"--index {error}, or the path of a file.") from None
+    documents = settings.documents.model_copy(update={"store": index})
+    return settings.model_copy(update={"documents": documents}), None

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres import PostgresServer
 from tests.rooms.cli.conftest import Command
 
 
@@ -102,3 +103,31 @@ def test_what_embeddings_cost_is_said(goalport: Command, docs: Path) -> None:
     assert "Embeddings: 2,468 tokens, 1.00 USD." in goalport("ingest", "docs").err
     assert "Embeddings" not in goalport("ingest", "docs").err
     assert "Vectors that were made: 3. Embeddings: 1,234 tokens, 0.50 USD." in goalport("rag", "reembed").err
+
+
+def test_documents_are_kept_in_a_named_database(goalport: Command, docs: Path, postgres: PostgresServer) -> None:
+    url = postgres.database()
+    assert goalport("ingest", "docs", "--index", url).code == 0
+    found = goalport("rag", "search", "how are tokens renewed", "--index", url)
+    assert "A token is renewed every hour." in found.out
+    assert goalport("rag", "remove", "docs/guide.md", "--index", url).code == 0
+    assert len(json.loads(goalport("rag", "list", "--index", url, "--format", "json").out)) == 1
+
+
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        (
+            "postgresql://ada:s3cret@127.0.0.1:1/documents",
+            "The store postgresql://ada@127.0.0.1:1/documents: It cannot",
+        ),
+        ("mysql://ada:s3cret@here/documents", "--index should be the URL of a PostgreSQL database"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_said_without_its_password(
+    goalport: Command, docs: Path, index: str, said: str
+) -> None:
+    ran = goalport("rag", "list", "--index", index)
+    assert ran.code != 0
+    assert said in ran.err
+    assert "s3cret" not in ran.err

@@ -238,8 +238,8 @@ async def test_a_request_with_limits_that_make_no_sense_is_refused() -> None:
 
 
 async def test_characters_that_a_database_cannot_keep_fail_no_document(store: DocumentIndex) -> None:
-    metadata = {"kind": "a\x00b", "half": ["\ud800"]}
-    await store.put(*document("a", {"b\ud800\x00": "roses \ud800 \x00 red"}, metadata=metadata))
+    text = {"b\ud800\x00": "roses \ud800 \x00 red"}
+    await store.put(*document("a", text, metadata={"kind": "a\x00b", "half": ["\ud800"]}))
     assert [uri for _, uri in await found(store, "red\x00 \ud800")] == ["a"]
     (hit,) = await store.text_search(asked("red", filter=UriPrefix("a")), Chunk)
     assert len(hit.match.text) == len("roses ? ? red")
