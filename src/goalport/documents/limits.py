@@ -14,6 +14,8 @@ class ReadingLimits:
     """Of the file."""
     max_characters: int = 20_000_000
     """Of the text in it."""
+    max_lines: int = 500_000
+    """Of the text, and elements of a web page: each costs time and memory, however little is in it."""
     conversion_seconds: float = 60
     """For making Markdown of a file that is neither text nor a web page."""
     conversion_memory: int = 1_000_000_000

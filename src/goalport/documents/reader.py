@@ -33,6 +33,8 @@ _READERS: Final[Mapping[str, Callable[..., NavigableDocument]]] = {
     media_types.PLAIN_TEXT: read_plain_text,
 }
 
+_LINE_ENDS: Final = "\n\r\v\f\x85\u2028\u2029"
+
 
 class DocumentReader:
     """Reads one document after the other. What cannot be read raises UnreadableDocument, which says why in a sentence.
@@ -96,12 +98,26 @@ class DocumentReader:
             raise UnreadableDocument(uri, str(problem)) from None
         if len(text) > (most := self._limits.max_characters):
             raise UnreadableDocument(uri, f"it has {len(text):,} characters, and at most {most:,} are read")
-        return _with_text(_READERS[known](text, uri, metadata={"media_type": known}))
+        self._check_lines(text.count("<") if known == media_types.HTML else _lines(text), uri)
+        document = _READERS[known](text, uri, metadata={"media_type": known})
+        self._check_lines(_lines(document.text), uri)
+        return _with_text(document)
+
+    def _check_lines(self, lines: int, uri: str) -> None:
+        """Raises UnreadableDocument for more lines, or elements of a web page, than are read."""
+        if lines > (most := self._limits.max_lines):
+            raise UnreadableDocument(uri, f"it has {lines:,} lines or elements, and at most {most:,} are read")
 
     def _read_markdown(self, text: str, uri: str, metadata: Mapping[str, JsonValue]) -> NavigableDocument:
+        self._check_lines(_lines(text), uri)
         title = metadata.get("title")
         known = {name: value for name, value in metadata.items() if name != "title"}
         return _with_text(read_markdown(text, uri, title=title if isinstance(title, str) else None, metadata=known))
+
+
+def _lines(text: str) -> int:
+    """The number of line ends, of which two characters may be one."""
+    return sum(map(text.count, _LINE_ENDS)) - text.count("\r\n")
 
 
 def _with_text(document: NavigableDocument) -> NavigableDocument:

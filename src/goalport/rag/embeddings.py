@@ -84,11 +84,19 @@ def _matrix(service: str, vectors: Sequence[Sequence[float]]) -> "NDArray[np.flo
     lengths = {len(each) for each in vectors}
     if len(lengths) != 1 or not min(lengths):
         raise _uneven(service, lengths)
-    matrix = np.asarray(vectors, np.float32)
-    if not np.isfinite(matrix).all():
-        raise ModelUnavailable(f"The embedding service {service!r} gave vectors with values that are no numbers.")
+    try:
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+            matrix = np.asarray(vectors, np.float32)
+    except (TypeError, ValueError) as error:
+        raise _no_numbers(service) from error
+    if matrix.ndim != 2 or not np.isfinite(matrix).all():  # noqa: PLR2004 - texts and numbers
+        raise _no_numbers(service)
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     return (matrix / np.where(norms == 0, 1, norms)).astype(np.float32, copy=False)
+
+
+def _no_numbers(service: str) -> ModelError:
+    return ModelUnavailable(f"The embedding service {service!r} gave vectors with values that are no numbers.")
 
 
 def _uneven(service: str, lengths: set[int]) -> ModelError:

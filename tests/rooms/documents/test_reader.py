@@ -68,6 +68,24 @@ async def test_texts_that_say_no_encoding_are_taken_for_what_they_most_often_are
     assert await text_of("é".encode() * 100 + b"\xc3", "a.txt") == "é" * 100 + "\ufffd"
 
 
+@pytest.mark.parametrize(
+    ("name", "start", "unit"),
+    [
+        ("a.md", "", "a\n\n"),
+        ("a.txt", "", "a\r\n"),
+        ("a.csv", "", "a,b\n"),
+        ("a.html", "", "<p>a"),
+        ("b.html", "<pre>", "a&#10;"),
+    ],
+)
+async def test_a_text_of_more_lines_or_elements_than_are_read_is_refused(name: str, start: str, unit: str) -> None:
+    reader = DocumentReader(ReadingLimits(max_lines=20))
+
+    assert (await reader.read((start + unit * 10).encode(), name)).text
+    with pytest.raises(UnreadableDocument, match=r"it has \d+ lines or elements, and at most 20 are read"):
+        await reader.read((start + unit * 30).encode(), name)
+
+
 async def test_a_table_of_values_is_a_table_with_a_header() -> None:
     assert await text_of(b'name,light\r\n"a|b, c",white\r\n\r\nred\r\n', "a.csv") == (
         "| name | light |\n| --- | --- |\n| a\\|b, c | white |\n| red |"

@@ -37,6 +37,9 @@ class Fixed:
         ([[1.0], [1.0]], "2 vectors came"),
         ([list[float]()], "of 0 numbers"),
         ([[nan]], "no numbers"),
+        ([[1e300]], "no numbers"),
+        ([["much"]], "no numbers"),
+        ([[[1.0, 2.0]]], "no numbers"),
     ],
 )
 async def test_vectors_that_cannot_be_used_are_refused_and_nothing_is_written(
