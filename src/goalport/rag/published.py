@@ -78,7 +78,7 @@ class PublishedDocuments:
             [
                 ListedResource(
                     uri=resource_uri(self.namespace, each.id),
-                    name=one_line(each.title),
+                    name=one_line(each.title) or each.id,
                     description=one_line(each.uri),
                     media_type=_MARKDOWN,
                 )

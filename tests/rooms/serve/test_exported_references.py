@@ -310,3 +310,13 @@ async def test_what_is_published_follows_the_file_when_the_workspace_is_loaded_a
         assert (await read(client, "goalport://references/voice")).text == "Be brief."
         with pytest.raises(MCPError):
             await client.read_resource("goalport://references/tone")
+
+
+async def test_a_secret_that_the_server_knows_is_in_no_resource(tmp_path: Path) -> None:
+    key = "s3cret" * 8
+    entry = f"- {{type: LiteralText, name: tone, description: How we talk, notes: The key is {key}., publish: true}}\n"
+    async with (
+        served(tmp_path, files={"references.yml": entry}, state_keys=[key]) as server,
+        server.client() as client,
+    ):
+        assert (await read(client, "goalport://references/tone")).text == "The key is ***."
