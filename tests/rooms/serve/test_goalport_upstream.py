@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp import Client
 from mcp_types import CallToolResult
 
@@ -82,6 +83,7 @@ class Office:
 """
 
 
+SMALL = {"GOALPORT_MAX_RESULT_BYTES": "2000"}
 READER = """
 from dataclasses import dataclass
 from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
@@ -109,13 +111,13 @@ class Reader:
 
 
 @asynccontextmanager
-async def two(root: Path, **env: str) -> AsyncGenerator[Served]:
-    """A goalport in memory, whose upstream server is another one."""
+async def two(root: Path) -> AsyncGenerator[Served]:
+    """A goalport in memory, whose upstream server is another one that keeps large results for pages."""
     inner = root / "inner"
     (inner / "agents").mkdir(parents=True)
     (inner / "agents" / "printer.py").write_text(INNER)
     command = ["serve", "--transport", "stdio", "--workspace", str(inner)]
-    servers = {"shop": {"command": str(GOALPORT), "args": command, "env": {MARK: str(os.getpid()), **env}}}
+    servers = {"shop": {"command": str(GOALPORT), "args": command, "env": {MARK: str(os.getpid()), **SMALL}}}
     groups = {"print": {"servers": ["shop"], "naming": {"prefix": "shop_"}, "exports": True}}
     files = {
         "agents/office.py": OUTER,
@@ -129,6 +131,13 @@ async def two(root: Path, **env: str) -> AsyncGenerator[Served]:
                 yield Served(state, make_server(state)[0])
         finally:
             await state.platform.aclose()
+
+
+@pytest.fixture(scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Served]:
+    """Both goalports; every test ends the processes that it starts."""
+    async with two(tmp_path_factory.mktemp("two")) as both:
+        yield both
 
 
 def next_of(result: CallToolResult) -> dict[str, Any]:
@@ -147,8 +156,8 @@ async def answered(client: Client, result: CallToolResult, **answer: object) -> 
     return await client.call_tool(following["tool"], {**following["arguments"], **answer})
 
 
-async def test_a_handle_names_the_companions_as_the_group_calls_them(tmp_path: Path) -> None:
-    async with two(tmp_path) as server, server.client() as client:
+async def test_a_handle_names_the_companions_as_the_group_calls_them(server: Served) -> None:
+    async with server.client() as client:
         handed = await client.call_tool("shop_print_paper", {"content": "news"})
         assert next_of(handed)["tool"] == "shop_submitFormAndResumeProcess"
         assert "Do not call shop_print_paper again" in next_of(handed)["instruction"]
@@ -161,8 +170,8 @@ async def test_a_handle_names_the_companions_as_the_group_calls_them(tmp_path: P
         assert text_of(done) == "2 x news, approved by Ann"
 
 
-async def test_the_questions_of_its_goals_become_those_of_the_process_that_called(tmp_path: Path) -> None:
-    async with two(tmp_path) as server, server.client() as client:
+async def test_the_questions_of_its_goals_become_those_of_the_process_that_called(server: Served) -> None:
+    async with server.client() as client:
         handed = await client.call_tool("have_printed", {"content": "news"})
         assert next_of(handed)["tool"] == "submitFormAndResumeProcess"
         question = question_of(handed)
@@ -174,8 +183,8 @@ async def test_the_questions_of_its_goals_become_those_of_the_process_that_calle
         assert text_of(done) == "1 x news, approved by Ann"
 
 
-async def test_a_no_reaches_the_goal_that_asked(tmp_path: Path) -> None:
-    async with two(tmp_path) as server, server.client() as client:
+async def test_a_no_reaches_the_goal_that_asked(server: Served) -> None:
+    async with server.client() as client:
         handed = await client.call_tool("have_printed", {"content": "news"})
         sure = await answered(client, handed, formData={"name": "Ann"})
         done = await answered(client, sure, formData={"confirmed": False})
@@ -183,11 +192,8 @@ async def test_a_no_reaches_the_goal_that_asked(tmp_path: Path) -> None:
         assert "1 x news" not in text_of(done)
 
 
-SMALL = {"GOALPORT_MAX_RESULT_BYTES": "2000"}
-
-
-async def test_a_large_result_of_it_is_read_by_the_tool_that_the_group_names(tmp_path: Path) -> None:
-    async with two(tmp_path, **SMALL) as server, server.client() as client:
+async def test_a_large_result_of_it_is_read_by_the_tool_that_the_group_names(server: Served) -> None:
+    async with server.client() as client:
         link = await client.call_tool("shop_print_long", {"content": "news"})
         assert not link.is_error
         assert next_of(link)["tool"] == "shop_read_result"
@@ -204,8 +210,8 @@ async def test_a_large_result_of_it_is_read_by_the_tool_that_the_group_names(tmp
         assert text_of(told).endswith(" pages, 2000 times")
 
 
-async def test_what_its_companions_say_names_the_tools_as_the_group_does(tmp_path: Path) -> None:
-    async with two(tmp_path) as server, server.client() as client:
+async def test_what_its_companions_say_names_the_tools_as_the_group_does(server: Served) -> None:
+    async with server.client() as client:
         handed = await client.call_tool("shop_print_paper", {"content": "news"})
         process = {"processId": next_of(handed)["arguments"]["processId"]}
         status = await client.call_tool("shop_process_status", process)
