@@ -1,5 +1,6 @@
 """The tool `achieve` of a real server: a sentence comes in, the goal that fits is found and reached."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,17 +59,20 @@ class Secret:
 """
 FILES = {"agents/trips.py": TRIPS}
 MODEL = "openai:gpt-4.1-mini"
+SETTINGS = {"models__default_llm": MODEL, "front_tool": "true"}
 
 
-def serving(root: Path, mode: str = "true") -> Any:
+@pytest.fixture(scope="module", autouse=True)
+def environment(provider_process: Providers) -> Iterator[None]:
+    """All servers here ask the providers that tests tell what to answer."""
+    with pytest.MonkeyPatch.context() as variables:
+        for name, value in provider_process.environment.items():
+            variables.setenv(name, value)
+        yield
+
+
+def serving(root: Path, mode: str) -> Any:
     return running(root, FILES, models__default_llm=MODEL, front_tool=mode)
-
-
-@pytest.fixture
-def provider(aimock: Providers, monkeypatch: pytest.MonkeyPatch) -> Providers:
-    for name, value in aimock.environment.items():
-        monkeypatch.setenv(name, value)
-    return aimock
 
 
 def rates(**confidence: float) -> dict[str, object]:
@@ -83,11 +87,10 @@ async def achieve(server: Running, said: str, **options: Any) -> CallToolResult:
     return result
 
 
-async def test_a_sentence_becomes_the_input_of_the_goal_that_fits(tmp_path: Path, provider: Providers) -> None:
-    provider.answer("Which of these candidates", content=rates(book_trip=0.95, sing=0.1))
-    provider.answer("Take a Trip", content={"result": {"city": "Oslo", "nights": 2}, "failure": None})
-    async with serving(tmp_path) as server:
-        result = await achieve(server, "Two nights in Oslo, please")
+async def test_a_sentence_becomes_the_input_of_the_goal_that_fits(server: Running, aimock: Providers) -> None:
+    aimock.answer("Which of these candidates", content=rates(book_trip=0.95, sing=0.1))
+    aimock.answer("Take a Trip", content={"result": {"city": "Oslo", "nights": 2}, "failure": None})
+    result = await achieve(server, "Two nights in Oslo, please")
     assert not result.is_error, result
     assert result.structured_content is not None
     told = result.structured_content
@@ -95,28 +98,27 @@ async def test_a_sentence_becomes_the_input_of_the_goal_that_fits(tmp_path: Path
     assert told["goal"] == "book_trip"
     assert told["why"].startswith("book_trip was chosen with a confidence of 0.95, before sing (0.10)")
     assert told["result"] == {"content": "2 nights in Oslo"}
-    asked = str(provider.requests())
+    asked = str(aimock.requests())
     assert "tell_secret" not in asked, "what is not published cannot be chosen"
-    assert len(provider.requests()) == 2
+    assert len(aimock.requests()) == 2
 
 
-async def test_its_questions_are_asked_as_those_of_any_goal(tmp_path: Path, provider: Providers) -> None:
-    provider.answer("Which of these candidates", content=rates(book_trip=0.2, sing=0.9))
+async def test_its_questions_are_asked_as_those_of_any_goal(server: Running, aimock: Providers) -> None:
+    aimock.answer("Which of these candidates", content=rates(book_trip=0.2, sing=0.9))
 
     async def person(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         assert params.message == "How many verses?"
         return ElicitResult(action="accept", content={"nights": 2})
 
-    async with serving(tmp_path) as server:
-        result = await achieve(server, "Sing something", elicitation_callback=person)
+    result = await achieve(server, "Sing something", elicitation_callback=person)
     assert result.structured_content is not None, result
     assert result.structured_content["content"] == "Sing something: la la"
-    assert len(provider.requests()) == 1, "the choice is not paid again after the answer"
+    assert len(aimock.requests()) == 1, "the choice is not paid again after the answer"
 
 
-async def test_details_that_the_sentence_lacks_are_asked_for(tmp_path: Path, provider: Providers) -> None:
-    provider.answer("Which of these candidates", content=rates(book_trip=0.9, sing=0.1))
-    provider.answer("Take a Trip", content={"result": None, "failure": "No city is named."})
+async def test_details_that_the_sentence_lacks_are_asked_for(tmp_path: Path, aimock: Providers) -> None:
+    aimock.answer("Which of these candidates", content=rates(book_trip=0.9, sing=0.1))
+    aimock.answer("Take a Trip", content={"result": None, "failure": "No city is named."})
 
     async def person(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         return ElicitResult(action="accept", content={"city": "Rome", "nights": 3})
@@ -127,18 +129,16 @@ async def test_details_that_the_sentence_lacks_are_asked_for(tmp_path: Path, pro
     assert result.structured_content["content"] == "3 nights in Rome"
 
 
-async def test_what_fits_nothing_is_an_error_that_names_the_nearest(tmp_path: Path, provider: Providers) -> None:
-    provider.answer("Which of these candidates", content=rates(book_trip=0.3, sing=0.1))
-    async with serving(tmp_path) as server:
-        result = await achieve(server, "Bake a cake")
-        empty = await achieve(server, "  ")
+async def test_what_fits_nothing_is_an_error_that_names_the_nearest(server: Running, aimock: Providers) -> None:
+    aimock.answer("Which of these candidates", content=rates(book_trip=0.3, sing=0.1))
+    result = await achieve(server, "Bake a cake")
+    empty = await achieve(server, "  ")
     assert result.is_error
     assert "No goal fits well enough. The nearest are book_trip (0.30): Book a trip to a city" in str(result.content)
     assert empty.is_error
     assert "the text is empty" in str(empty.content)
 
 
-@pytest.mark.usefixtures("provider")
 async def test_it_is_not_there_unless_the_setting_says_so(tmp_path: Path) -> None:
     async with serving(tmp_path, "false") as server, Client(f"{server.address}/mcp") as client:
         assert "achieve" not in {each.name for each in (await client.list_tools()).tools}

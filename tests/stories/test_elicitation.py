@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
 
 from tests.stories.cooks import session
 from tests.stories.fleets import fleet
-from tests.stories.servers import WAYS, connected, running
+from tests.stories.servers import WAYS, Running, over_stdio, running
 from tests.stories.test_waiting import BAKER
 
 FILES = {"agents/bakers.py": BAKER}
@@ -39,9 +40,16 @@ async def call(client: Client, tool: str, arguments: Mapping[str, Any]) -> CallT
 
 
 @pytest.mark.parametrize(("transport", "era"), WAYS)
-async def test_a_form_is_answered_in_one_call_over_every_transport(tmp_path: Path, transport: str, era: str) -> None:
+async def test_a_form_is_answered_in_one_call_over_every_transport(
+    server: Running, tmp_path: Path, transport: str, era: str
+) -> None:
     person = Person(cake="plum")
-    async with connected(tmp_path, FILES, transport, era, elicitation_callback=person) as (client, _):
+    async with AsyncExitStack() as stack:
+        if transport == "stdio":
+            its_own = over_stdio(tmp_path, FILES, era, elicitation_callback=person)
+            client, _ = await stack.enter_async_context(its_own)
+        else:
+            client = await stack.enter_async_context(server.client(transport, era, elicitation_callback=person))
         result = await call(client, "bake_cake", {"guests": 3})
     assert result.structured_content == {"content": "plum for 3"}
     assert person.asked == ["Which cake?"]
@@ -112,7 +120,7 @@ async def test_a_form_is_closed_when_another_server_gets_the_answer(tmp_path: Pa
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_a_client_that_goes_away_while_it_asks_leaves_the_process_waiting(tmp_path: Path, era: str) -> None:
+async def test_a_client_that_goes_away_while_it_asks_leaves_the_process_waiting(server: Running, era: str) -> None:
     shown = anyio.Event()
     told: list[str] = []
 
@@ -124,27 +132,23 @@ async def test_a_client_that_goes_away_while_it_asks_leaves_the_process_waiting(
         await anyio.sleep_forever()
         raise AssertionError(params)
 
-    async with running(tmp_path, FILES) as server:
-        async with (
-            server.client("http", era, elicitation_callback=person) as client,
-            anyio.create_task_group() as tasks,
-        ):
+    async with server.client("http", era, elicitation_callback=person) as client, anyio.create_task_group() as tasks:
 
-            async def bake() -> None:
-                await client.call_tool("bake_cake", {"guests": 3}, progress_callback=on_progress)
+        async def bake() -> None:
+            await client.call_tool("bake_cake", {"guests": 3}, progress_callback=on_progress)
 
-            tasks.start_soon(bake)
-            with anyio.fail_after(30):
-                await shown.wait()
-            tasks.cancel_scope.cancel()
-        async with server.client("http", "auto") as client:
-            _, identity, _ = told[0].split()  # "process … begins"
-            looked = await call(client, "process_status", {"processId": identity})
-            assert looked.structured_content is not None
-            assert looked.structured_content["status"] == "waiting"
-            given = {"processId": identity, "formData": {"cake": "plum"}}
-            result = await call(client, "submitFormAndResumeProcess", given)
-            assert result.structured_content == {"content": "plum for 3"}
+        tasks.start_soon(bake)
+        with anyio.fail_after(30):
+            await shown.wait()
+        tasks.cancel_scope.cancel()
+    async with server.client("http", "auto") as client:
+        _, identity, _ = told[0].split()  # "process … begins"
+        looked = await call(client, "process_status", {"processId": identity})
+        assert looked.structured_content is not None
+        assert looked.structured_content["status"] == "waiting"
+        given = {"processId": identity, "formData": {"cake": "plum"}}
+        result = await call(client, "submitFormAndResumeProcess", given)
+        assert result.structured_content == {"content": "plum for 3"}
 
 
 async def test_an_answer_that_comes_after_the_call_counts_as_well(tmp_path: Path) -> None:
@@ -170,9 +174,9 @@ async def test_an_answer_that_comes_after_the_call_counts_as_well(tmp_path: Path
         assert "Traceback" not in server.heard.text
 
 
-async def test_an_answer_that_is_none_leaves_the_client_the_handle(tmp_path: Path) -> None:
+async def test_an_answer_that_is_none_leaves_the_client_the_handle(server: Running) -> None:
     capable: dict[str, object] = {"elicitation": {}}
-    async with running(tmp_path, FILES) as server, session(server, capable) as (http, headers):
+    async with session(server, capable) as (http, headers):
         params = {"name": "bake_cake", "arguments": {"guests": 3}}
         message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
         async with http.stream("POST", "/mcp", json=message, headers=headers) as stream:
