@@ -22,7 +22,7 @@ DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 """The exit codes: success, a failure, wrong usage, stopped with Ctrl-C."""
 _THREAD_SECONDS = 0.5
 """How long a thread is given to end by itself."""
-_NEW_OBJECTS = 500_000
+_NEW_OBJECTS = 300_000
 """How many objects are made before garbage is looked for: importing libraries makes many, and leaves little garbage."""
 
 EXAMPLES = """\

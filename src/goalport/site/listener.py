@@ -24,7 +24,7 @@ from goalport.site.protocol import LimitedProtocol, LimitedServer
 from goalport.site.shutdown import ANSWER_SECONDS, drain, exit_at_once
 from goalport.workers import SESSION_HEADER, WorkerChannel
 
-__all__ = ["listen"]
+__all__ = ["listen", "tune_garbage_collection"]
 
 
 async def listen(site: Site, source: socket.socket | WorkerChannel, ready: Callable[[], None]) -> None:
@@ -66,7 +66,7 @@ class _Listener(LimitedServer):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        _tune_garbage_collection()
+        tune_garbage_collection()
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -161,7 +161,7 @@ class _SessionReports:
         await self._app(scope, receive, send if has_session else report)
 
 
-def _tune_garbage_collection() -> None:
+def tune_garbage_collection() -> None:
     """Exclude the objects made at start from garbage collection, which halves the latency of the slowest answers.
 
     Calls leave reference cycles of the SDK's objects behind. The thresholds collect them often enough that a pause is

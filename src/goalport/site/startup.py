@@ -22,7 +22,7 @@ from goalport.serve.transports.stdio import Stdio
 from goalport.settings import Settings
 from goalport.site.app import Door, Site
 from goalport.site.guard import exposures
-from goalport.site.listener import listen
+from goalport.site.listener import listen, tune_garbage_collection
 from goalport.site.reload import watch
 from goalport.site.shutdown import default_signals_in_children, finish, stop_on_signal
 from goalport.words import counted
@@ -81,6 +81,7 @@ async def serve_stdio(
                 if reload:
                     tasks.start_soon(watch, publisher)
                 _write(startup_report(publisher))
+                tune_garbage_collection()
                 await stdio.serve(handshake)
                 await finish(publisher)
                 tasks.cancel_scope.cancel()
