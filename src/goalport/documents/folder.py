@@ -103,7 +103,9 @@ class Folder:
 
     def content(self, path: str) -> bytes:
         """The content of a file. Raises `DocumentError` where there is none, or it is too large."""
-        place = self.place(path)
+        return self._content(path, self.place(path))
+
+    def _content(self, path: str, place: Path) -> bytes:
         if not place.is_file():
             raise _unreadable(path, "it is no file")
         try:
@@ -117,26 +119,25 @@ class Folder:
                 raise _unreadable(path, "it is no file")
             if state.st_size > self.limits.file_bytes:
                 raise _unreadable(path, f"it has {state.st_size} bytes, and at most {self.limits.file_bytes} are read")
-            return file.read(self.limits.file_bytes)
+            # As much as it has: room for the most that may be read would be made for each file. Some systems say 0.
+            return file.read(state.st_size or self.limits.file_bytes)
 
     def text(self, path: str) -> str:
         """The text of a file, in UTF-8, without invisible characters. Raises `DocumentError` where it is no text."""
-        text = self._decoded(path)
+        text = _decoded(path, self.content(path))
         return cleaned(text, len(text))
-
-    def _decoded(self, path: str) -> str:
-        content = self.content(path)
-        if b"\0" in content[:_PROBED]:
-            raise _unreadable(path, f"it is no text, but {counted(len(content), 'byte')} of something else")
-        return content.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
     def lines_with(self, words: str, pattern: str = "*") -> Iterator[FoundLine]:
         """The lines of files that have each of these words in them, in any case, by path and number."""
         wanted = folded(words).split()
         left = self.limits.searched_bytes
+        root = self.root.resolve()
         for path in self.files(pattern) if wanted else ():
+            place = self._inside(path, root)
+            if place is None:  # it went meanwhile
+                continue
             try:
-                text = self._decoded(path)
+                text = _decoded(path, self._content(path, place))
             except DocumentError:  # no text, or too large: not what a search for words is about
                 continue
             left -= len(text)
@@ -146,12 +147,12 @@ class Folder:
             if all(each in whole for each in wanted):
                 yield from _lines(path, text, wanted)
 
-    def _inside(self, path: str) -> Path | None:
-        """What a path leads to, if that is in the folder."""
+    def _inside(self, path: str, resolved: Path | None = None) -> Path | None:
+        """What a path leads to, if that is in the folder. `resolved` is the root, where it is resolved already."""
         parts = PurePosixPath(path.replace("\\", "/")).parts
         if "\0" in path or ".." in parts or not all(map(self._shows, parts)) or path.startswith("/") or ":" in path[:2]:
             return None
-        root = self.root.resolve()
+        root = resolved or self.root.resolve()
         try:
             found = root.joinpath(*parts).resolve(strict=True)
         except (OSError, RuntimeError, ValueError):  # too long, no such thing, links in a circle, or no characters
@@ -178,6 +179,12 @@ def _entries(folder: Path, onerror: Callable[[OSError], None] | None = None) -> 
     except OSError as error:  # it went while it was read, or may not be read
         if onerror is not None:
             onerror(error)
+
+
+def _decoded(path: str, content: bytes) -> str:
+    if b"\0" in content[:_PROBED]:
+        raise _unreadable(path, f"it is no text, but {counted(len(content), 'byte')} of something else")
+    return content.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _lines(path: str, text: str, words: list[str]) -> Iterator[FoundLine]:
