@@ -56,7 +56,10 @@ class LocalDirectory:
         return Tool.from_instance(_FileTools(self.name, self._folder))
 
     async def _folder(self) -> Folder:
-        return Folder(Path(self.path))
+        root = Path(self.path)
+        if not await to_thread.run_sync(root.is_dir):
+            raise DocumentError(f"The folder of {self.name!r} is not there: {self.path}. Nothing of it can be read.")
+        return Folder(root)
 
 
 @dataclass(slots=True)

@@ -64,6 +64,14 @@ async def test_no_tool_leads_out_of_the_folder(folder: Path, path: str) -> None:
     assert await call(data, "listFiles", path=path) == f"There is no {path!r} in this folder."
 
 
+async def test_a_folder_that_is_not_there_is_named_by_each_tool(tmp_path: Path) -> None:
+    data = LocalDirectory(tmp_path / "gone", "Financial data files")
+    calls = {"listFiles": {}, "findFiles": {"pattern": "*"}, "searchFiles": {"words": "oil"}, "readFile": {"path": "a"}}
+
+    for name, arguments in calls.items():
+        assert f"The folder of 'gone' is not there: {tmp_path / 'gone'}." in await call(data, name, **arguments)
+
+
 async def test_long_files_and_lists_come_in_pieces(folder: Path) -> None:
     (folder / "long.txt").write_text("".join(f"line {number}\n" for number in range(1000)) + "x" * 50_000)
     for number in range(301):
