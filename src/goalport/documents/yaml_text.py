@@ -12,9 +12,10 @@ from typing import Any, Final
 from goalport.errors import DocumentError
 from goalport.words import one_line
 
-__all__ = ["YamlText", "read_yaml"]
+__all__ = ["LONGEST_YAML", "YamlText", "read_yaml"]
 
-_LONGEST: Final = 1_000_000
+LONGEST_YAML: Final = 1_000_000
+"""Characters of a text that is read."""
 _DEEPEST: Final = 50
 Path = tuple[int | str, ...]
 
@@ -41,8 +42,8 @@ def read_yaml(text: str, where: str, first_line: int = 1) -> YamlText:
     """
     from ruamel.yaml import YAML, YAMLError
 
-    if len(text) > _LONGEST:
-        raise DocumentError(f"{where} is longer than {_LONGEST} characters.")
+    if len(text) > LONGEST_YAML:
+        raise DocumentError(f"{where} is longer than {LONGEST_YAML:,} characters. Keep it below that.")
     try:
         loader: Any = YAML(typ="safe", pure=True)
         loader.Scanner = _flat_scanner()

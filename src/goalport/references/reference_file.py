@@ -17,6 +17,7 @@ from pydantic import AfterValidator
 
 from goalport.documents import GitHubArchives, WebFetcher, YamlText, read_yaml
 from goalport.documents.refresh import RefreshPolicy
+from goalport.documents.yaml_text import LONGEST_YAML
 from goalport.errors import BadInput, DocumentError, SettingsError
 from goalport.prompts import Persona, PromptContributor, RoleGoalBackstory
 from goalport.references.directory import GitHubRepository, LocalDirectory
@@ -73,7 +74,9 @@ class LlmReferenceProviders:
         """What the entries of a file make, in their order, and all mistakes of the file. Nothing is fetched."""
         file = Path(path)
         try:
-            document = read_yaml(file.read_text("utf-8-sig"), str(path))
+            with file.open(encoding="utf-8-sig") as opened:
+                text = opened.read(LONGEST_YAML + 1)
+            document = read_yaml(text, str(path))
         except (OSError, UnicodeError) as error:
             return NamedReferences(problems=(f"{path} cannot be read ({type(error).__name__}: {error}).",))
         except DocumentError as error:

@@ -1,5 +1,6 @@
 """References from a file: the guide's example, personas, providers of one's own, and mistakes with their lines."""
 
+import os
 import sys
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -228,6 +229,16 @@ async def test_all_mistakes_of_a_file_are_reported_together(tmp_path: Path) -> N
 
     lines = str(raised.value).splitlines()
     assert [line.removeprefix(f"{file}:").partition(":")[0] for line in lines] == ["1", "2", "3", "3", "3"]
+
+
+async def test_a_file_of_gigabytes_is_refused_and_not_read_whole(tmp_path: Path) -> None:
+    file = written(tmp_path, "- type: Persona\n")
+    os.truncate(file, 3_000_000_000)  # a sparse file: it takes no room, but would take it in memory
+
+    with pytest.raises(
+        SettingsError, match=r"references\.yml is longer than 1,000,000 characters\. Keep it below that"
+    ):
+        await references_from_yaml(file)
 
 
 async def test_an_empty_file_has_no_references_and_a_missing_one_is_a_mistake(tmp_path: Path) -> None:
