@@ -8,6 +8,7 @@ does both. Below: `operations`. Above: `sqlite_store` and `sqlite_search`.
 
 import asyncio
 import os
+import re
 import sqlite3
 import threading
 from collections import deque
@@ -21,6 +22,7 @@ from goalport.errors import StoreError
 from goalport.rag.embedding_state import VectorColumn
 from goalport.rag.operations import Batch, Operation, Rows, Statement
 from goalport.rag.rows import storable
+from goalport.words import listed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,6 +69,8 @@ the text in the document where it differs from what is shown. In `sections`, `bo
 In `facts`, `changes` counts the transactions and `embeddings` those that changed
 vectors of chunks that were there before; `model` and `dimensions` say who made the vectors."""
 
+_NAMES: Final = frozenset(re.findall(r"create (?:virtual )?table (\w+)", _TABLES))
+
 
 def performed(connection: sqlite3.Connection, operation: Operation[T]) -> T:
     """What an operation gives on a connection."""
@@ -82,6 +86,21 @@ def performed(connection: sqlite3.Connection, operation: Operation[T]) -> T:
         else:
             values = [storable(each) if isinstance(each, str) else each for each in step.values]
             rows = connection.execute(step.sql, values).fetchall()
+
+
+def _read_in(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    """What a function reads from one state of the database."""
+    connection.execute("begin")
+    result = work(connection)
+    connection.execute("rollback")
+    return result
+
+
+def _is_read_only(path: Path) -> bool:
+    """Whether there is something in a file, and this program can write neither more into it nor files beside it."""
+    if not path.is_file() or not path.stat().st_size:
+        return False
+    return not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def _array(value: bytes) -> "NDArray[np.float32]":
@@ -150,12 +169,13 @@ class SqliteIndex:
         with self._in_words():
             if self._path is None:
                 return work(self._writer())
+            if self._writing is None and _is_read_only(self._path):
+                with closing(self._read_only(self._path)) as connection:
+                    return _read_in(connection, work)
             connection = self._idle.pop() if self._idle else self._reader(self._path)
             with ExitStack() as stack:
                 stack.enter_context(closing(connection))
-                connection.execute("begin")
-                result = work(connection)
-                connection.execute("rollback")
+                result = _read_in(connection, work)
                 stack.pop_all()
             self._idle.append(connection)
             return result
@@ -177,6 +197,8 @@ class SqliteIndex:
         with self._lock:
             if self._writing is None:
                 if self._path is not None:
+                    if self._path.exists() and not self._path.is_file():
+                        raise self.error("It is no file.", "Name a file; if it is not there yet, it is made.")
                     self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                     os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
                 with ExitStack() as stack:
@@ -196,24 +218,46 @@ class SqliteIndex:
             stack.pop_all()
         return connection
 
-    def _connection(self, path: Path | str) -> sqlite3.Connection:
-        return sqlite3.connect(path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False)
+    def _read_only(self, path: Path) -> sqlite3.Connection:
+        """A connection for one reading of a file that this program cannot write."""
+        # SQLite reads such a file together with the `-wal` of who writes it. Without that file nobody does, and SQLite
+        # would have to make it, unless it is told that nothing changes: which holds for one reading, not for the next.
+        unchanging = "" if Path(f"{path}-wal").exists() else "&immutable=1"
+        with ExitStack() as stack:
+            connection = stack.enter_context(
+                closing(self._connection(f"{path.as_uri()}?mode=ro{unchanging}", uri=True))
+            )
+            self._check(connection)
+            stack.pop_all()
+        return connection
+
+    def _connection(self, path: Path | str, *, uri: bool = False) -> sqlite3.Connection:
+        return sqlite3.connect(path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False, uri=uri)
+
+    def _check(self, connection: sqlite3.Connection) -> bool:
+        """Whether the tables are there. Raises `StoreError` for a database that is another's or newer."""
+        (version,) = connection.execute("pragma user_version").fetchone()
+        (application,) = connection.execute("pragma application_id").fetchone()
+        tables = {name for (name,) in connection.execute("select name from sqlite_master")}
+        if tables and application != _APPLICATION:
+            raise self.error("It is a database of another program.", "Name another file.")
+        if version > _VERSION:
+            raise self.error(
+                f"A newer goalport made it (version {version}, and this one knows {_VERSION} at most).",
+                "Install that goalport again, or name another file and ingest the documents into it.",
+            )
+        if tables and (missing := _NAMES - tables):
+            raise self.error(
+                f"It is damaged: it has no {listed(sorted(missing))}.",
+                "Remove the file, and ingest the documents again.",
+            )
+        return bool(tables)
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Make the tables of a new database. Raises `StoreError` for one that is another's or newer."""
         connection.execute("begin immediate")
         try:
-            (version,) = connection.execute("pragma user_version").fetchone()
-            (application,) = connection.execute("pragma application_id").fetchone()
-            (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
-            if tables and application != _APPLICATION:
-                raise self.error("It is a database of another program.", "Name another file.")
-            if version > _VERSION:
-                raise self.error(
-                    f"A newer goalport made it (version {version}, and this one knows {_VERSION} at most).",
-                    "Install that goalport again, or name another file and ingest the documents into it.",
-                )
-            if not tables:
+            if not self._check(connection):
                 for statement in _TABLES.split(";\n"):
                     connection.execute(statement)
                 connection.execute(f"pragma application_id = {_APPLICATION}")

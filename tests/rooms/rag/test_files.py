@@ -15,6 +15,7 @@ from goalport.errors import StoreError
 from goalport.rag import SqliteDocumentStore, TextSimilaritySearchRequest
 from tests.rooms.rag.toy_documents import document
 
+ROSES = TextSimilaritySearchRequest(query="roses")
 WRITER = """
 import asyncio, sys
 from pathlib import Path
@@ -78,7 +79,7 @@ async def test_a_file_is_made_with_its_folder_for_its_user_alone(tmp_path: Path)
 
 
 async def test_files_that_are_no_index_are_left_alone(tmp_path: Path) -> None:
-    text, foreign, newer = tmp_path / "text", tmp_path / "foreign", tmp_path / "newer"
+    text, foreign, newer, lacking = (tmp_path / each for each in ("text", "foreign", "newer", "lacking"))
     text.write_text("This is a text and no database. " * 50)
     with sqlite3.connect(foreign) as connection:
         connection.execute("create table theirs (a)")
@@ -88,9 +89,63 @@ async def test_files_that_are_no_index_are_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(newer) as connection:
         connection.execute("pragma user_version = 99")
     connection.close()
-    for path, message in ((text, "no SQLite database"), (foreign, "another program"), (newer, "newer goalport")):
+    async with SqliteDocumentStore(lacking) as store:
+        await store.info()
+    with sqlite3.connect(lacking) as connection:
+        connection.execute("drop table documents")
+    connection.close()
+    for path, message in (
+        (text, "no SQLite database"),
+        (foreign, "another program"),
+        (newer, "newer goalport"),
+        (lacking, "damaged: it has no documents. Remove the file, and ingest the documents again"),
+    ):
         async with SqliteDocumentStore(path) as store:
             with pytest.raises(StoreError, match=message):
+                await store.info()
+
+
+async def test_a_file_that_may_only_be_read_is_searched_and_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "documents.sqlite"
+    async with SqliteDocumentStore(path) as store:
+        await store.put(*document("a", {"": "roses"}))
+    for kept, closed in ((path, 0o400), (path.parent, 0o500)):
+        mode = stat.S_IMODE(kept.stat().st_mode)
+        kept.chmod(closed)
+        try:
+            if os.access(kept, os.W_OK):
+                pytest.skip("this user may write everything")
+            async with SqliteDocumentStore(path) as store:
+                assert [each.match.uri for each in await store.text_search(ROSES, Chunk)] == ["a"]
+                with pytest.raises(StoreError, match=r"(?i)let this program write"):
+                    await store.put(*document("b", {"": "violets"}))
+                assert (await store.info()).documents == 1
+            assert [each.name for each in path.parent.iterdir()] == [path.name]
+        finally:
+            kept.chmod(mode)
+
+
+async def test_a_file_that_may_only_be_read_shows_what_another_program_writes(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "documents.sqlite"
+    async with SqliteDocumentStore(path) as writer, SqliteDocumentStore(path) as reader:
+        await writer.put(*document("a", {"": "roses"}))
+        path.parent.chmod(0o500)
+        try:
+            if os.access(path.parent, os.W_OK):
+                pytest.skip("this user may write everything")
+            assert (await reader.info()).documents == 1
+            await writer.put(*document("b", {"": "violets"}))
+            assert (await reader.info()).documents == 2
+        finally:
+            path.parent.chmod(0o700)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such files")
+async def test_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/null")):
+        async with SqliteDocumentStore(path) as store:
+            with pytest.raises(StoreError, match=r"It is no file\. Name a file; if it is not there yet, it is made\."):
                 await store.info()
 
 
