@@ -66,6 +66,7 @@ rag = App(
 Examples:
   goalport rag search "how are tokens renewed"
   goalport rag search '+token "refresh policy" -draft' --by words --format json
+  goalport rag search -- '-draft +token'
   goalport rag list
   goalport rag remove docs/old.md""",
 )

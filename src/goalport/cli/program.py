@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError, Group, UnknownCommandError, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Group, UnknownCommandError, UnknownOptionError, UnusedCliTokensError
 
 from goalport import __version__
 from goalport.colours import coloured
@@ -309,7 +309,14 @@ def _usage_mistake(mistake: CycloptsError, known: App) -> str:
         told = f"Nothing takes {mistake.unused_tokens[0]!r}. A text of several words is put between quotes."
     else:
         told = str(mistake)
+        if isinstance(mistake, UnknownOptionError) and _may_be_text(mistake.token.keyword or mistake.token.value):
+            told += " If it is a text, write -- before it, and options before that."
     return f"{told} See {' '.join((*program, *(mistake.command_chain or ())))} --help."
+
+
+def _may_be_text(word: str) -> bool:
+    """Whether a word that begins with a hyphen looks more like a text than like an option that is spelled wrongly."""
+    return " " in word or not word.startswith("--")
 
 
 def _error_text(error: Exception) -> str:

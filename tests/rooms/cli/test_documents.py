@@ -63,6 +63,11 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_stored(goalport: Command, d
         (["ingest", "docs", "--refresh", "often"], "--refresh should be never, always, or a time such as 30s"),
         (["rag", "remove"], "`goalport rag list` lists the documents"),
         (["rag", "search", " "], "the query is empty"),
+        (
+            ["rag", "search", "-draft x"],
+            "If it is a text, write -- before it, and options before that. See goalport rag",
+        ),
+        (["rag", "search", "--", "-draft x"], "Take some in: goalport ingest docs"),
         (["rag", "search", "x"], "Take some in: goalport ingest docs"),
         (["rag", "list", "--index", "nowhere.db"], "There are no documents in nowhere.db"),
     ],
