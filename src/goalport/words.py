@@ -307,7 +307,10 @@ def cleaned(text: str, limit: int = _LONGEST_TEXT) -> str:
 
 def visible(text: str) -> str:
     """The text without invisible characters, as `cleaned` says; its margins and its length stay."""
-    return text if text.isprintable() else "".join(filter(_is_visible, text))
+    if text.isprintable():
+        return text
+    hidden = [ord(each) for each in set(text) if not _is_visible(each)]  # a text has few different characters
+    return text.translate(dict.fromkeys(hidden)) if hidden else text
 
 
 def excerpt(text: str, limit: int) -> str:

@@ -25,8 +25,10 @@ _MARKDOWN: Final = "text/markdown"
 _PLACE: Final = re.compile(r"(?P<id>[^/?#]+)(?:\?page=(?P<page>[0-9]{1,6}))?")
 _PAGE: Final = 100_000
 """Characters of a page: about 25,000 tokens, the most of one answer that hosts pass to a model."""
-_COMPLETED: Final = 1_000
-"""Documents that are looked at to complete an id."""
+_LOOKED_AT: Final = 1_000
+"""Documents that are looked at together to complete an id."""
+_COMPLETED: Final = 100
+"""Ids that complete one: MCP allows no more in an answer."""
 _DEEPEST: Final = 6
 
 
@@ -95,11 +97,11 @@ class PublishedDocuments:
         read = await reader.read_section(unquote(place["id"]), filter=self.filter, caller=self.caller or caller)
         if read is None:
             return None
-        pages = list(_pages(visible("\n\n".join(_blocks(read.leaves)))))
+        pages = list(_pages("\n\n".join(_blocks(read.leaves))))
         number = int(place["page"] or 1)
         if not 1 <= number <= len(pages):
             raise BadInput(f"It has the pages 1 to {len(pages)}.")
-        text = pages[number - 1]
+        text = visible(pages[number - 1])
         if number < len(pages):
             more = f"{self.namespace}{place['id']}?page={number + 1}"
             text = f"{text}\n\n(This is page {number} of {len(pages)}. The next is at {more})"
@@ -108,12 +110,18 @@ class PublishedDocuments:
 
     async def complete(self, variable: str, typed: str, given: Mapping[str, str], caller: Caller, /) -> Sequence[str]:
         """The ids of documents that begin with what was typed, or have it in their title or address."""
-        wanted = typed.casefold()
-        return [
-            each.id
-            for each in (await self._documents(caller, _COMPLETED) if variable == "id" else ())
-            if each.id.startswith(wanted) or wanted in f"{each.title}\n{each.uri}".casefold()
-        ]
+        wanted, found, after = typed.casefold(), list[str](), ""
+        while variable == "id" and len(found) <= _COMPLETED:
+            roots = await self._documents(caller, _LOOKED_AT, after)
+            found += [
+                each.id
+                for each in roots
+                if each.id.startswith(wanted) or wanted in f"{each.title}\n{each.uri}".casefold()
+            ]
+            if len(roots) < _LOOKED_AT:
+                break
+            after = roots[-1].uri
+        return found
 
     @property
     def _reader(self) -> SectionReader | None:
