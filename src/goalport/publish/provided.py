@@ -31,10 +31,17 @@ def exports_of(references: Iterable[LlmReference], problems: list[str]) -> list[
     """The exports of published references; those that cannot be exported are appended to `problems`."""
     exports: list[tools.McpToolExport] = []
     noted: dict[str, LlmReference] = {}
+    prefixes: dict[str, str] = {}
     for each in references:
+        prefix = tools.reference_prefix(each.name)
         match read_or_fault(partial(tools.McpToolExport.from_llm_reference, each)):
             case Fault(reason):
                 problems.append(f"The reference {each.name} is not published: {reason}")
+            case export if export.tools() and prefixes.setdefault(prefix, each.name) != each.name:
+                problems.append(
+                    f"The reference {each.name} is not published: the names of its tools would begin with {prefix}, as "
+                    f"those of {prefixes[prefix]} do. Give one of them another name."
+                )
             case export:
                 exports.append(export)
                 if not export.resources:

@@ -7,6 +7,7 @@ error is the answer to who reads from it. `resources` and `server` are above.
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from mcp.shared.exceptions import MCPError
@@ -23,7 +24,7 @@ from goalport.auth import current_caller
 from goalport.errors import BadInput, GoalportError
 from goalport.publish.provided import contents_of, listed
 from goalport.serve.pagination import Pagination, cursor_of, page_across, place_of
-from goalport.serve.state import Context, McpState
+from goalport.serve.state import Context, HandlerFailed, McpState
 from goalport.tools import ResourceProvider
 
 __all__ = ["complete_provided", "list_resources", "read_provided"]
@@ -45,15 +46,18 @@ async def list_resources(context: Context, params: PaginatedRequestParams | None
         found, cursor = _RESOURCES.page(state.publication.resource_list, params, size)
         if cursor is not None:
             return ListResourcesResult(resources=found, next_cursor=cursor)
-    provided, after = await page_across(state.publication.providers, begin, size - len(found), _listed)
+    provided, after = await page_across(state.publication.providers, begin, size - len(found), partial(_listed, state))
     cursor = cursor_of(_PROVIDED, after) if after else None
     return ListResourcesResult(resources=[*found, *provided], next_cursor=cursor)
 
 
-async def _listed(provider: ResourceProvider, limit: int, after: str) -> tuple[Sequence[Resource], str]:
+async def _listed(
+    state: McpState, provider: ResourceProvider, limit: int, after: str
+) -> tuple[Sequence[Resource], str]:
+    listing = provider.list_resources(current_caller(), limit=limit, after=after)
     try:
-        page = await provider.list_resources(current_caller(), limit=limit, after=after)
-    except GoalportError as error:
+        page = await state.answer_of(f"The list of {provider.namespace}", listing)
+    except (GoalportError, HandlerFailed) as error:
         _log.warning("The resources at %s are not listed: %s", provider.namespace, error)
         return [], ""
     return [listed(each) for each in page.resources], page.after
@@ -81,8 +85,9 @@ async def complete_provided(
     for namespace, provider in state.publication.providers.items():
         if template.startswith(namespace):
             try:
-                return await provider.complete(variable, typed, given, current_caller())
-            except GoalportError as error:
+                completing = provider.complete(variable, typed, given, current_caller())
+                return await state.answer_of(f"The completion of {namespace}", completing)
+            except (GoalportError, HandlerFailed) as error:
                 _log.warning("Nothing can be completed at %s: %s", namespace, error)
                 return []
     return []

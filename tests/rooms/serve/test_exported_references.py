@@ -213,6 +213,16 @@ async def test_a_document_is_found_by_completing_its_title(tmp_path: Path, era: 
     assert [each.completion.values for each in found] == [[ROSES[0].id], [], []]
 
 
+async def test_a_document_is_completed_wherever_it_stands_among_thousands(tmp_path: Path) -> None:
+    async with garden(tmp_path) as server, server.client() as client:
+        async with SqliteDocumentStore(tmp_path / "garden.db") as store:
+            for number in range(1_000):
+                await store.put(*document(f"file:///garden/bed-{number}.md", {"One": "Two."}))
+        reference = ResourceTemplateReference(uri=f"{NAMESPACE}{{id}}")
+        found = await client.complete(reference, {"name": "id", "value": "roses"})
+    assert found.completion.values == [ROSES[0].id]
+
+
 async def test_an_index_that_cannot_be_read_leaves_the_other_resources_listed(tmp_path: Path) -> None:
     async with garden(tmp_path) as server, server.client() as client:
         (tmp_path / "garden.db").write_bytes(b"This is no index of documents." * 200)
@@ -231,6 +241,51 @@ async def test_of_two_references_with_one_name_the_first_is_published(tmp_path: 
         " another name."
         for each in problems
     )
+
+
+async def test_of_two_references_whose_tools_would_have_the_same_names_the_first_is_published(tmp_path: Path) -> None:
+    entry = "- {type: Documents, name: NAME, description: All of it, publish: true}\n"
+    files = {"references.yml": entry.replace("NAME", "my garden") + entry.replace("NAME", "my-garden")}
+    async with served(tmp_path, files=files, data_dir=tmp_path / "data") as server:
+        (problem,) = server.state.publication.problems
+        assert problem == (
+            "The reference my-garden is not published: the names of its tools would begin with my_garden_, as those of"
+            " my garden do. Give one of them another name."
+        )
+        assert "my_garden_textSearch" in server.state.publication.tools
+        assert [*server.state.publication.providers] == ["goalport://documents/my%20garden/"]
+
+
+BROKEN = """
+from goalport.tools import McpToolExport, ResourceTemplate
+
+class Broken:
+    name, description, namespace = "broken", "Broken", "broken://"
+
+    def tools(self):
+        return []
+
+    def templates(self):
+        return [ResourceTemplate(uri="broken://{id}", name="broken", description="Broken")]
+
+    async def list_resources(self, caller, *, limit, after=""):
+        raise RuntimeError("Its password is 1234.")
+
+    async def complete(self, variable, typed, given, caller):
+        raise RuntimeError("Its password is 1234.")
+
+broken = McpToolExport((), resources=(Broken(),))
+"""
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_provider_with_a_bug_leaves_the_other_resources_listed(tmp_path: Path, era: str) -> None:
+    await plant(tmp_path)
+    files = {"tools/garden.py": GARDEN, "tools/broken.py": BROKEN}
+    async with served(tmp_path, files=files) as server, server.client(era) as client:
+        assert list((await listed(client)).values()) == ["Roses"]
+        reference = ResourceTemplateReference(uri="broken://{id}")
+        assert (await client.complete(reference, {"name": "id", "value": ""})).completion.values == []
 
 
 @pytest.mark.parametrize("era", ERAS)
