@@ -6,6 +6,7 @@ Handshake-era clients get them over their open connections, later clients over t
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -57,7 +58,7 @@ class Notifications:
         self._connections.add(connection)
         if _SUBSCRIPTIONS not in connection.state:
             connection.state[_SUBSCRIPTIONS] = set[str]()
-            connection.exit_stack.callback(lambda: self.watched.subtract(connection.state[_SUBSCRIPTIONS]))
+            connection.exit_stack.callback(lambda: self.unwatch(connection.state[_SUBSCRIPTIONS]))
         uris: set[str] = connection.state[_SUBSCRIPTIONS]
         if uri not in uris:
             uris.add(uri)
@@ -68,7 +69,14 @@ class Notifications:
         uris: set[str] = connection_of(context).state.get(_SUBSCRIPTIONS, set())
         if uri in uris:
             uris.discard(uri)
+            self.unwatch([uri])
+
+    def unwatch(self, uris: Iterable[str]) -> None:
+        """Count one subscriber less of each resource; one without any is forgotten, since clients make up URIs."""
+        for uri in uris:
             self.watched[uri] -= 1
+            if self.watched[uri] <= 0:
+                del self.watched[uri]
 
     async def announce(self, *kinds: ListKind) -> None:
         """Notify all clients that the lists of these kinds changed."""

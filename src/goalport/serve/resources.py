@@ -142,7 +142,7 @@ class SubscriptionStreams:
         try:
             return await listen(self._handler, context, params.model_copy(update={"notifications": allowed}))
         finally:
-            self._notifications.watched.subtract(uris)
+            self._notifications.unwatch(uris)
 
     def close(self) -> None:
         """Close all streams with their final response."""

@@ -294,3 +294,15 @@ async def test_a_client_is_told_of_a_process_that_waited_when_it_goes_on(tmp_pat
         await server.platform.answer(process.id, response=Order(dish="soup"))
         await news.until(ResourceUpdatedNotification)
         assert await process.wait() == Completed(Meal(content="soup"))
+
+
+async def test_the_addresses_of_clients_that_no_longer_listen_are_forgotten(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        async with server.client("legacy") as client:
+            await client.subscribe_resource("goalport://made/up")  # pyright: ignore[reportDeprecated]
+            await client.subscribe_resource("goalport://goals")  # pyright: ignore[reportDeprecated]
+            await client.unsubscribe_resource("goalport://made/up")  # pyright: ignore[reportDeprecated]
+            assert [*server.state.notifications.watched] == ["goalport://goals"]
+        async with server.client() as client, client.listen(resource_subscriptions=["goalport://made/up"]):
+            assert "goalport://made/up" in server.state.notifications.watched
+    assert not server.state.notifications.watched
