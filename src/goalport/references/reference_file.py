@@ -223,10 +223,13 @@ def _made(providers: LlmReferenceProviders, entry: object) -> _Entry:
     if not isinstance(found, LlmReference | PromptContributor):
         fix = "Give it a method `reference`, or let it return an LlmReference or a PromptContributor."
         raise _Mistake((key, f"expected {written} to make a reference, but it made {type_name(type(found))}. {fix}"))
+    name = _name_of(found)
+    if isinstance(found, LlmReference) and not (name.strip() and name.isprintable()):
+        raise _Mistake(("name", f"name: expected a name in one line, but came {shown(name)}."))
     if not isinstance(publish, bool) or (publish and not isinstance(found, LlmReference)):
         expected = "true or false" if isinstance(found, LlmReference) else "nothing, as only references are published"
         raise _Mistake(("publish", f"publish: expected {expected}, but came {shown(publish)}."))
-    return _Entry(found, _name_of(found) or written, written, publish)
+    return _Entry(found, name or written, written, publish)
 
 
 def _name_of(made: LlmReference | PromptContributor) -> str:

@@ -193,6 +193,14 @@ async def test_providers_of_ones_own_are_named_with_their_module(tmp_path: Path)
             ":3: WebPage: refresh: should be never, always, or a time such as 30s, 10m, 2h or 1d",
         ),
         ("- type: WebPage\n\n  url:\n    - 1", ":3: WebPage: url: should be a text"),
+        (
+            "- type: PythonApi\n  description: x\n  name: ''",
+            ":3: name: expected a name in one line, but came ''.",
+        ),
+        (
+            '- type: LiteralText\n  name: "a\\nb"\n  notes: x\n  description: y',
+            ":2: name: expected a name in one line, but came 'a\\nb'.",
+        ),
         ("- type: GitHubRepository\n  url: x\n  description: y", ":1: GitHubRepository: 'x' is no repository."),
         ("- type: no_such_module.Wiki", ":1: the module of 'no_such_module.Wiki' cannot be imported"),
         ("- type: json.NoSuch", ":1: json has no class or function 'NoSuch'."),
