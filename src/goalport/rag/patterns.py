@@ -77,6 +77,7 @@ async def _answer(request: str, pages: AsyncIterator[Sequence[str]], seconds: fl
             with anyio.move_on_after(seconds):
                 await _send(child.stdin, request, pages)
                 written = await _received(child.stdout)
+                await child.wait()  # the event loop warns of children that `kill` finds ended before it does
         finally:
             with suppress(ProcessLookupError):
                 child.kill()
