@@ -117,8 +117,11 @@ _TOKEN: Final = re.compile(
 _SUFFIX: Final = re.compile(r"(?P<star>\*)$|~(?P<edits>\d(?:\.\d+)?)?$|\^\d+(?:\.\d+)?$")
 _WORD: Final = re.compile(r"[^\W_]+")
 _POSSESSIVE: Final = re.compile(r"(?<=\w)['’]s\b")
-_IDEOGRAPHS: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
+_IDEOGRAPH: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
+_IDEOGRAPHS: Final = re.compile(f"[{_IDEOGRAPH}]")
 """Characters of scripts that put no spaces between words; each is a word here."""
+_PAIR: Final = 2
+_RUNS: Final = re.compile(f"[{_IDEOGRAPH}]+|[^{_IDEOGRAPH}]+")
 _QUOTES: Final = str.maketrans("“”„«»", '"""""')
 
 
@@ -211,7 +214,8 @@ class _Reader:
             case "close":
                 self._close()
             case "term":
-                self._add(*_of_term(token["term"], whole=here.pending == "prohibited"))
+                parts = _of_term(token["term"], whole=here.pending == "prohibited")
+                self._add(*(parts if here.pending else map(_loosened, parts)))
             case _:
                 words = tuple(words_of(token["inside"]))
                 self._add(*([Phrase(words, min(int(token["slop"] or 0), 50))] if words else []))
@@ -230,10 +234,14 @@ class _Reader:
                 around.pending = closed.occurrence
                 around.add(group)
 
-    def _add(self, *nodes: Leaf) -> None:
-        room = _MOST_LEAVES - self._leaves
-        if kept := nodes[: max(room, 0)]:
-            self._leaves += len(kept)
+    def _add(self, *nodes: Leaf | Group) -> None:
+        kept: list[Node] = []
+        for node in nodes:
+            room = _MOST_LEAVES - self._leaves
+            if room > 0:
+                kept.append(Group(optional=node.optional[:room]) if isinstance(node, Group) else node)
+                self._leaves += len(list(leaves(kept[-1])))
+        if kept:
             self._stack[-1].add(*kept)
 
 
@@ -260,3 +268,15 @@ def _of_term(written: str, *, whole: bool) -> list[Leaf]:
     elif whole and len(words) > 1:
         return [Phrase(tuple(words))]
     return [*map(Word, words[:-1]), last]
+
+
+def _loosened(part: Leaf) -> Leaf | Group:
+    """A part; of a script without spaces, whose words may be whole questions, any two characters in a row count too."""
+    if not isinstance(part, Word) or part.text.isascii():
+        return part
+    pairs: list[str] = []
+    for run in _RUNS.findall(part.text):
+        is_long = len(run) > _PAIR and _IDEOGRAPHS.match(run)
+        pairs.extend([run[at : at + _PAIR] for at in range(len(run) - 1)] if is_long else [run])
+    words = dict.fromkeys([part.text, *pairs])
+    return Group(optional=tuple(map(Word, words))) if len(words) > 1 else part

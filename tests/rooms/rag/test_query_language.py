@@ -27,6 +27,10 @@ QUERIES = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=25).map("".j
         ("title:roses^2", Group(optional=(Word("title"), Word("roses")))),
         ('+ - * ~ AND ( "', Group()),
         ("gardener's", Group(optional=(Word("gardener"),))),
+        ("東京 tower", Group(optional=(Word("東京"), Word("tower")))),
+        ("東京都", Group(optional=(Group(optional=(Word("東京都"), Word("東京"), Word("京都"))),))),
+        ("NHK局 a", Group(optional=(Group(optional=(Word("NHK局"), Word("NHK"), Word("局"))), Word("a")))),
+        ('+東京都 -港区内 "東京都"', Group((Word("東京都"),), (Phrase(("東京都",)),), (Word("港区内"),))),
         ("“red roses”~3", Group(optional=(Phrase(("red", "roses"), 3),))),
     ],
 )
@@ -45,6 +49,7 @@ def test_a_long_query_counts_as_far_as_it_is_read() -> None:
     assert len(list(leaves(parse(" ".join(f"word{number}" for number in range(2_000)))))) <= 48
     assert len(list(leaves(parse("(" * 3_000 + "a")))) == 1
     assert len(list(leaves(parse("x" * 10_000)))) == 1
+    assert len(list(leaves(parse("".join(map(chr, range(0x4E00, 0x4F00))))))) <= 48
 
 
 @pytest.fixture(scope="module")

@@ -113,6 +113,18 @@ async def test_text_without_spaces_between_words_is_found(store: DocumentIndex) 
     assert await sections(store, "区港") == set()
 
 
+async def test_a_question_without_spaces_finds_what_has_some_of_its_words(store: DocumentIndex) -> None:
+    texts = {
+        "休暇": "従業員は年間二十日の有給休暇を取得できる。",
+        "本社": "本社は大阪にあります。",
+        "Tea": "NHK",
+    }
+    await store.put(*document("a", texts))
+    assert (await found(store, "有給休暇は何日ですか"))[0][0] == "休暇"
+    assert await sections(store, "NHKの放送") == {"Tea"}
+    assert await sections(store, "+有給休暇は何日") == set()
+
+
 async def test_the_titles_above_a_text_count(store: DocumentIndex) -> None:
     await filled(store)
     assert (await found(store, "kitchen"))[0][1] == "file:///kitchen.md"
