@@ -36,6 +36,19 @@ _NOT_FOR_TEXTS: Final = frozenset(
     {"idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
 )
 """Codecs of Python that texts are not written in."""
+_MEANT: Final = {
+    "ascii": "cp1252",
+    "big5": "big5hkscs",
+    "euc_kr": "cp949",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "shift_jis": "cp932",
+    "tis-620": "cp874",
+}
+"""Encodings that texts are said to be in, and the larger ones in which browsers read them: encoding.spec.whatwg.org."""
 
 
 def decoded(data: bytes, charset: str | None = None) -> str:
@@ -76,7 +89,7 @@ def _known(charset: str | None) -> str | None:
         " ".encode(name or "ascii")
     except (LookupError, ValueError):
         return None
-    return name if name not in _NOT_FOR_TEXTS else None
+    return _MEANT.get(name or "", name) if name not in _NOT_FOR_TEXTS else None
 
 
 def _wide(encoding: str) -> bool:

@@ -61,6 +61,22 @@ async def test_the_encoding_of_a_text_is_found(data: bytes, media_type: str | No
     assert await text_of(data, "a.txt", media_type) == "Süß 漢字"
 
 
+@pytest.mark.parametrize(
+    ("text", "said", "written"),
+    [
+        ("9–17 €", "iso-8859-1", "cp1252"),
+        ("9–17 €", "us-ascii", "cp1252"),
+        ("Ağaç – 5 €", "iso-8859-9", "cp1254"),
+        ("①番線 ㈱東京", "Shift_JIS", "cp932"),
+        ("朱镕基", "gb2312", "gb18030"),
+        ("뷁 서울", "euc-kr", "cp949"),
+    ],
+)
+async def test_a_text_is_read_in_the_larger_encoding_that_programs_write(text: str, said: str, written: str) -> None:
+    assert await text_of(text.encode(written), "a.txt", f"text/plain; charset={said}") == text
+    assert await text_of(f"<meta charset={said}><p>{text}".encode(written), "a.html") == text
+
+
 async def test_texts_that_say_no_encoding_are_taken_for_what_they_most_often_are() -> None:
     assert await text_of("Süß – 5 €".encode("cp1252"), "a.txt") == "Süß – 5 €"
     assert await text_of(("plain words " * 50).encode("utf-16-le"), "a.txt") == "plain words " * 50
