@@ -20,6 +20,8 @@ _DESCRIPTIONS = {
     "created": ("created_at", "created"),
 }
 """What is told of a file beyond its text, and the names that it has in the library's metadata."""
+_SAYS_NOTHING = frozenset({"(anonymous)", "(unspecified)", "anonymous", "unspecified", "untitled"})
+"""What programs write where they were told no title or author."""
 
 
 def main() -> None:
@@ -72,7 +74,11 @@ def _converted(data: bytes, media_type: str, most: int) -> tuple[dict[str, objec
     import kreuzberg
 
     config = kreuzberg.ExtractionConfig(
-        output_format="markdown", use_cache=False, concurrency=kreuzberg.ConcurrencyConfig(max_threads=2)
+        output_format="markdown",
+        use_cache=False,
+        concurrency=kreuzberg.ConcurrencyConfig(max_threads=2),
+        # By default what stands in the margins of a page is left out, even if it is the beginning of a letter.
+        pdf_options=kreuzberg.PdfConfig(top_margin_fraction=0.0, bottom_margin_fraction=0.0),
     )
     try:
         result = kreuzberg.extract_bytes_sync(data, media_type, config)
@@ -92,7 +98,7 @@ def _described(metadata: Mapping[str, Any]) -> dict[str, str]:
         value = next((known[place] for place in places if known.get(place)), None)
         if isinstance(value, list):
             value = ", ".join(each for each in cast("list[object]", value) if isinstance(each, str))
-        if isinstance(value, str) and value.strip():
+        if isinstance(value, str) and value.strip() and value.strip().lower() not in _SAYS_NOTHING:
             found[name] = value[:_LONGEST_ERROR]
     return found
 

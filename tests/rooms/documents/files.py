@@ -9,9 +9,9 @@ _WORDS = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 
 
-def pdf(heading: str, text: str, *, encrypted: bool = False) -> bytes:
-    """A PDF with one page. An encrypted one has keys that no password opens."""
-    drawn = f"BT /F1 24 Tf 72 700 Td ({heading}) Tj /F1 12 Tf 0 -40 Td ({text}) Tj 0 -20 Td (The end.) Tj ET"
+def pdf(heading: str, text: str, *, encrypted: bool = False, title: str = "", top: int = 700) -> bytes:
+    """A PDF with one page. An encrypted one has keys that no password opens. `top`: where the heading is, of 800."""
+    drawn = f"BT /F1 24 Tf 72 {top} Td ({heading}) Tj /F1 12 Tf 0 -40 Td ({text}) Tj 0 -20 Td (The end.) Tj ET"
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",
         "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
@@ -19,16 +19,18 @@ def pdf(heading: str, text: str, *, encrypted: bool = False) -> bytes:
         f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream",
         "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
         f"<< /Filter /Standard /V 1 /R 2 /O <{'41' * 32}> /U <{'42' * 32}> /P -4 >>",
+        f"<< /Title ({title}) /Author (untitled) >>",
     ]
     written, places = "%PDF-1.4\n", list[int]()
     for number, each in enumerate(objects, start=1):
         places.append(len(written))
         written += f"{number} 0 obj\n{each}\nendobj\n"
     table = "".join(f"{place:010} 00000 n \n" for place in places)
+    about = " /Info 7 0 R" if title else ""
     keys = " /Encrypt 6 0 R /ID [<00><00>]" if encrypted else ""
     return (
         f"{written}xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}"
-        f"trailer << /Size {len(objects) + 1} /Root 1 0 R{keys} >>\nstartxref\n{len(written)}\n%%EOF\n"
+        f"trailer << /Size {len(objects) + 1} /Root 1 0 R{keys}{about} >>\nstartxref\n{len(written)}\n%%EOF\n"
     ).encode()
 
 

@@ -104,3 +104,21 @@ async def test_a_text_that_is_too_long_is_refused_by_the_child() -> None:
     async with DocumentReader(ReadingLimits(max_characters=20)) as reader:
         with pytest.raises(UnreadableDocument, match=r"its text has .* characters, and at most 20 are read"):
             await reader.read(docx("Lamp", "It turns all night."), "file:///a.docx")
+
+
+async def test_the_beginning_of_a_page_is_read_however_high_it_stands() -> None:
+    async with DocumentReader() as reader:
+        text = (await reader.read(pdf("Dear Ada,", "the lamp is paid.", top=790), "file:///a.pdf")).text
+
+    assert "Dear Ada," in text
+    assert "the lamp is paid." in text
+
+
+async def test_a_title_that_says_nothing_is_none() -> None:
+    async with DocumentReader() as reader:
+        titles = [
+            (await reader.read(pdf("Lamp", "It turns.", title=title), "file:///a.pdf")).title
+            for title in ("On lamps", "untitled", r"\(anonymous\)")
+        ]
+
+    assert titles == ["On lamps", "Lamp", "Lamp"]
