@@ -236,7 +236,9 @@ def validation_problems(
         path = _path(each["loc"], value, missing=each["type"] == "missing")
         reasons = lines.setdefault(path or root, [])
         words = _expected(each["type"], each.get("ctx", {})) or validation_reason(each["msg"])
-        reason = _reason(each["type"], path, f"{words}; came {shown(each['input'])}" if repeated else words, known)
+        came = f"; came {shown(each['input'])}"
+        told = f"{words}{came}" if repeated and not words.endswith(came) else words  # a validator may have said it
+        reason = _reason(each["type"], path, told, known)
         if reason not in reasons:
             reasons.append(reason)
     return tuple(f"{f'{path}: ' if path else ''}{'; or '.join(reasons)}" for path, reasons in lines.items())

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, ForwardRef, Generic, List, Literal, NewType, Optional, TypeVar  # noqa: UP035 - users do
 
 import pytest
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType
 
 from goalport.words import (
@@ -141,6 +141,15 @@ def test_what_pydantic_refuses_is_told_by_field_and_in_one_way() -> None:
     assert problem.startswith("answer: should be a whole number")
     assert corrections([problem], of="answer").startswith("The answer needs correcting:\n- answer: should be")
     assert corrections(["a: unknown."] * 30).splitlines()[-1] == "- and 10 more"
+
+
+def test_what_came_is_said_once_also_where_a_validator_has_said_it() -> None:
+    def even(number: int) -> int:
+        raise ValueError(f"should be even; came {number!r}")
+
+    with pytest.raises(ValidationError) as refused:
+        TypeAdapter(Annotated[int, AfterValidator(even)]).validate_python(3)
+    assert validation_problems(refused.value, 3, root="number") == ("number: should be even; came 3",)
 
 
 def test_a_text_that_comes_from_outside_keeps_nothing_that_nobody_sees() -> None:

@@ -212,6 +212,7 @@ async def test_providers_of_ones_own_are_named_with_their_module(tmp_path: Path)
         ("- type: builtins.dict", ":1: the entry cannot be read: ValueError: no signature"),
         ("- type: ..wiki.Wiki", ":1: there is no type '..wiki.Wiki'."),
         ("- type: WebPage\n  url: a: b", ":2: this is no YAML: mapping values are not allowed"),
+        ("- type: WebPage\n  url: a\n  refresh: often", ":3: WebPage: refresh: should be never, always"),
         ("- type: A\n  type: B", ":2: this is no YAML: found duplicate key"),
         ("- &a\n  type: *a", ":2: expected plain values without aliases."),
         ("- type: LiteralText\n  when: 2026-13-45", "this is no YAML: month must be in 1..12"),
