@@ -6,7 +6,7 @@ program; `platform`, `rag` and `documents` are below it.
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar, get_args
 
@@ -33,7 +33,7 @@ from goalport.rag import (
     TextSimilaritySearchRequest,
     find_chunks,
 )
-from goalport.rag.ingestion import absolute
+from goalport.rag.ingestion import absolute, stored_within
 from goalport.settings import Settings
 from goalport.tools import calling_from
 from goalport.words import counted, excerpt, one_line
@@ -68,7 +68,8 @@ Examples:
   goalport rag search '+token "refresh policy" -draft' --by words --format json
   goalport rag search -- '-draft +token'
   goalport rag list
-  goalport rag remove docs/old.md""",
+  goalport rag remove docs/old.md
+  goalport rag remove drafts https://example.com/old/""",
 )
 
 
@@ -93,14 +94,11 @@ def ingest(
     if not places:
         raise BadInput("Say what to take in, such as `goalport ingest docs` or `goalport ingest https://example.com/`.")
     policy = _policy(refresh)
-    show_one = _Shown(structured=structured)
+    show_one = ShownDocuments(structured=structured)
 
     async def ingested(store: DocumentIndex) -> int:
         async with DocumentIngestion(store, refresh=policy, fetcher=WebFetcher(allow=allow)) as ingestion:
-            began = time.monotonic()
-            with spending_outside() as spent:
-                documents = await ingestion.ingest(*places, listener=show_one)
-            say(_summary(documents, time.monotonic() - began, spent))
+            documents = await _first_time(ingestion, places, show_one)
             followed = [each for each in places if "://" not in each or policy.seconds]
             while watch:
                 await anyio.sleep(_PAUSE)
@@ -110,6 +108,28 @@ def ingest(
     return _with_store(workspace, index, ingested)
 
 
+async def _first_time(
+    ingestion: DocumentIngestion, places: Sequence[str], listener: Callable[[IngestedDocument], None]
+) -> Sequence[IngestedDocument]:
+    """Take in all, and say what became of it, also of what was done before something stopped it."""
+    documents: list[IngestedDocument] = []
+
+    def note(document: IngestedDocument) -> None:
+        documents.append(document)
+        listener(document)
+
+    began = time.monotonic()
+    whole = False
+    with spending_outside() as spent:
+        try:
+            await ingestion.ingest(*places, listener=note)
+            whole = True
+        finally:
+            if documents or whole:
+                say(_summary(documents, time.monotonic() - began, spent))
+    return documents
+
+
 def _policy(refresh: str) -> RefreshPolicy:
     try:
         return RefreshPolicy.of(refresh)
@@ -117,18 +137,17 @@ def _policy(refresh: str) -> RefreshPolicy:
         raise BadInput(f"--refresh {error}.") from None
 
 
-class _Shown:
+class ShownDocuments:
     """Shows what became of each document; when it is looked at again and nothing happened, nothing."""
 
     def __init__(self, *, structured: bool) -> None:
         self._structured = structured
-        self._shown: dict[str, tuple[Outcome, str]] = {}
+        self._shown: dict[str, IngestedDocument] = {}
 
     def __call__(self, document: IngestedDocument) -> None:
-        now: tuple[Outcome, str] = (document.outcome, document.reason)
-        if self._shown.get(document.uri) == now and document.outcome in {"unchanged", "failed"}:
+        if self._is_known(document):
             return
-        self._shown[document.uri] = now
+        self._shown[document.uri] = document
         if self._structured:
             told = {"uri": document.uri, "outcome": document.outcome, "chunks": document.chunks}
             show_json(told | ({"reason": document.reason} if document.reason else {}), None)
@@ -137,6 +156,13 @@ class _Shown:
         elif document.outcome != "unchanged":
             of = f" ({counted(document.chunks, 'chunk')})" if document.outcome != "removed" else ""
             show_lines([f"{document.outcome}: {document.uri}{of}"])
+
+    def _is_known(self, document: IngestedDocument) -> bool:
+        """Whether nothing happened to a document since it was shown."""
+        before = self._shown.get(document.uri)
+        if document.outcome == "unchanged":
+            return before is not None and before.outcome != "failed"
+        return document.outcome == "failed" and document == before
 
 
 def _summary(documents: Sequence[IngestedDocument], seconds: float, spent: Sequence[Spending]) -> str:
@@ -246,7 +272,10 @@ def list_documents(
 
 @rag.command
 def remove(
-    *documents: Annotated[str, Parameter(help="Their URIs, or paths of files.")],
+    *documents: Annotated[
+        str,
+        Parameter(help="Their URIs, or paths of files. Of a folder, or a URI that ends with a slash, all within it."),
+    ],
     index: Index = None,
     workspace: WorkspaceFolder = Path(),
 ) -> None:
@@ -257,12 +286,24 @@ def remove(
     async def removed(store: DocumentIndex) -> None:
         for each in documents:
             uri = each if "://" in each else absolute(each).as_uri()
-            if not await store.remove(uri):
+            if await store.remove(uri):
+                say(f"Removed {uri}.")
+            elif within := await _within(store, each, uri):
+                for one in within:
+                    await store.remove(one)
+                say(f"Removed {counted(len(within), 'document')} within {uri}.")
+            else:
                 known = [each.root.uri for each in await store.documents()]
                 raise UnknownName("document", each, known)
-            say(f"Removed {uri}.")
 
     _with_store(workspace, index, removed, reads=True)
+
+
+async def _within(store: DocumentIndex, named: str, uri: str) -> Collection[str]:
+    """The URIs of the documents in what somebody named: a folder, or a URI that ends with a slash."""
+    if "://" in named and not named.endswith("/"):
+        return ()
+    return await stored_within(store, f"{uri.rstrip('/')}/")
 
 
 @rag.command

@@ -32,7 +32,7 @@ from goalport.documents import (
 from goalport.errors import BadInput, DocumentError, UnreadableDocument
 from goalport.rag.document_store import DocumentStore, StoredDocument
 
-__all__ = ["DocumentIngestion", "IngestedDocument", "Outcome", "RefreshPolicies", "absolute"]
+__all__ = ["DocumentIngestion", "IngestedDocument", "Outcome", "RefreshPolicies", "absolute", "stored_within"]
 
 _FileState = tuple[int, int]
 """When a file was changed last, in nanoseconds, and its size in bytes."""
@@ -154,7 +154,7 @@ class DocumentIngestion:
             yield await self._file(path, await self._store.document(path.as_uri()))
             return
         prefix = f"{path.as_uri().rstrip('/')}/"
-        known = await self._known(prefix)
+        known = await stored_within(self._store, prefix)
         files, unlisted = await to_thread.run_sync(_files, path)
         for each in files:
             file = path / each
@@ -166,17 +166,6 @@ class DocumentIngestion:
             if await to_thread.run_sync(_is_gone, file):
                 await self._store.remove(uri)
                 yield IngestedDocument(uri=uri, outcome="removed")
-
-    async def _known(self, prefix: str) -> dict[str, StoredDocument]:
-        """The stored documents whose URIs begin so."""
-        known: dict[str, StoredDocument] = {}
-        after = prefix
-        while page := await self._store.documents(limit=_PAGE, after=after):
-            known |= {each.root.uri: each for each in page if each.root.uri.startswith(prefix)}
-            after = page[-1].root.uri
-            if not after.startswith(prefix):
-                break
-        return known
 
     async def _file(self, path: Path, stored: StoredDocument | None) -> IngestedDocument:
         uri = path.as_uri()
@@ -194,7 +183,9 @@ class DocumentIngestion:
         try:
             document = await self._stored(await to_thread.run_sync(self._reader.content, path), uri, None, stored)
         except DocumentError as error:
-            document = IngestedDocument(uri=uri, outcome="failed", reason=str(error))
+            # A file is named by its path, whatever is wrong with it; what reads its content knows the URI alone.
+            named = UnreadableDocument(str(path), error.reason) if isinstance(error, UnreadableDocument) else error
+            document = IngestedDocument(uri=uri, outcome="failed", reason=str(named))
         self._read[uri] = (state, document)
         return document
 
@@ -222,6 +213,18 @@ class DocumentIngestion:
         chunks = await self._chunker.chunk(document)
         await self._store.put(document, chunks, content_hash=content_hash, readers=self._readers)
         return IngestedDocument(uri=uri, outcome="added" if stored is None else "changed", chunks=len(chunks))
+
+
+async def stored_within(store: DocumentStore, folder: str) -> dict[str, StoredDocument]:
+    """The stored documents in a folder by URI; `folder` is the beginning of their URIs and ends with a slash."""
+    known: dict[str, StoredDocument] = {}
+    after = folder
+    while page := await store.documents(limit=_PAGE, after=after):
+        known |= {each.root.uri: each for each in page if each.root.uri.startswith(folder)}
+        after = page[-1].root.uri
+        if not after.startswith(folder):
+            break
+    return known
 
 
 def absolute(place: str | Path) -> Path:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from goalport.cli.documents import ShownDocuments
+from goalport.rag import IngestedDocument, Outcome
 from tests.postgres import PostgresServer
 from tests.rooms.cli.conftest import Command
 
@@ -52,8 +54,40 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_stored(goalport: Command, d
         "scan.pdf": "failed",
         "": "failed",
     }
-    assert "PNG image" in outcomes["scan.pdf"]["reason"]
+    assert outcomes["scan.pdf"]["reason"].startswith(f"{docs / 'scan.pdf'} cannot be read: it is a PNG image")
     assert "2 added, 2 failed" in ran.err
+
+
+def test_all_documents_of_a_folder_are_removed_at_once(goalport: Command, docs: Path) -> None:
+    (docs.parent / "docs2").mkdir()
+    (docs.parent / "docs2" / "other.md").write_text("Other.")
+    assert goalport("ingest", "docs", "docs2").code == 0
+    unknown = goalport("rag", "remove", docs.as_uri())
+    assert (unknown.code, "Unknown document" in unknown.err) == (2, True)
+    assert f"Removed 2 documents within {docs.as_uri()}." in goalport("rag", "remove", "docs").err
+    assert [each["title"] for each in json.loads(goalport("rag", "list", "--format", "json").out)] == ["other"]
+    assert "Removed 1 document within" in goalport("rag", "remove", f"{docs.as_uri()}2/").err
+    assert goalport("rag", "remove", "docs").code == 2
+
+
+def test_what_was_done_is_said_when_something_stops_ingestion(goalport: Command, docs: Path) -> None:
+    ran = goalport("ingest", "docs", "")
+    assert ran.code == 2
+    assert "Documents: 2 added; 3 chunks stored" in ran.err
+    assert "error: Expected the path" in ran.err
+    assert "Documents:" not in goalport("ingest", "").err
+
+
+def test_a_document_is_shown_again_when_something_happened_to_it(capsys: pytest.CaptureFixture[str]) -> None:
+    def of(outcome: Outcome, reason: str = "") -> IngestedDocument:
+        return IngestedDocument(uri="a", outcome=outcome, reason=reason)
+
+    shown = ShownDocuments(structured=True)
+    seen = [of("unchanged"), of("unchanged"), of("changed"), of("unchanged"), of("changed")]
+    for each in (*seen, of("failed", "1"), of("failed", "1"), of("failed", "2"), of("unchanged"), of("unchanged")):
+        shown(each)
+    told = [json.loads(line)["outcome"] for line in capsys.readouterr().out.splitlines()]
+    assert told == ["unchanged", "changed", "changed", "failed", "failed", "unchanged"]
 
 
 @pytest.mark.parametrize(
