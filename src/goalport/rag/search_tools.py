@@ -42,6 +42,9 @@ _Count = Annotated[int, Field(ge=1, le=_MOST)]
 _Threshold = Annotated[float | None, Field(ge=0, le=1)]
 _Neighbours = Annotated[int | None, Field(ge=1, le=20)]
 _TOP_K: Final = Parameter("topK", _Count, "How many results you want at most; 5 to 10 is usual.")
+_NOTHING: Final = (
+    "0 results: try other words, fewer of them, or another kind of search before you say that it is not there."
+)
 _HANDLER = Callable[[Mapping[str, Any]], Awaitable[str]]
 
 
@@ -98,7 +101,7 @@ class _Search:
         )
         passages = passages_of(await self.search(request, Chunk))
         passages = self.audience.show(self.name, request.query, passages)
-        return as_text(passages)
+        return as_text(passages) if passages else _NOTHING
 
 
 def _vector(operations: VectorSearch, audience: Audience) -> Sequence[Tool]:
@@ -138,7 +141,7 @@ def _regex(operations: RegexSearchOperations, audience: Audience) -> Sequence[To
         found = await operations.regex_search(regex, arguments["topK"], Chunk, filter=audience.filter, caller=caller)
         passages = passages_of(found)
         passages = audience.show("regexSearch", regex, passages)
-        return as_text(passages)
+        return as_text(passages) if passages else _NOTHING
 
     description = (
         "Find passages in which a regular expression matches, for what has a fixed shape: error codes, identifiers, "

@@ -94,7 +94,7 @@ async def test_an_exported_tool_searches_on_behalf_of_whoever_calls_it(tmp_path:
             with as_caller(name):
                 async with server.client(era) as client:
                     found = await client.call_tool("garden_textSearch", {"query": "clay pots", "topK": 3})
-                    assert text_of(found) == "0 results:"
+                    assert text_of(found).startswith("0 results: try other words")
 
 
 async def test_the_listeners_of_the_platform_hear_what_a_client_was_shown(tmp_path: Path) -> None:
