@@ -24,6 +24,10 @@ EDGES = {
         1,
         "a provider's library raises anything when a server answers strangely, and a typed error must come of it",
     ),
+    "src/goalport/rag/": (
+        1,
+        "a user's embedding service may raise anything, and a typed error must come of it that names the service",
+    ),
     "src/goalport/upstream/": (
         1,
         "another's server, and the library that speaks to it, may raise anything, and only its own tools may suffer",

@@ -5,7 +5,7 @@ A model answers one request. It calls no tools, checks no types and keeps no con
 for real. User guide, sections 3.8.1 and 3.23.2.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from datetime import date
 from math import inf
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from goalport.errors import ModelUnavailable
 from goalport.llm.messages import AssistantMessage, FinishReason, Message
+from goalport.words import shown
 
 __all__ = [
     "Closable",
@@ -260,8 +261,12 @@ class Vectors(list[list[float]]):
         self.usage = usage or TokenUsage()
 
 
-def check_vector_count(service: str, texts: Sequence[str], vectors: Sequence[object]) -> None:
+def check_vector_count(service: str, texts: Sequence[str], vectors: object) -> None:
     """Raise `ModelUnavailable` unless there are as many vectors as texts: nobody could tell which belongs to which."""
+    if not isinstance(vectors, Sized):
+        raise ModelUnavailable(
+            f"The embedding service {service!r} gave {shown(vectors)}; expected a list with a vector for each text."
+        )
     if len(vectors) != len(texts):
         raise ModelUnavailable(
             f"The embedding service {service!r} was given {len(texts)} texts, and {len(vectors)} vectors came."

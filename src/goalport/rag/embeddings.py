@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from goalport.errors import ModelError, ModelNotReady, ModelUnavailable
+from goalport.errors import GoalportError, ModelError, ModelNotReady, ModelUnavailable
 from goalport.llm import EmbeddingService, Vectors, check_vector_count
 from goalport.observe.spans import embeddings_span
 from goalport.tools import current_call_site
+from goalport.words import error_summary
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,7 +73,13 @@ async def _requested(service: EmbeddingService, texts: Sequence[str]) -> list[li
         site.before_request()
     began = time.monotonic()
     with embeddings_span(service.name):
-        vectors = await service.embed(texts)
+        try:
+            vectors = await service.embed(texts)
+        except GoalportError:
+            raise
+        except Exception as error:
+            reason = error_summary(error).rstrip(".")
+            raise ModelUnavailable(f"The embedding service {service.name!r} failed: {reason}.") from error
     if site is not None and isinstance(vectors, Vectors):
         site.spend(service.name, vectors.usage.tokens, vectors.usage.cost, time.monotonic() - began)
     return vectors
@@ -81,10 +88,10 @@ async def _requested(service: EmbeddingService, texts: Sequence[str]) -> list[li
 def _matrix(service: str, vectors: Sequence[Sequence[float]]) -> "NDArray[np.float32]":
     import numpy as np
 
-    lengths = {len(each) for each in vectors}
-    if len(lengths) != 1 or not min(lengths):
-        raise _uneven(service, lengths)
     try:
+        lengths = {len(each) for each in vectors}
+        if len(lengths) != 1 or not min(lengths):
+            raise _uneven(service, lengths)
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
             matrix = np.asarray(vectors, np.float32)
     except (TypeError, ValueError) as error:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from math import nan
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,35 @@ async def test_vectors_that_cannot_be_used_are_refused_and_nothing_is_written(
         with pytest.raises(ModelUnavailable, match=message):
             await store.put(*ROSES)
         assert await store.document("roses") is None
+
+
+class Answering:
+    """An embedding service of a user that does what no service should."""
+
+    name, dimensions = "odd", None
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    async def embed(self, texts: Sequence[str], /) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "'odd' gave None; expected a list with a vector for each text"),
+        ([1.0], "'odd' gave vectors with values that are no numbers"),
+        (KeyError("vectors"), "'odd' failed: KeyError: 'vectors'"),
+        (ModelUnavailable("Its own words."), "^Its own words"),
+    ],
+)
+async def test_whatever_a_service_does_is_an_error_that_names_it(answer: object, message: str) -> None:
+    async with SqliteDocumentStore(embeddings=Answering(answer)) as store:
+        with pytest.raises(ModelUnavailable, match=message):
+            await store.put(*ROSES)
 
 
 async def test_texts_are_sent_in_batches() -> None:
