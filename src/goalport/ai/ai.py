@@ -241,11 +241,13 @@ class Ai:
         """Describe these references in the system prompt, and offer their tools with their names as prefixes.
 
         A text is the name of a reference in the workspace's `references.yml`. Raises `UnknownName` for another one.
+        A reference that is given again is there once.
         """
         named = self.engine.references.reference
         found = tuple(named(each) if isinstance(each, str) else each for each in references)
         added = checked(found, LlmReference, "references, like Reference(name, description, text)")
-        return self._but(references=(*self.interaction.references, *added))
+        once = {id(each): each for each in (*self.interaction.references, *added)}
+        return self._but(references=tuple(once.values()))
 
     with_reference = with_references
 

@@ -109,7 +109,8 @@ def toolbox(interaction: Interaction, groups: ToolGroupResolver) -> Toolbox:
                 "The tools for a model",
                 expected="tools with different names",
                 came=f"two are called {name!r}: one {where}",
-                fix="Rename one: `ToolObject(thing, naming=prefixed('thing_'))`, or `tool.with_name('…')`.",
+                fix="Rename one: give the reference another name, or the tool one by "
+                "`ToolObject(thing, naming=prefixed('thing_'))` or `tool.with_name('…')`.",
             )
     return Toolbox({name: tool for name, (_, tool) in found.items()})
 

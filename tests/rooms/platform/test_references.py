@@ -110,6 +110,17 @@ async def test_a_prompt_names_what_it_refers_to(workspace: Path) -> None:
     assert "washing machine" not in found.content
 
 
+async def test_a_reference_that_is_named_twice_is_there_once(workspace: Path) -> None:
+    model = ScriptedModel(["Every hour."])
+    settings = load_settings(workspace, store="memory")
+    platform = AgentPlatform.from_workspace(load_workspace(workspace), settings, models=Models(models=[model]))
+    async with platform:
+        ai = platform.ai.with_references("handbook", "own").with_references("handbook", platform.references["own"])
+        assert await ai.generate_text("How often?") == "Every hour."
+    system = str(model.calls[0].messages[0])
+    assert (system.count("Reference: handbook"), system.count("Reference: own")) == (1, 1)
+
+
 def test_a_name_that_is_not_there_is_refused_before_a_model_is_asked(workspace: Path) -> None:
     ai = opened(workspace).ai
     with pytest.raises(UnknownName, match=r"Unknown reference .tune.\. Did you mean .tone.\?"):
