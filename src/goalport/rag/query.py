@@ -122,12 +122,14 @@ _IDEOGRAPHS: Final = re.compile(f"[{_IDEOGRAPH}]")
 """Characters of scripts that put no spaces between words; each is a word here."""
 _PAIR: Final = 2
 _RUNS: Final = re.compile(f"[{_IDEOGRAPH}]+|[^{_IDEOGRAPH}]+")
+_SAME: Final = str.maketrans({"ß": "ss", "ẞ": "SS", "ς": "\u03c3"})
+"""Letters that capitals do not tell apart: GRÖSSE is Größe. Databases fold the case of all others."""
 _QUOTES: Final = str.maketrans("“”„«»", '"""""')
 
 
 def normal(text: str) -> str:
     """The text in the one form in which texts and queries are compared, however its characters are composed."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_SAME)
 
 
 def segmented(text: str) -> str:

@@ -107,6 +107,15 @@ async def test_the_query_language_says_what_has_to_be_there(
     assert await sections(store, query) == expected
 
 
+@pytest.mark.parametrize(
+    "query", ["GRÖSSE", "größe", "grosse", "GRÖẞE", '"grösse der"', "gröss*", "größte~", "ΛΌΓΟΣ", "λόγος"]
+)
+async def test_letters_that_are_others_in_capitals_are_found(store: DocumentIndex, query: str) -> None:
+    await store.put(*document("a", {"b": "Die Größe der Straße: ὁ λόγος."}))
+    (hit,) = await store.text_search(asked(query), Chunk)
+    assert hit.match.text == "Die Größe der Straße: ὁ λόγος."
+
+
 async def test_text_without_spaces_between_words_is_found(store: DocumentIndex) -> None:
     await store.put(*document("a", {"東京": "東京タワーは東京都港区にある。"}))
     assert await sections(store, "港区") == {"東京"}
