@@ -68,7 +68,7 @@ def check(
 
 
 def _findings(loaded: LoadedWorkspace) -> Findings:
-    empty = [] if len(loaded.platform.agents) else [loaded.no_agents_message]
+    empty = [loaded.no_agents_message] if loaded.lacks_agents else []
     published = publish(loaded.platform, loaded.workspace, loaded.settings)
     unready = [f"[models] {each}" for each in loaded.platform.models.problems()]
     unready += embedding_problems(loaded.platform.models, loaded.settings)

@@ -36,6 +36,12 @@ class LoadedWorkspace:
         return (*map(str, self.workspace.problems), *self.platform.problems)
 
     @property
+    def lacks_agents(self) -> bool:
+        """Whether there should be agents and are none: something could not be loaded, or nothing else is published."""
+        others = self.workspace.exported_tools() or self.platform.references.published
+        return not len(self.platform.agents) and bool(self.problems or not others)
+
+    @property
     def no_agents_message(self) -> str:
         """What is said of a workspace without agents, in a sentence or two; it does not look whether there are any."""
         folder = self.workspace.root / "agents"
@@ -146,8 +152,8 @@ def open_with_settings(root: Path, settings: Settings) -> LoadedWorkspace:
 
 
 def warn_without_agents(loaded: LoadedWorkspace) -> None:
-    """Say how to get an agent, if the workspace has none."""
-    if not len(loaded.platform.agents):
+    """Say how to get an agent, if the workspace lacks one."""
+    if loaded.lacks_agents:
         say(f"warning: {loaded.no_agents_message}")
 
 

@@ -256,6 +256,19 @@ def test_an_empty_workspace_is_nothing_to_be_content_with(goalport: Command, tmp
     assert "warning: There are no agents in " in ran.out
 
 
+def test_a_workspace_that_only_publishes_documents_or_tools_is_fine(goalport: Command, tmp_path: Path) -> None:
+    (tmp_path / "references.yml").write_text("- {type: Documents, name: papers, description: Ours, publish: true}\n")
+    ran = goalport("check", "--workspace", str(tmp_path))
+    assert (ran.code, "There are no agents" in ran.out) == (0, False)
+
+    (tmp_path / "references.yml").unlink()
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "say.py").write_text(
+        LONG.replace("a_name_that_is_longer_than_some_clients_can_take_it", "say")
+    )
+    assert goalport("check", "--workspace", str(tmp_path)).code == 0
+
+
 def test_on_a_terminal_lists_are_tables_without_their_empty_columns(terminal: Command, workspace: Path) -> None:
     ran = terminal("goals", "--workspace", str(workspace))
 
