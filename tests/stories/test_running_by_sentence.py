@@ -2,16 +2,17 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from subprocess import CompletedProcess, run
 from typing import Any
 
 import pytest
 
 from tests.providers import Providers
-from tests.rooms.cli.conftest import PROGRAM
+from tests.rooms.cli.conftest import PROGRAM, Command, goalport, home
 from tests.terminals import CTRL_C, CTRL_U, ENTER, on_terminal
+
+__all__ = ["goalport", "home"]
 
 ROOT = Path(__file__).parents[2]
 WEB = """
@@ -99,17 +100,12 @@ def environment(aimock: Providers, tmp_path: Path) -> Mapping[str, str]:
     }
 
 
-Piped = Callable[..., CompletedProcess[str]]
-
-
 @pytest.fixture
-def piped(environment: Mapping[str, str]) -> Piped:
-    def ran(folder: Path, *arguments: str, **variables: str) -> CompletedProcess[str]:
-        command = [PROGRAM, "run", *arguments]
-        env = {**environment, **variables}
-        return run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False, input="")
-
-    return ran
+def piped(environment: Mapping[str, str], goalport: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The program in this process, where nothing is a terminal."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return goalport
 
 
 def ratings(**fitting: float) -> dict[str, object]:
@@ -130,7 +126,7 @@ def teach_finding(aimock: Providers) -> None:
 
 
 def test_a_sentence_reaches_the_shipped_agent_that_is_made_for_it(
-    aimock: Providers, shipped: Path, piped: Piped
+    aimock: Providers, shipped: Path, piped: Command
 ) -> None:
     aimock.answer("Which of these candidates", content=ratings(StarNewsFinder=0.05, MealPreparation=0.95))
     both: list[dict[str, Any]] = [{"name": "choose_cook", "arguments": {}}, {"name": "take_order", "arguments": {}}]
@@ -140,24 +136,24 @@ def test_a_sentence_reaches_the_shipped_agent_that_is_made_for_it(
     aimock.answer("Take the order", content={"result": order, "failure": None})
     aimock.answer("announces", content="Two pizzas for Nina!")
 
-    ran = piped(shipped, "Nina wants two pizzas", "--json", "-p", "-r")
+    ran = piped("run", "--workspace", str(shipped), "Nina wants two pizzas", "--json", "-p", "-r")
 
-    assert ran.returncode == 0, ran.stderr
-    result = json.loads(ran.stdout)
+    assert ran.code == 0, ran.err
+    result = json.loads(ran.out)
     assert (result["goal"], result["content"]) == ("prepare_meal", "Two pizzas for Nina!")
     assert result["result"]["cooked_by"] == "Antonio"
     assert result["why"].startswith(
         "MealPreparation was chosen with a confidence of 0.95, before StarNewsFinder (0.05)"
     )
-    assert result["why"] in ran.stderr
-    assert "    prompt for gpt-4.1-mini:\n      Which of these candidates" in ran.stderr
-    assert "    prompt for gpt-4.1-mini:\n      Choose the cook for this order." in ran.stderr
-    assert "    reply of gpt-4.1-mini:\n      Two pizzas for Nina!" in ran.stderr
-    assert "\x1b" not in ran.stdout + ran.stderr
+    assert result["why"] in ran.err
+    assert "    prompt for gpt-4.1-mini:\n      Which of these candidates" in ran.err
+    assert "    prompt for gpt-4.1-mini:\n      Choose the cook for this order." in ran.err
+    assert "    reply of gpt-4.1-mini:\n      Two pizzas for Nina!" in ran.err
+    assert "\x1b" not in ran.out + ran.err
 
 
 def test_the_sentences_of_the_guide_reach_their_agents_in_the_shell(
-    aimock: Providers, shipped: Path, environment: Mapping[str, str]
+    aimock: Providers, shipped: Path, piped: Command
 ) -> None:
     """Section 2.3.4: a horoscope, research, and a fact check."""
     for name in ("fact_checker", "researcher"):
@@ -184,13 +180,12 @@ def test_the_sentences_of_the_guide_reach_their_agents_in_the_shell(
         'x "fact check the following: holden cars are still made in australia"\n'
     )
 
-    command = [PROGRAM, "shell", "--workspace", str(shipped)]
-    ran = run(command, env={**environment}, capture_output=True, text=True, timeout=120, check=False, input=lines)
+    ran = piped("shell", "--workspace", str(shipped), stdin=lines)
 
-    assert ran.returncode == 0, ran.stderr
-    assert "otters" in ran.stdout
-    assert "They want trees." in ran.stdout
-    assert "**False** (90%): Holden cars are still made in Australia." in ran.stdout
+    assert ran.code == 0, ran.err
+    assert "otters" in ran.out
+    assert "They want trees." in ran.out
+    assert "**False** (90%): Holden cars are still made in Australia." in ran.out
 
 
 def test_a_run_is_drawn_with_its_steps_and_a_form_and_its_result_as_markdown(
@@ -235,11 +230,12 @@ def test_in_open_mode_a_goal_is_chosen_and_its_start_is_taken_from_the_sentence_
         assert screen.ended() == 0, screen.text
 
 
-def test_the_planner_and_the_model_can_be_chosen(aimock: Providers, shipped: Path, piped: Piped) -> None:
+def test_the_planner_and_the_model_can_be_chosen(aimock: Providers, shipped: Path, piped: Command) -> None:
     teach_news(aimock)
-    ran = piped(shipped, LYNDA, "--planner", "utility", "--model", "anthropic:claude-sonnet-4-5")
-    assert ran.returncode == 0, ran.stderr
-    assert "Dear **Lynda**" in ran.stdout
+    chosen = ["--planner", "utility", "--model", "anthropic:claude-sonnet-4-6"]
+    ran = piped("run", "--workspace", str(shipped), LYNDA, *chosen)
+    assert ran.code == 0, ran.err
+    assert "Dear **Lynda**" in ran.out
     assert {each["path"] for each in aimock.journal()} == {"/v1/messages"}
 
 
@@ -264,18 +260,19 @@ def test_no_control_character_reaches_the_terminal(
     assert not {"\x1b", "\x07", "\x9b", "\u202e"}.intersection(screen.raw.decode())
 
 
-def test_if_nothing_fits_the_nearest_are_named(aimock: Providers, singers: Path, piped: Piped) -> None:
+def test_if_nothing_fits_the_nearest_are_named(aimock: Providers, singers: Path, piped: Command) -> None:
     aimock.answer("Which of these candidates", content=ratings(Singer=0.3, Whistler=0.2, Sleeper=0.0))
-    ran = piped(singers, "Bake a cake")
-    assert (ran.returncode, ran.stdout) == (3, "")
-    assert "error: No agent fits well enough. The nearest are Singer (0.30): Sings songs" in ran.stderr
+    ran = piped("run", "--workspace", str(singers), "Bake a cake")
+    assert (ran.code, ran.out) == (3, "")
+    assert "error: No agent fits well enough. The nearest are Singer (0.30): Sings songs" in ran.err
 
 
-def test_without_a_model_it_is_said_what_to_set(singers: Path, piped: Piped) -> None:
-    ran = piped(singers, "Sing", OPENAI_API_KEY="")
-    assert ran.returncode == 1
-    assert "openai has no key. Set OPENAI_API_KEY" in ran.stderr
-    assert "Traceback" not in ran.stderr
+def test_without_a_model_it_is_said_what_to_set(singers: Path, piped: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    ran = piped("run", "--workspace", str(singers), "Sing")
+    assert ran.code == 1
+    assert "openai has no key. Set OPENAI_API_KEY" in ran.err
+    assert "Traceback" not in ran.err
 
 
 @pytest.mark.parametrize(
@@ -290,7 +287,7 @@ def test_without_a_model_it_is_said_what_to_set(singers: Path, piped: Piped) -> 
         (["Sing", "--planner", "best"], "goap"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(singers: Path, piped: Piped, arguments: list[str], message: str) -> None:
-    ran = piped(singers, *arguments)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert message in ran.stderr
+def test_what_cannot_be_meant_is_refused(singers: Path, piped: Command, arguments: list[str], message: str) -> None:
+    ran = piped("run", *arguments, "--workspace", str(singers))
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
