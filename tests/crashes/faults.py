@@ -5,7 +5,6 @@ event of a process, or an effect. Programs are forked from one that has imported
 """
 
 import asyncio
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -25,8 +24,9 @@ from goalport.store.postgres import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.store.statements import Dialect
 from tests.crashes.crews import Effects, studio
+from tests.forks import FORKS
 
-__all__ = ["FORKS", "Crew", "Points", "forked", "opened", "run_program"]
+__all__ = ["Crew", "Points", "forked", "opened", "run_program"]
 
 T = TypeVar("T")
 
@@ -209,10 +209,6 @@ async def _answered(platform: AgentPlatform, process: AgentProcess) -> Outcome:
 def _told(process: AgentProcess, outcome: Outcome) -> str:
     end = outcome.value if isinstance(outcome, Completed) else outcome
     return f"{end} {process.usage.cost:.3f} {[(each.action, each.status) for each in process.history]}"
-
-
-FORKS: Final = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.crashes.warmed"])
 
 
 def forked(work: Callable[..., None], *arguments: object) -> int | None:

@@ -20,7 +20,8 @@ from goalport import (
 from goalport.errors import Retryable
 from goalport.store import ProcessStore
 from tests.crashes.crews import Effects
-from tests.crashes.faults import FORKS, Crew, opened
+from tests.crashes.faults import Crew, opened
+from tests.forks import FORKS
 
 __all__ = ["Guard", "Report", "castle", "drives"]
 

@@ -17,7 +17,8 @@ import anyio
 from goalport import ActionContext, AgentPlatform, Export, UserInput, achieves_goal, action, agent
 from goalport.errors import StoreError
 from tests.crashes.crews import Effects
-from tests.crashes.faults import FORKS, Crew, opened
+from tests.crashes.faults import Crew, opened
+from tests.forks import FORKS
 from tests.postgres import PostgresServer
 
 ALL = os.environ.get("GOALPORT_CRASHES") == "all"

@@ -1,4 +1,4 @@
-"""What the programs of these tests are forked from: everything is imported here, and has run once."""
+"""What the programs of tests are forked from: everything is imported here, and has run once."""
 
 import tempfile
 from pathlib import Path

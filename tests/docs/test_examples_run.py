@@ -14,6 +14,8 @@ import pytest
 
 from tests.clients.running import GOALPORT, environment
 from tests.docs.fences import ADDRESS, ROOT, Fence, all_fences, script, with_python, write_files
+from tests.docs.readers import run_as_reader
+from tests.forks import FORKS
 from tests.terminals import ENTER, on_terminal
 
 PATIENCE = 240
@@ -31,17 +33,16 @@ def test_the_python_of_a_document_runs_from_top_to_bottom(document: str, tmp_pat
 
 
 def run(text: str, folder: Path, document: str) -> None:
-    file = folder / f"{Path(document).stem}.py"
+    file, printed = folder / f"{Path(document).stem}.py", folder / "printed.txt"
     file.write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, file],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 0, f"{document} (the lines are the document's):\n{done.stderr}"
+    program = FORKS.Process(target=run_as_reader, args=(file, printed))
+    program.start()
+    try:
+        program.join(PATIENCE)
+    finally:
+        program.kill()
+        program.join()
+    assert program.exitcode == 0, f"{document} (the lines are the document's):\n{printed.read_text(encoding='utf-8')}"
 
 
 @contextmanager
