@@ -62,12 +62,12 @@ create virtual table chunk_stems using fts5 (
 create virtual table chunk_words using fts5 (
     title, body, content = 'chunks', content_rowid = 'id', tokenize = "unicode61 remove_diacritics 2");
 create virtual table chunk_vocabulary using fts5vocab (chunk_words, 'row');
-insert into facts values ('changes', 0), ('chunks', 0), ('embeddings', 0);
+insert into facts values ('changes', 0), ('chunks', 0), ('embeddings', random() / 2);
 """
 """In `chunks`, `title` and `body` are what is indexed, `shown` is the text where it differs from `body`, and `urtext`
 the text in the document where it differs from what is shown. In `sections`, `body` is null for one that holds others.
-In `facts`, `changes` counts the transactions and `embeddings` those that changed
-vectors of chunks that were there before; `model` and `dimensions` say who made the vectors."""
+In `facts`, `changes` counts the transactions and `embeddings` those that changed vectors of chunks that were there
+before, from a number that another index does not have; `model` and `dimensions` say who made the vectors."""
 
 _NAMES: Final = frozenset(re.findall(r"create (?:virtual )?table (\w+)", _TABLES))
 
@@ -103,6 +103,28 @@ def _is_read_only(path: Path) -> bool:
     return not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file is at a path; None: there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _popped(connections: deque[sqlite3.Connection]) -> sqlite3.Connection | None:
+    """One of these connections; None: other threads have taken all."""
+    try:
+        return connections.pop()
+    except IndexError:
+        return None
+
+
+def _close(connections: deque[sqlite3.Connection]) -> None:
+    while connection := _popped(connections):
+        connection.close()
+
+
 def _array(value: bytes) -> "NDArray[np.float32]":
     import numpy as np
 
@@ -129,6 +151,10 @@ class SqliteIndex:
         self._lock = threading.Lock()
         self._writing: sqlite3.Connection | None = None
         self._idle: deque[sqlite3.Connection] = deque()
+        self._file: tuple[int, int] | None = None
+        """The file that these connections have open; there may be another one at the path by now."""
+        self._left: deque[sqlite3.Connection] = deque()
+        """Connections to files that are no longer there."""
         self._closed = False
 
     @property
@@ -169,19 +195,24 @@ class SqliteIndex:
         with self._in_words():
             if self._path is None:
                 return work(self._writer())
+            self._leave_other_file(self._path)
             if self._writing is None and _is_read_only(self._path):
                 with closing(self._read_only(self._path)) as connection:
                     return _read_in(connection, work)
-            connection = self._idle.pop() if self._idle else self._reader(self._path)
+            idle = self._idle
+            connection = _popped(idle) or self._reader(self._path)
             with ExitStack() as stack:
                 stack.enter_context(closing(connection))
                 result = _read_in(connection, work)
                 stack.pop_all()
-            self._idle.append(connection)
+            (idle if idle is self._idle else self._left).append(connection)
             return result
 
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._in_words():
+            if self._path is not None:
+                self._leave_other_file(self._path)
+            _close(self._left)
             connection = self._writer()
             connection.execute("begin immediate")
             try:
@@ -208,7 +239,18 @@ class SqliteIndex:
                     self._prepare(connection)
                     stack.pop_all()
                 self._writing = connection
+                self._file = None if self._path is None else _identity(self._path)
             return self._writing
+
+    def _leave_other_file(self, path: Path) -> None:
+        """Let go of a file that was removed or replaced: otherwise it would be read and written, though it is gone."""
+        with self._lock:
+            if self._writing is not None and self._file != _identity(path):
+                # The writer may be in use in its thread, which closes it later, as it does with the others.
+                self._left.append(self._writing)
+                idle, self._writing, self._idle = self._idle, None, deque()
+                while connection := _popped(idle):
+                    self._left.append(connection)
 
     def _reader(self, path: Path) -> sqlite3.Connection:
         self._writer()
@@ -286,8 +328,8 @@ class SqliteIndex:
     def _shut(self) -> None:
         self._readers.shutdown()
         self._writers.shutdown()
-        while self._idle:
-            self._idle.pop().close()
+        _close(self._idle)
+        _close(self._left)
         if self._writing is not None:
             self._writing.close()
             self._writing = None

@@ -13,7 +13,7 @@ import pytest
 from goalport.documents import Chunk
 from goalport.errors import StoreError
 from goalport.rag import SqliteDocumentStore, TextSimilaritySearchRequest
-from tests.rooms.rag.toy_documents import document
+from tests.rooms.rag.toy_documents import Hashing, document
 
 ROSES = TextSimilaritySearchRequest(query="roses")
 WRITER = """
@@ -141,6 +141,32 @@ async def test_a_file_that_may_only_be_read_shows_what_another_program_writes(tm
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such files")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows removes no file that is open")
+@pytest.mark.parametrize("embeddings", [None, Hashing()])
+async def test_a_file_that_is_removed_and_made_anew_is_the_one_that_is_searched(
+    tmp_path: Path, embeddings: Hashing | None
+) -> None:
+    path = tmp_path / "documents.sqlite"
+
+    async def found(store: SqliteDocumentStore) -> list[str]:
+        search = store.vector_search if embeddings else store.text_search
+        request = TextSimilaritySearchRequest(query="roses", similarity_threshold=0.1)
+        return [each.match.text for each in await search(request, Chunk)]
+
+    async with SqliteDocumentStore(path, embeddings=embeddings) as reader:
+        await reader.put(*document("a.md", {"": "Red roses."}))
+        assert await found(reader) == ["Red roses."]
+        path.unlink()
+        assert await found(reader) == []
+        for ending in ("", "-wal", "-shm"):
+            path.with_name(f"{path.name}{ending}").unlink()
+        async with SqliteDocumentStore(path, embeddings=embeddings) as writer:
+            await writer.put(*document("b.md", {"": "White roses."}))
+            assert await found(reader) == ["White roses."]
+            await reader.put(*document("c.md", {"": "Wild roses."}))
+            assert sorted(await found(writer)) == ["White roses.", "Wild roses."]
+
+
 async def test_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/null")):
