@@ -109,7 +109,10 @@ class DatabaseServer:
             if await connection.execute(f"{begin}; {idle}; {self.local}; {self._current}") != "SELECT 1":
                 raise self._changed()
             yield
-            await self._commit(connection)
+            if reading:  # nothing was to be written, so it is known what is there, and it can be read again
+                await connection.execute("COMMIT")
+            else:
+                await self._commit(connection)
 
     @asynccontextmanager
     async def changing(self, connection: Connection) -> AsyncGenerator[None]:
