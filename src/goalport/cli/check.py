@@ -16,7 +16,7 @@ from goalport.cli.terminal import Format
 from goalport.cli.workspace import LoadedWorkspace, open_workspace
 from goalport.colours import coloured
 from goalport.platform import mistakes_in, unmarked_methods_in
-from goalport.platform.knowledge import embedding_problems
+from goalport.platform.knowledge import document_problems
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.portability import without_hints
 from goalport.publish.publication import publish
@@ -71,7 +71,7 @@ def _findings(loaded: LoadedWorkspace) -> Findings:
     empty = [loaded.no_agents_message] if loaded.lacks_agents else []
     published = publish(loaded.platform, loaded.workspace, loaded.settings)
     unready = [f"[models] {each}" for each in loaded.platform.models.problems()]
-    unready += embedding_problems(loaded.platform.models, loaded.settings)
+    unready += document_problems(loaded.platform.models, loaded.settings)
     mistakes = mistakes_in(loaded.platform.agents, loaded.platform.expected_groups)
     return Findings(
         problems=(*published.problems, *map(str, mistakes), *unready),

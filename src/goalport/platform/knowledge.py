@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from goalport.errors import ModelNotReady
+from goalport.errors import ModelNotReady, StoreError
 from goalport.llm import EmbeddingService, Models
 from goalport.rag import DocumentIndex
 from goalport.references import NamedReferences
@@ -21,7 +21,7 @@ __all__ = [
     "REFERENCES_FILE",
     "DocumentsOfPlatform",
     "document_index",
-    "embedding_problems",
+    "document_problems",
     "index_file",
     "workspace_references",
 ]
@@ -89,14 +89,22 @@ def index_file(settings: Settings) -> Path | None:
     return settings.data_dir / INDEX_FILE if settings.documents.store == "sqlite" else None
 
 
-def embedding_problems(models: Models, settings: Settings) -> list[str]:
-    """What is wrong with the embedding model that the settings name for documents: a sentence, or none."""
+def document_problems(models: Models, settings: Settings) -> list[str]:
+    """What is missing for what the settings say about documents, a sentence each. No database is asked."""
+    chosen, problems = settings.documents, list[str]()
     try:
-        if settings.documents.embedding_model:
-            _embedding(models, settings.documents.embedding_model)
+        if chosen.embedding_model:
+            _embedding(models, chosen.embedding_model)
     except ModelNotReady as error:
-        return [f"[documents] embedding_model: {error}"]
-    return []
+        problems.append(f"[documents] embedding_model: {error}")
+    if chosen.store != "sqlite":
+        from goalport.rag import PostgresDocumentStore
+
+        try:
+            PostgresDocumentStore(chosen.store)
+        except StoreError as error:
+            problems.append(f"[documents] store: {error}")
+    return problems
 
 
 def _embeddings(models: Models, name: str) -> EmbeddingService | None:

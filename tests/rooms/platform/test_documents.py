@@ -160,6 +160,17 @@ async def test_without_numpy_words_are_found_and_check_says_what_to_install(
     assert 'pip install "goalport[rag]"' in capsys.readouterr().out
 
 
+def test_check_says_what_a_database_of_documents_needs(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = "postgresql://ada@127.0.0.1:1/documents"
+    (workspace / "server" / "settings.toml").write_text(f"[documents]\nstore = '{address}'")
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    assert execute(["check"]) == 1
+    told = f"problem: [documents] store: The store {address}: It needs a library that is not installed. "
+    assert f"{told}Run pip install 'goalport[postgres]'." in capsys.readouterr().out
+
+
 def test_without_an_embedding_model_words_are_searched_and_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert not supports(AgentPlatform().documents, VectorSearch)
