@@ -211,7 +211,7 @@ class EmbeddingState:
         name = self._service.name if self._service else ""
         return self._database.error(
             f"It has {found}, and {name!r} {given}: they cannot be compared.",
-            "Use the service that made them, or make them anew: `await store.reembed()`.",
+            "Use the service that made them, or make them anew: `goalport rag reembed`, or `await store.reembed()`.",
         )
 
     def _known(self, uri: str) -> "Operation[dict[str, NDArray[np.float32]]]":

@@ -123,7 +123,7 @@ async def test_another_model_is_noticed_and_makes_its_own_vectors_on_request(tmp
         await store.put(*ROSES)
     async with SqliteDocumentStore(tmp_path / "a", embeddings=Hashing("new", 32)) as store:
         for attempt in (store.put(*VIOLETS), store.vector_search(RED, Chunk)):
-            with pytest.raises(StoreError, match=r"'old' \(64 numbers\).*'new'.*reembed"):
+            with pytest.raises(StoreError, match=r"'old' \(64 numbers\).*'new'.*`goalport rag reembed`"):
                 await attempt
         assert [each.match.uri for each in await store.text_search(RED, Chunk)] == ["roses"]
         assert await store.reembed() == 1
