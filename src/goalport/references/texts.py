@@ -43,7 +43,7 @@ class _Content:
     freshness: Freshness
     text: str = ""
     failure: str = ""
-    """Why it could not be read when it was tried last; empty: it could."""
+    """Why there is no text, or no newer one, since it was tried last; empty: it was read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +77,7 @@ class TextReference:
         content = self._content
         try:
             content.text = await to_thread.run_sync(cleaned, await self.read_source(), _LONGEST)
-            content.failure = ""
+            content.failure = "" if content.text else f"{self.source} is empty."
             content.freshness.note_success()
         except DocumentError as error:
             _log.warning("The reference %r keeps what it had: %s", self.name, error)

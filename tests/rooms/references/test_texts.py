@@ -136,6 +136,15 @@ async def test_what_was_not_read_yet_is_read_by_the_tool(site: Site) -> None:
     assert "Hello" in page.notes()
 
 
+async def test_of_an_empty_text_it_is_said_that_it_is_empty(tmp_path: Path) -> None:
+    file = tmp_path / "rules.md"
+    file.touch()
+    (rules,) = await refreshed(file_text(file))
+
+    assert rules.notes() == f"{file} is empty."
+    assert await call(rules, "read") == f"{file} is empty."
+
+
 @pytest.mark.parametrize(("seconds", "due"), [(0.0, True), (60.0, False)])
 def test_what_could_not_be_read_is_tried_again_after_a_while(seconds: float, *, due: bool) -> None:
     for policy in (RefreshPolicy.never(), RefreshPolicy.after(600)):
