@@ -1,4 +1,4 @@
-"""A goal waits for a person, the server is killed without warning, and the answer goes to the next one."""
+"""The server is killed without warning: answers to its questions go to the next one, which knows what goals noted."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,6 @@ from mcp_types import CallToolResult
 from tests.stories.servers import running
 from tests.stories.test_waiting import BAKER
 
-FILES = {"agents/bakers.py": BAKER}
 NOTED = """
 from dataclasses import dataclass
 from goalport import AgentPlatform, Export, ProcessOptions, UserInput, achieves_goal, agent
@@ -41,6 +40,7 @@ class Noter:
         reader = await platform.run("Reader", options=ProcessOptions(context_id="wishes"))
         return reader.result_of_type(Wishes)
 """
+FILES = {"agents/bakers.py": BAKER, "agents/noters.py": NOTED}
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> CallToolResult:
@@ -48,12 +48,16 @@ async def call(client: Client, tool: str, **arguments: Any) -> CallToolResult:
         return await client.call_tool(tool, arguments)
 
 
-async def test_a_goal_that_waits_survives_a_server_that_is_killed(tmp_path: Path, place: dict[str, Any]) -> None:
+async def test_a_waiting_goal_and_what_goals_remember_survive_a_server_that_is_killed(
+    tmp_path: Path, place: dict[str, Any]
+) -> None:
     era = "legacy" if place["store"].startswith("postgresql") else "auto"  # each with one of the databases
     async with running(tmp_path, FILES, **place) as first:
         async with first.client("http", era) as client:
             handle = (await call(client, "bake_cake", guests=3)).structured_content
+            noted = await call(client, "note_wish", text="bread")
         assert handle is not None
+        assert noted.structured_content == {"content": "bread"}
         first.process.kill()
         await first.process.wait()
     async with running(tmp_path, {}, **place) as second, second.client("http", era) as client:
@@ -63,18 +67,8 @@ async def test_a_goal_that_waits_survives_a_server_that_is_killed(tmp_path: Path
         result = await call(client, "submitFormAndResumeProcess", **answer)
         assert result.structured_content == {"content": "carrot for 3"}
         assert "It is done" in str((await call(client, "submitFormAndResumeProcess", **answer)).content)
+        noted = await call(client, "note_wish", text="cheese")
+        assert noted.structured_content == {"content": "bread, cheese"}
     async with running(tmp_path, {}, **place) as third, third.client("http", era) as client:
         status = await call(client, "process_status", processId=handle["processId"])
         assert status.structured_content == {"content": "carrot for 3"}
-
-
-async def test_what_a_goal_has_remembered_the_next_server_knows(tmp_path: Path, place: dict[str, Any]) -> None:
-    async with running(tmp_path, {"agents/noters.py": NOTED}, **place) as first:
-        async with first.client("http", "auto") as client:
-            noted = await call(client, "note_wish", text="bread")
-        assert noted.structured_content == {"content": "bread"}
-        first.process.kill()
-        await first.process.wait()
-    async with running(tmp_path, {}, **place) as second, second.client("http", "auto") as client:
-        noted = await call(client, "note_wish", text="cheese")
-        assert noted.structured_content == {"content": "bread, cheese"}
