@@ -101,12 +101,11 @@ async def test_what_comes_in_one_piece_is_answered_in_order_and_once(tmp_path: P
 @pytest.mark.parametrize(
     ("files", "variables"),
     [
-        ({}, {"GOALPORT_NAME": "house"}),
+        ({"server/settings.toml": 'name = "kitchen"'}, {"GOALPORT_NAME": "house"}),
         ({".env": "GOALPORT_NAME=house\n", "server/settings.toml": 'name = "kitchen"'}, {}),
-        ({"server/settings.toml": 'name = "house"'}, {}),
     ],
 )
-async def test_the_first_answer_has_the_name_of_the_settings(
+async def test_the_first_answer_has_the_name_of_the_environment_before_that_of_a_file(
     tmp_path: Path, files: Mapping[str, str], variables: Mapping[str, str]
 ) -> None:
     async with wired(tmp_path, {"agents/cooks.py": COOK, **files}, **variables) as wire:

@@ -21,6 +21,8 @@ from tests.stories.test_shutdown import text_of
 from tests.stories.test_waiting import BAKER
 
 PATIENCE = 60
+PAUSE = 0.1
+"""Between two questions whether a worker has started, which are not to take its processor, in seconds."""
 pytestmark = pytest.mark.usefixtures("measured")
 SETTINGS = {"store": "sqlite"}
 NAMED = """
@@ -154,8 +156,8 @@ async def test_a_worker_that_is_killed_under_load_costs_at_most_its_calls_in_fli
         os.kill(victim, signal.SIGKILL)
         await server.heard.until(f"Worker {victim} was killed by SIGKILL; another one starts.")
         with anyio.fail_after(PATIENCE):
-            while not set(await pids_of(server)) - {victim, other}:
-                pass
+            while not set(await pids_of(server)) - {victim, other}:  # noqa: ASYNC110 - another program starts
+                await anyio.sleep(PAUSE)
         enough.set()
         assert set(answered) >= {f"first {victim}", f"first {other}"}
     # At most one call was in flight for each client of the worker that was killed.
@@ -231,8 +233,8 @@ async def test_a_worker_that_ends_again_and_again_is_started_more_and_more_rarel
         assert await pids_of(server, 4) == {other: 4}
         broken.unlink()
         with anyio.fail_after(PATIENCE):
-            while len(await pids_of(server)) < 2:
-                pass
+            while len(await pids_of(server)) < 2:  # noqa: ASYNC110 - another program starts
+                await anyio.sleep(PAUSE)
 
 
 async def test_when_the_last_worker_cannot_be_replaced_the_server_ends_with_its_exit_code(tmp_path: Path) -> None:
