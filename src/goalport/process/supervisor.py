@@ -261,7 +261,8 @@ def _tool(choice: _Choice, name: str, calls: list[_Call]) -> Tool:
     named = (snake(type_label(each.type)) if each.binding == DEFAULT_BINDING else each.binding for each in given)
     inputs = dict(zip(distinct(named), given, strict=True))
 
-    def note(arguments: Mapping[str, object]) -> str:
+    # Async, since threads would note the calls of one turn in any order, and the first of two that disagree is taken.
+    async def note(arguments: Mapping[str, object]) -> str:
         calls.append(
             _Call(choice, tuple((inputs[each], value) for each, value in arguments.items() if value is not None))
         )
