@@ -23,6 +23,8 @@ __all__ = ["PostgresIndex", "fetched", "performed"]
 
 T = TypeVar("T")
 
+_ATTEMPTS: Final = 3
+"""How often something is written whose connection ended while it was committed: written twice, it is there once."""
 _FIRST: Final = """
 create table schema_version (version bigint not null primary key, applied_at bigint not null);
 create text search dictionary porter (template = snowball, language = porter);
@@ -107,6 +109,16 @@ class PostgresIndex:
         return await self._connections.run(work, reading=True)
 
     async def write(self, begin: Callable[[], Operation[T]], /) -> T:
+        """What an operation gives that may be done again when nobody knows whether it was committed."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return await self._written(begin)
+            except StoreError as error:
+                if not error.unknown:
+                    raise
+        return await self._written(begin)
+
+    async def _written(self, begin: Callable[[], Operation[T]]) -> T:
         async def work(connection: Connection) -> T:
             # Writers follow each other: the words that they count are mostly the same, so they would wait anyway.
             await fetched(connection, _LOCKED, f"goalport writes {self._server.schema}")
