@@ -42,8 +42,10 @@ _Entries = Sequence[tuple[int, str]]
 class PostgresFinder:
     """Finds chunks by `tsvector`, by pgvector and by `~`."""
 
-    def __init__(self, database: PostgresIndex, regex_seconds: float) -> None:
+    def __init__(self, database: PostgresIndex, regex_seconds: float, patterns: int) -> None:
+        """At most so many `patterns` are matched at once."""
         self._database, self._regex_seconds = database, regex_seconds
+        self._patterns = anyio.CapacityLimiter(patterns)
 
     def fits(self, wanted: Filter, /) -> Condition:
         return fits(wanted)
@@ -121,7 +123,8 @@ class PostgresFinder:
                 raise too_slow(regex, self._regex_seconds) from error
             return await performed(connection, elements.results([(row[0], row[1]) for row in rows]))
 
-        return await self._database.using(matched)
+        async with self._patterns:  # slow patterns leave connections to the other searches
+            return await self._database.using(matched)
 
     async def _found(
         self, search: Callable[[Connection], Awaitable[Sequence[Scored]]], request: TextSimilaritySearchRequest

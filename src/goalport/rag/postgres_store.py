@@ -21,7 +21,8 @@ class PostgresDocumentStore(IndexedDocuments):
     Parameters: `url` as `postgresql://user:password@host:port/database`, with the options that asyncpg reads; at most
     `connections` are opened. `pooler`: they are those of a program such as PgBouncer that may give each transaction
     another one. A search or a write that has not happened after `seconds` fails, and a regular expression after
-    `regex_seconds`. The tables are made in `schema`, so that the database may have others.
+    `regex_seconds`; half of the connections match such ones at most. The tables are made in `schema`, so that the
+    database may have others.
 
     With `embeddings`, the chunks of each document get vectors when it is stored, if the database has pgvector or may
     make that extension; otherwise a warning says that only words are searched and stored. `on_other_model` says what
@@ -43,4 +44,5 @@ class PostgresDocumentStore(IndexedDocuments):
     ) -> None:
         """Raises `ValueError` if `url` is none, and `StoreError` if asyncpg is not installed."""
         database = PostgresIndex(url, schema=schema, seconds=seconds, connections=connections, pooler=pooler)
-        super().__init__(database, PostgresFinder(database, regex_seconds), embeddings, on_other_model)
+        finder = PostgresFinder(database, regex_seconds, max(connections // 2, 1))
+        super().__init__(database, finder, embeddings, on_other_model)

@@ -15,6 +15,8 @@ from tests.rooms.rag.test_query_language import QUERIES
 from tests.rooms.rag.toy_documents import Hashing, document
 
 ROSES = TextSimilaritySearchRequest(query="roses", top_k=100)
+SLOW = r"(a+)(a+)(a+)!\3\1\2\3"
+SLOWLY_MATCHED = document("long", {"": "a" * 20_000 + "!" + "a" * 200 + "!"}, size=30_000)
 
 
 @pytest.fixture
@@ -123,12 +125,24 @@ async def test_patterns_mean_what_they_mean_in_python(empty: PostgresDocumentSto
 
 
 async def test_a_pattern_that_takes_too_long_is_given_up(empty: PostgresDocumentStore) -> None:
-    await empty.put(*document("long", {"": "a" * 20_000 + "!" + "a" * 200 + "!"}, size=30_000))
+    await empty.put(*SLOWLY_MATCHED)
     assert await matched(empty, "(a+)+$") == set()
     with pytest.raises(BadInput, match="not done after 1 s"):
-        await matched(empty, r"(a+)(a+)(a+)!\3\1\2\3")
+        await matched(empty, SLOW)
     with pytest.raises(BadInput, match="at most 1000 characters"):
         await matched(empty, "a" * 1_001)
+
+
+async def test_slow_patterns_leave_connections_to_other_searches(postgresql: str) -> None:
+    async with PostgresDocumentStore(postgresql, regex_seconds=120.0, connections=3) as store:
+        await store.put(*SLOWLY_MATCHED)
+        async with anyio.create_task_group() as searches:
+            for _ in range(6):
+                searches.start_soon(matched, store, SLOW)
+            await anyio.wait_all_tasks_blocked()
+            with anyio.fail_after(20):
+                assert await uris(store, "roses") == []
+            searches.cancel_scope.cancel()
 
 
 async def test_what_is_too_much_for_a_vector_of_words_is_found_by_its_first_words(empty: PostgresDocumentStore) -> None:
