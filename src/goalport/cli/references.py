@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format, Record, show, show_lines
 from goalport.cli.workspace import loop_of, open_with_warnings
+from goalport.errors import UnknownName
 from goalport.prompts import contribution_of
 from goalport.references import LlmReference, NamedReferences, Refreshing, refreshed
 from goalport.references.reference import described
@@ -32,9 +33,11 @@ def references(
         show([_record(found, each) for each in (*found, *found.contributors)], format, none=none)
     elif read in found.contributors:
         show_lines(contribution_of(found.contributor(read)).splitlines())
-    else:
+    elif read in found:
         with loop_of(loaded) as runner:
             show_lines(runner.run(_told(found.reference(read))).splitlines())
+    else:
+        raise UnknownName("reference", read, [*found, *found.contributors])
 
 
 async def _told(reference: LlmReference) -> str:

@@ -53,8 +53,9 @@ def test_what_a_model_is_told_is_shown(goalport: Command, workspace: Path) -> No
     assert "Its tools have names that begin with own_" in own
     assert "- activate: Get the instructions of a skill" in own
     assert goalport("references", "--read", "Alex").out.startswith("You are Alex.")
-    ran = goalport("references", "--read", "tome")
-    assert (ran.code, "Did you mean 'tone'?" in ran.err) == (2, True)
+    for written, meant in (("tome", "tone"), ("Alexa", "Alex")):
+        ran = goalport("references", "--read", written)
+        assert (ran.code, f"Did you mean {meant!r}?" in ran.err) == (2, True)
 
 
 def test_skills_are_checked(goalport: Command, workspace: Path) -> None:
