@@ -29,7 +29,7 @@ SETTINGS = """
 default_llm = "gpt-4.1"
 
 [models.llms]
-best = "anthropic:claude-sonnet-4-5"
+best = "anthropic:claude-sonnet-4-6"
 cheapest = "gpt-4.1"
 
 [[models.custom]]
@@ -60,11 +60,11 @@ def test_models_are_listed_with_their_roles_and_what_they_lack(goalport: Command
 
     found = listed(goalport, workspace)
 
-    assert list(found) == ["gpt-4.1", "anthropic:claude-sonnet-4-5", "house"]
+    assert list(found) == ["gpt-4.1", "anthropic:claude-sonnet-4-6", "house"]
     assert (found["gpt-4.1"]["provider"], found["gpt-4.1"]["roles"]) == ("openai", ["default", "cheapest"])
     assert found["gpt-4.1"]["ready"] is False
     assert "OPENAI_API_KEY" in found["gpt-4.1"]["to_do"]
-    assert found["anthropic:claude-sonnet-4-5"]["ready"] is True
+    assert found["anthropic:claude-sonnet-4-6"]["ready"] is True
     assert (found["house"]["prices"], found["house"]["knowledge_cutoff"]) == ("0.1 in, 0.4 out", "2025-06-01")
     assert "sk-hush" not in json.dumps(found)
 
@@ -96,14 +96,14 @@ def test_check_tells_of_a_model_that_is_wanted_and_fails_for_a_role_without_one(
     assert "model gpt-4.1-mini: not ready. openai has no key. Set OPENAI_API_KEY" in ran.out
     assert "actions of Poet that ask it fail" in ran.out
 
-    (workspace / "server" / "settings.toml").write_text("[models.llms]\nbest = 'claude-sonnet-4-5'\n")
+    (workspace / "server" / "settings.toml").write_text("[models.llms]\nbest = 'claude-sonnet-4-6'\n")
     ran = goalport("check", "--workspace", str(workspace))
     assert ran.code == 1
     assert "problem: [models] role 'best' (llms): anthropic has no key. Set ANTHROPIC_API_KEY" in ran.out
 
 
 def test_serve_refuses_to_start_with_a_role_that_has_no_model(goalport: Command, workspace: Path) -> None:
-    (workspace / "server" / "settings.toml").write_text("[models.llms]\nbest = 'claude-sonnet-4-5'\n")
+    (workspace / "server" / "settings.toml").write_text("[models.llms]\nbest = 'claude-sonnet-4-6'\n")
 
     ran = goalport("serve", "--workspace", str(workspace), "--port", "0")
 

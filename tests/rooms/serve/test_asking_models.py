@@ -179,7 +179,7 @@ async def test_a_key_in_the_env_file_makes_the_model_ready_and_no_client_sees_it
 
 
 def test_a_role_whose_model_is_not_ready_keeps_the_server_from_starting(tmp_path: Path) -> None:
-    settings = {"server/settings.toml": "[models.llms]\nbest = 'anthropic:claude-sonnet-4-5'\nodd = 'nobody-knows'\n"}
+    settings = {"server/settings.toml": "[models.llms]\nbest = 'anthropic:claude-sonnet-4-6'\nodd = 'nobody-knows'\n"}
     with pytest.raises(SettingsError) as caught:
         state_of(tmp_path, Plain, files=settings)
 
