@@ -133,18 +133,6 @@ async def test_a_pattern_that_takes_too_long_is_given_up(empty: PostgresDocument
         await matched(empty, "a" * 1_001)
 
 
-async def test_slow_patterns_leave_connections_to_other_searches(postgresql: str) -> None:
-    async with PostgresDocumentStore(postgresql, regex_seconds=120.0, connections=3) as store:
-        await store.put(*SLOWLY_MATCHED)
-        async with anyio.create_task_group() as searches:
-            for _ in range(6):
-                searches.start_soon(matched, store, SLOW)
-            await anyio.wait_all_tasks_blocked()
-            with anyio.fail_after(20):
-                assert await uris(store, "roses") == []
-            searches.cancel_scope.cancel()
-
-
 async def test_what_is_too_much_for_a_vector_of_words_is_found_by_its_first_words(empty: PostgresDocumentStore) -> None:
     text = " ".join(f"word{number}" for number in range(60_000))
     await empty.put(*document("large", {"": f"{text} last"}, size=len(text) + 10))
