@@ -9,6 +9,7 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from mimetypes import guess_type
@@ -113,29 +114,24 @@ class PublishedSkills:
 
     async def _page(self, limit: int, after: str) -> tuple[list["_Servable"], str]:
         later = sorted((each for each in await self.load() if each.name > after), key=lambda each: each.name)
-        page = later[:limit]
-        found = {each: await to_thread.run_sync(_servable, each) for each in page}
-        self._tell_of({each for each, servable in found.items() if servable is None})
-        return [each for each in found.values() if each is not None], page[-1].name if len(later) > limit else ""
+        page, found = later[:limit], list[_Servable]()
+        for each in page:
+            try:
+                found.append(await to_thread.run_sync(_servable, each))
+            except DocumentError as reason:
+                self._tell_of(each, reason)
+        return found, page[-1].name if len(later) > limit else ""
 
-    def _tell_of(self, left_out: Iterable[Skill]) -> None:
-        for each in left_out:
-            if each.name not in self._left_out:
-                self._left_out.add(each.name)
-                _log.warning(
-                    "The skill %r in %s is not given to clients: it breaks a rule of "
-                    "https://agentskills.io/specification, has changed since it was trusted, has names or values that "
-                    "JSON cannot express, or more than %s files or %s bytes.",
-                    each.name,
-                    each.folder,
-                    _MOST_FILES,
-                    _MOST_BYTES,
-                )
+    def _tell_of(self, skill: Skill, reason: DocumentError) -> None:
+        if skill.name not in self._left_out:
+            self._left_out.add(skill.name)
+            _log.warning("The skill %r in %s is not given to clients: %s", skill.name, skill.folder, reason)
 
     async def _named(self, name: str) -> "_Servable | None":
         for each in await self.load():
             if each.name == name:
-                return await to_thread.run_sync(_servable, each)
+                with suppress(DocumentError):
+                    return await to_thread.run_sync(_servable, each)
         return None
 
     def _uri(self, skill: "_Servable", path: str) -> str:
@@ -176,21 +172,27 @@ class _Servable:
     """The size of each file by its path, sorted."""
 
 
-def _servable(skill: Skill) -> _Servable | None:
-    """A skill as it is now; None where it cannot be given to clients."""
+def _servable(skill: Skill) -> _Servable:
+    """A skill as it is now. Raises `DocumentError` with the reason where it cannot be given to clients."""
     folder = Folder(skill.folder, FolderLimits(file_bytes=_MOST_BYTES))
+    if not is_as_trusted(skill):
+        raise DocumentError("It has changed since it was trusted.")
+    text = skill_text(skill.folder)
     try:
-        if not is_as_trusted(skill):
-            return None
-        text = skill_text(skill.folder)
         head = json.loads(json.dumps(to_jsonable_python(text.fields), allow_nan=False))
         sizes = {path: folder.place(path).stat().st_size for path in sorted(folder.files(onerror=_refuse))}
         "".join(sizes).encode()
-    except (DocumentError, OSError, ValueError):  # not there any more, or what JSON or a URI cannot express
-        return None
-    follows_rules = _NAME.fullmatch(skill.name) and text.fields.get("name") == skill.name and not text.quoted
-    fits = SKILL_FILE in sizes and len(sizes) <= _MOST_FILES and sum(sizes.values()) <= _MOST_BYTES
-    return _Servable(skill, head, folder, sizes) if follows_rules and fits else None
+    except OSError as error:
+        raise DocumentError(f"Not all of its files can be read ({error.strerror}).") from error
+    except ValueError as error:
+        raise DocumentError("Its head has values, or its files have names, that JSON cannot express.") from error
+    if SKILL_FILE not in sizes:
+        raise DocumentError(f"Its {SKILL_FILE} is not there any more.")
+    if not _NAME.fullmatch(skill.name) or text.fields.get("name") != skill.name or text.quoted:
+        raise DocumentError(f"It breaks a rule of agentskills.io; `goalport skills check {skill.folder}` says which.")
+    if len(sizes) > _MOST_FILES or sum(sizes.values()) > _MOST_BYTES:
+        raise DocumentError(f"It has more than {_MOST_FILES:,} files or {_MOST_BYTES:,} bytes.")
+    return _Servable(skill, head, folder, sizes)
 
 
 def _decoded(content: bytes) -> str | None:

@@ -228,7 +228,11 @@ async def test_a_skill_that_cannot_be_given_to_clients_leaves_the_others_there(
         listed = [each.uri for each in (await client.list_resources()).resources]
         assert [each for each in listed if each.startswith("skill:")] == [f"{ROOT}/SKILL.md"]
     told = [each for each in caplog.messages if "is not given to clients" in each]
-    assert sorted(each.split("'")[1] for each in told) == ["LOUD", "bytes", "infinite", "many", "named", "quoted"]
+    why = {each.split("'")[1]: each.partition("given to clients: ")[2] for each in told}
+    assert sorted(why) == ["LOUD", "bytes", "infinite", "many", "named", "quoted"]
+    assert why["LOUD"].startswith("It breaks a rule of agentskills.io; `goalport skills check ")
+    assert why["many"] == "It has more than 512 files or 16,777,216 bytes."
+    assert why["infinite"] == why["named"] == "Its head has values, or its files have names, that JSON cannot express."
 
 
 async def test_a_skill_that_has_changed_since_it_was_trusted_is_not_there(tmp_path: Path) -> None:
