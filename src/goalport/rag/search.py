@@ -6,6 +6,7 @@ too much. What a filter leaves out does not exist for whoever searches, lists or
 says what that means for sections and documents. Below: `documents`.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -13,6 +14,7 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from goalport.caller import ANONYMOUS, Caller
 from goalport.documents import Chunk, ContainerSection, ContentElement, ContentRoot, LeafSection
+from goalport.errors import ModelUnavailable
 from goalport.rag.filters import Filter
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "supports",
 ]
 
+_log = logging.getLogger(__name__)
 MOST_RESULTS = 1_000
 """How many results a search can give at most."""
 
@@ -270,12 +273,18 @@ async def find_chunks(
 ) -> Sequence[SimilarityResult[Chunk]]:
     """Search by words and meaning if a store can do both, else by meaning, else by words; else nothing is found.
 
-    Raises what those searches raise.
+    While the embedding model gives no answer, words alone are searched, with a warning. Raises what those searches
+    raise.
     """
-    if supports(operations, HybridSearch) and isinstance(operations, HybridSearch):
-        return await operations.hybrid_search(request, Chunk)
-    if supports(operations, VectorSearch) and isinstance(operations, VectorSearch):
-        return await operations.vector_search(request, Chunk)
+    try:
+        if supports(operations, HybridSearch) and isinstance(operations, HybridSearch):
+            return await operations.hybrid_search(request, Chunk)
+        if supports(operations, VectorSearch) and isinstance(operations, VectorSearch):
+            return await operations.vector_search(request, Chunk)
+    except ModelUnavailable as error:
+        if not isinstance(operations, TextSearch):
+            raise
+        _log.warning("Documents are searched by words alone. %s", error)
     return await operations.text_search(request, Chunk) if isinstance(operations, TextSearch) else ()
 
 

@@ -11,7 +11,14 @@ import pytest
 from goalport.documents import Chunk
 from goalport.errors import ModelUnavailable, StoreError
 from goalport.llm import EmbeddingService, TokenUsage, Vectors
-from goalport.rag import SqliteDocumentStore, TableEmbeddings, TextSimilaritySearchRequest, VectorSearch, supports
+from goalport.rag import (
+    SqliteDocumentStore,
+    TableEmbeddings,
+    TextSimilaritySearchRequest,
+    VectorSearch,
+    find_chunks,
+    supports,
+)
 from tests.rooms.rag.toy_documents import Hashing, document
 
 ROSES = document("roses", {"Roses": "roses are red"})
@@ -116,6 +123,25 @@ async def test_without_embeddings_hybrid_search_is_by_words() -> None:
         assert [each.match.uri for each in await store.hybrid_search(RED, Chunk)] == ["roses"]
         with pytest.raises(StoreError, match="no vectors to search"):
             await store.vector_search(RED, Chunk)
+
+
+async def test_the_best_search_is_by_words_while_the_embedding_model_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    class Sometimes(Hashing):
+        away = False
+
+        async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
+            if self.away:
+                raise ModelUnavailable("The provider is away.")
+            return await super().embed(texts)
+
+    service = Sometimes()
+    async with SqliteDocumentStore(embeddings=service) as store:
+        await store.put(*ROSES)
+        service.away = True
+        assert [each.match.uri for each in await find_chunks(store, RED)] == ["roses"]
+        assert caplog.messages == ["Documents are searched by words alone. The provider is away."]
+        with pytest.raises(ModelUnavailable):
+            await store.hybrid_search(RED, Chunk)
 
 
 async def test_another_model_is_noticed_and_makes_its_own_vectors_on_request(tmp_path: Path) -> None:
