@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path, PurePosixPath
+from threading import Lock
 from typing import Final, Self, cast
 from urllib.parse import quote, unquote, urlsplit
 
@@ -52,6 +53,8 @@ _ENTRY_BYTES: Final = 512
 _LOCATOR: Final = 20
 """Bytes before the end record, where archives with more than 65,535 files tell of another one."""
 _NOT_ON_WINDOWS: Final = frozenset(':*?"<>|')
+_KEEPING: Final = Lock()
+"""Held while a copy is put in its place: several may have fetched the same at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +164,23 @@ class GitHubArchives:
             if pin is not None and found != pin:
                 raise _changed(place, found, pin)
             _as_expected(self._copy(place, found, files), expected)
-            if self._kept(place, found) is None:
-                kept = self._files(place, found.commit)
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                shutil.rmtree(kept, ignore_errors=True)
-                files.replace(kept)
+            self._keep(place, found, files)
         self._pin(place, found)
         return self._copy(place, found, self._files(place, found.commit))
+
+    def _keep(self, place: GitHubPlace, found: "_Pin", files: Path) -> None:
+        """Move unpacked files to where copies are kept, unless the same are there."""
+        kept = self._files(place, found.commit)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with _KEEPING:
+            if self._kept(place, found) is not None:
+                return
+            shutil.rmtree(kept, ignore_errors=True)
+            try:
+                files.replace(kept)
+            except OSError:
+                if self._kept(place, found) is None:  # another program has not been faster
+                    raise
 
     def _kept(self, place: GitHubPlace, pin: "_Pin") -> GitHubCopy | None:
         """The copy that is here, unless somebody has changed it since."""
