@@ -167,6 +167,7 @@ def test_a_misspelt_variable_is_warned_about_and_other_programs_variables_are_no
 ) -> None:
     environment.setenv("GOALPORT_PROT", "1")
     environment.setenv("GOALPORT_WEATHER_TOKEN", "1")
+    environment.setenv("GOALPORT_CLIENTS", "required")
 
     with caplog.at_level(logging.WARNING):
         load_settings(workspace)

@@ -52,7 +52,7 @@ _LOOPBACK = frozenset({"localhost", "::1", "[::1]"})
 _WITHIN = "__"
 """The separator between a table and its setting in the name of an environment variable."""
 _SHORTEST_KEY = 32
-_NEARLY = 0.8
+_NEARLY = 0.75
 _log = logging.getLogger(__name__)
 
 
@@ -305,11 +305,12 @@ def _offer(name: str, known: Sequence[str] = ()) -> str:
 
 def _misspelt(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Variables that look like misspelt settings, with the probable names. Names in tables are checked elsewhere."""
-    names = {f"{_PREFIX}{name.upper()}" for name in Settings.model_fields}
-    for name in sorted(environment):
-        head, delimiter, rest = name.partition(_WITHIN)
-        if name.startswith(_PREFIX) and head not in names and (near := nearest(head, names, likeness=_NEARLY)):
-            yield name, f"{near[0]}{delimiter}{rest}"
+    names = {each.upper() for each in Settings.model_fields}
+    for name in sorted(each for each in environment if each.startswith(_PREFIX)):
+        # Without the prefix, which all have: it would make any two names alike.
+        head, delimiter, rest = name.removeprefix(_PREFIX).partition(_WITHIN)
+        if head not in names and (near := nearest(head, names, likeness=_NEARLY)):
+            yield name, f"{_PREFIX}{near[0]}{delimiter}{rest}"
 
 
 def _problems(error: ValidationError, workspace: Path, options: Mapping[str, object]) -> str:
