@@ -18,7 +18,7 @@ from goalport.settings import load_settings
 from goalport.skills import Skill, Skills, SkillTrust, check_skills
 from goalport.skills.skill import SKILL_FILE, scanned
 from goalport.skills.skills import PROJECT_FOLDERS, skills_in
-from goalport.skills.trust import TRUST_FILE
+from goalport.skills.trust import TRUST_FILE, fingerprint
 from goalport.words import counted
 
 FINE, WRONG = 0, 1
@@ -109,6 +109,7 @@ def trust(
         raise BadInput("Say which skill to trust; `goalport skills list` lists those of the project.")
     settings = load_settings(workspace_root(workspace))
     found = [each for folder in folders for each in _skills_at(folder)]
+    seen = [fingerprint(each.folder) for each in found]
     for each in found:
         show_lines(_shown(each))
     whose = f"{counted(len(found), 'skill')} for agents of {settings.workspace}"
@@ -117,8 +118,8 @@ def trust(
         say("Nothing is trusted.")
         return WRONG
     record = SkillTrust(settings.data_dir / TRUST_FILE)
-    for each in found:
-        record.trust(each.folder)
+    for each, shown in zip(found, seen, strict=True):
+        record.trust(each.folder, seen=shown)
         say(f"Trusted {each.name!r} as it is now.")
     return FINE
 

@@ -51,10 +51,16 @@ class SkillTrust:
         found = fingerprint(root)
         return found if self._record().get(_key(root)) == found else ""
 
-    def trust(self, root: str | Path) -> None:
-        """Trust a skill as it is now. Raises `DocumentError` for one that cannot be read."""
+    def trust(self, root: str | Path, *, seen: str = "") -> None:
+        """Trust a skill as it is now; `seen` is the fingerprint that it had when somebody looked at it.
+
+        Raises `DocumentError` for one that cannot be read, or has changed since it was seen.
+        """
         folder = Path(root)
-        record = {**self._record(), _key(folder): fingerprint(folder)}
+        found = fingerprint(folder)
+        if seen and found != seen:
+            raise DocumentError(f"The skill in {folder} has changed since it was shown. Look at it again.")
+        record = {**self._record(), _key(folder): found}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
