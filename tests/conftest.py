@@ -24,6 +24,11 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda number, frame: None)  # noqa: ARG005 - handlers are given both
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes are in no name of a test: an archive holds the time, and all workers have to collect the same names."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_collection_finish() -> None:
     """Keep what collecting has made out of garbage collection, which would look at it throughout the run."""
     gc.freeze()
