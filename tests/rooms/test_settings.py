@@ -13,6 +13,7 @@ from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings, ProviderSettings
 from goalport.settings import (
+    AuthSettings,
     AutonomySettings,
     DocumentsSettings,
     RetrySettings,
@@ -317,7 +318,7 @@ def test_every_setting_is_documented() -> None:
     shown = re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`[^|]+) \|", of_a_provider, re.MULTILINE)))
     assert sorted(shown) == sorted(ProviderSettings.model_fields)
     documented = re.findall(r"^\| `([\w.]+)` \|", before + after, re.MULTILINE)
-    own = {"retry": RetrySettings, "autonomy": AutonomySettings, "documents": DocumentsSettings}
+    own = {"auth": AuthSettings, "retry": RetrySettings, "autonomy": AutonomySettings, "documents": DocumentsSettings}
     tables = {"models": ModelsSettings, "llm_operations": LlmOperations, **own}
     inside = [f"{table}.{name}" for table, kind in tables.items() for name in kind.model_fields]
     assert sorted([*documented, "workspace"]) == sorted([*Settings.model_fields, *inside])

@@ -7,10 +7,11 @@ from goalport.settings.settings import (
     load_settings,
     secrets_of,
 )
-from goalport.settings.tables import AutonomySettings, DocumentsSettings, RetrySettings
+from goalport.settings.tables import AuthSettings, AutonomySettings, DocumentsSettings, RetrySettings
 
 __all__ = [
     "SETTINGS_FILE",
+    "AuthSettings",
     "AutonomySettings",
     "DocumentsSettings",
     "RetrySettings",

@@ -26,7 +26,7 @@ from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings
 from goalport.secrecy import passwords_in, secrets_in_environment
-from goalport.settings.tables import AutonomySettings, DocumentsSettings, RetrySettings
+from goalport.settings.tables import AuthSettings, AutonomySettings, DocumentsSettings, RetrySettings
 from goalport.settings.values import (
     Count,
     Delay,
@@ -85,6 +85,8 @@ class Settings(BaseSettings):
     """The TCP port; 0: any free one."""
     workers: Count = 1
     """How many processes serve over HTTP. More than one need a store that they share."""
+    public_url: str = Field(default="", pattern=r"^(https?://[^/?#\s]+(/[^?#\s]*)?)?$")
+    """The address by which clients reach the server, such as that of a proxy; empty: where it listens."""
     allowed_hosts: Words = ()
     """Host headers that are accepted beside those of the loopback interface."""
     allowed_origins: Words = ()
@@ -159,6 +161,8 @@ class Settings(BaseSettings):
     """Publish the tool `achieve`, which takes a sentence and finds the goal; "open": with the actions of all agents."""
     autonomy: Annotated[AutonomySettings, Table] = AutonomySettings()
     """How a goal or an agent is chosen by what somebody said."""
+    auth: Annotated[AuthSettings, Table] = AuthSettings()
+    """Who may call, and how callers are authenticated."""
     retry: Annotated[RetrySettings, Table] = RetrySettings()
     """How often a failed action is tried again, unless the action has a policy of its own."""
     documents: Annotated[DocumentsSettings, Table] = DocumentsSettings()
@@ -172,6 +176,11 @@ class Settings(BaseSettings):
     def on_loopback(self) -> bool:
         """Whether the server listens to this machine alone."""
         return self.host.lower() in _LOOPBACK or self.host.startswith("127.")
+
+    @property
+    def address(self) -> str:
+        """The URL by which clients reach the server, without a slash at its end."""
+        return (self.public_url or f"http://{self.host}:{self.port}").rstrip("/")
 
     @property
     def serves_rest(self) -> bool:

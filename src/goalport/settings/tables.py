@@ -3,17 +3,64 @@
 Above: `settings`, which has them among its own.
 """
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from goalport.domain import RetryPolicy
-from goalport.settings.values import Count, Delay, DocumentsPlace
+from goalport.settings.values import Count, Delay, DocumentsPlace, ScopeTable, Words
 
-__all__ = ["AutonomySettings", "DocumentsSettings", "RetrySettings"]
+__all__ = ["AuthSettings", "AutonomySettings", "DocumentsSettings", "RetrySettings"]
 
 _RETRY = RetryPolicy()
 Confidence = Annotated[float, Field(ge=0, le=1)]
+
+
+class AuthSettings(BaseModel):
+    """Who may call: how callers are authenticated, and what their scopes mean.
+
+    A server without any way to authenticate callers listens to its own machine alone, unless `insecure_no_auth` is set.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    insecure_no_auth: bool = False
+    """Listen to other machines too, although nobody is authenticated."""
+    scope_prefix: str = Field(default="goals", pattern=r"^[A-Za-z0-9._/-]+$")
+    """What the names of the three scopes begin with that goals have which name none: `goals:read` and so on."""
+    implied_scopes: ScopeTable = {}
+    """What a scope grants besides itself, beyond that admin implies write, and write implies read."""
+    claims: Words = ()
+    """The claims of a token that actions may read as `context.caller.claims`, such as a tenant; they are stored."""
+    step_up: Literal["http", "tool-error"] = "http"
+    """How a call is refused whose token lacks scopes: by HTTP status 403, or as an error of the tool."""
+
+    @property
+    def read_scope(self) -> str:
+        """The scope to see goals, and to call those that change nothing."""
+        return f"{self.scope_prefix}:read"
+
+    @property
+    def write_scope(self) -> str:
+        """The scope to call every goal that names no scopes of its own."""
+        return f"{self.scope_prefix}:write"
+
+    @property
+    def admin_scope(self) -> str:
+        """The scope to list, answer and end the processes of all callers."""
+        return f"{self.scope_prefix}:admin"
+
+    def expanded(self, granted: Iterable[str]) -> frozenset[str]:
+        """These scopes, with all that they imply."""
+        implied = {self.admin_scope: (self.write_scope,), self.write_scope: (self.read_scope,)}
+        found, waiting = set[str](), list(granted)
+        while waiting:
+            each = waiting.pop()
+            if each not in found:
+                found.add(each)
+                waiting += [*implied.get(each, ()), *self.implied_scopes.get(each, ())]
+        return frozenset(found)
 
 
 class RetrySettings(BaseModel):

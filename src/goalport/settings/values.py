@@ -5,6 +5,7 @@ A variable of the environment is text, so lists and tables are read from it. Abo
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,6 +20,7 @@ __all__ = [
     "LogLevel",
     "Paths",
     "Personality",
+    "ScopeTable",
     "Seconds",
     "Secrets",
     "Size",
@@ -86,4 +88,5 @@ Size = Annotated[
 ]
 StorePlace = Annotated[str, AfterValidator(lambda value: _place(value, "memory", "sqlite"))]
 DocumentsPlace = Annotated[str, AfterValidator(lambda value: _place(value, "sqlite"))]
+ScopeTable = Annotated[Mapping[str, tuple[str, ...]], BeforeValidator(_table)]
 Table = BeforeValidator(_table)

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from goalport import __version__
+from goalport.auth import Authentication, AuthGuard
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
 from goalport.publish.report import groups_of, servers_of
@@ -37,13 +38,14 @@ class Door(Protocol):
 
     The site does for every door: it checks Host and Origin and adds the headers for web pages (`HostGuard`), and limits
     bodies (`BodyLimit`: a door may read all that it is given); the listener limits connections, headers and slow
-    clients. Nobody is authenticated yet.
+    clients. Where callers are authenticated, it lets no request pass without a valid credential (`AuthGuard`).
 
     A door does by itself:
 
     - It notices when a client leaves before its answer, and then kills the process of the call, unless its goal is
       detached (`CallPolicy.detached`) or another call waits for it; a process that waits for a person goes on.
-    - It says whose process it is: it starts it with a `Caller`, and lets no other caller follow, answer or cancel it.
+    - It says whose process it is: it starts it with `current_caller()`, and lets no other caller follow, answer or
+      cancel it.
     - It answers a bug in one request as its protocol has it. It may catch everything in one place, which is entered in
       `EDGES` of `tests/house/failures.py`; all other errors it catches by name.
     """
@@ -74,6 +76,9 @@ class Door(Protocol):
 DOORS: Final[Sequence[Callable[[Publisher], Door]]] = (McpDoor, RestDoor)
 """All doors of a server; the report names the first route of the first one as the server's address."""
 
+_OPEN: Final = frozenset({"/health"})
+"""The paths that are answered without a credential too."""
+
 
 def create_app(
     platform: AgentPlatform, workspace: Workspace | None = None, settings: Settings | None = None
@@ -86,6 +91,12 @@ def create_app(
     """
     settings = settings or load_settings(Path.cwd())
     return Site(Publisher(platform, workspace or Workspace(settings.workspace), settings)).app
+
+
+def _authentication(settings: Settings) -> Iterator[Middleware]:
+    authentication = Authentication.of(settings)
+    if authentication is not None:
+        yield Middleware(AuthGuard, authentication=authentication, open_paths=_OPEN)
 
 
 class Site:
@@ -101,6 +112,7 @@ class Site:
             middleware=[
                 Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed),
                 Middleware(BodyLimit, max_bytes=publisher.settings.max_body_bytes),
+                *_authentication(publisher.settings),
             ],
             lifespan=self._lifespan,
         )

@@ -1,0 +1,65 @@
+"""The refusals of the guard and of the doors, with the challenge by which a client learns what it needs.
+
+RFC 6750 section 3 says what a challenge holds, RFC 9728 where its metadata is, and MCP's authorization page that one
+challenge names all the scopes that an operation needs. Above: `guard`, and the doors for what a call needs.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.responses import JSONResponse
+
+__all__ = ["Challenges"]
+
+
+@dataclass(frozen=True, slots=True)
+class Challenges:
+    """The refusals of one server. Their bodies are errors as OAuth has them (RFC 6750)."""
+
+    base_scope: str
+    """The scope that a client without a token asks for at first."""
+    metadata_url: str = ""
+    """Where the metadata of the server as a protected resource is; empty: it has none, as with keys alone."""
+
+    def unauthenticated(self) -> JSONResponse:
+        """The refusal of a request that has no credential."""
+        scope = self.base_scope if self.metadata_url else ""
+        return self._refusal(HTTPStatus.UNAUTHORIZED, "", "This server needs a token. Send one.", scope)
+
+    def invalid_token(self, reason: str) -> JSONResponse:
+        """The refusal of a token that is not valid."""
+        scope = self.base_scope if self.metadata_url else ""
+        return self._refusal(HTTPStatus.UNAUTHORIZED, "invalid_token", reason, scope)
+
+    def invalid_request(self, reason: str) -> JSONResponse:
+        """The refusal of a request whose credential stands in a wrong place, or is there twice."""
+        return self._refusal(HTTPStatus.BAD_REQUEST, "invalid_request", reason)
+
+    def insufficient_scope(self, needed: Iterable[str], reason: str) -> JSONResponse:
+        """The refusal of a call whose token lacks scopes; `needed` are all that the call needs."""
+        return self._refusal(HTTPStatus.FORBIDDEN, "insufficient_scope", reason, " ".join(sorted(needed)))
+
+    def unavailable(self, reason: str, retry_seconds: int) -> JSONResponse:
+        """The answer while nobody can say whether a token is valid."""
+        content = {"error": "temporarily_unavailable", "error_description": reason}
+        return JSONResponse(content, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": str(retry_seconds)})
+
+    def _refusal(self, status: HTTPStatus, error: str, reason: str, scope: str = "") -> JSONResponse:
+        description = reason if error else ""
+        fields = {
+            "error": error,
+            "error_description": description,
+            "scope": scope,
+            "resource_metadata": self.metadata_url,
+        }
+        said = ", ".join(f'{name}="{_quotable(value)}"' for name, value in fields.items() if value)
+        content = {"error": error or "unauthorized", "error_description": reason}
+        if scope:
+            content["scope"] = scope
+        return JSONResponse(content, status, {"WWW-Authenticate": f"Bearer {said}".rstrip()})
+
+
+def _quotable(text: str) -> str:
+    """A text as a quoted string of a header may have it."""
+    return "".join(each if each.isascii() and each.isprintable() and each not in '"\\' else "'" for each in text)
