@@ -48,6 +48,8 @@ class LogOptions:
 
     log_level: Literal["debug", "info", "warning", "error", "critical"] | None = None
     "How much is logged. Default: info."
+    log_format: Literal["text", "json"] | None = None
+    "How it is written: text, or json, one object in each line. Default: text."
     verbose: Annotated[bool, Parameter(name=("--verbose", "-v"), negative="", show_default=False)] = False
     "Log everything: --log-level debug."
 
@@ -85,6 +87,7 @@ def _settings_of(listening: ListenOptions, logging: LogOptions) -> Mapping[str, 
         "stateless": listening.stateless,
         "workers": listening.workers,
         "log_level": "debug" if logging.verbose else logging.log_level,
+        "log_format": logging.log_format,
     }
 
 

@@ -1,15 +1,20 @@
-"""Reporting what happens: log lines, in plain words or a personality's, events as JSON lines, and spans. Floor 1."""
+"""Reporting what happens: the log, in plain words or a personality's, events as JSON lines, and spans. Floor 1."""
 
 from goalport.observe.log import JsonLinesListener, LogListener, PlanListener, PromptListener, as_json, in_words
+from goalport.observe.log_lines import REQUEST_ID, LogFormat, log_to_stderr, tell
 from goalport.observe.personalities import PERSONALITIES, Personality
 
 __all__ = [
     "PERSONALITIES",
+    "REQUEST_ID",
     "JsonLinesListener",
+    "LogFormat",
     "LogListener",
     "Personality",
     "PlanListener",
     "PromptListener",
     "as_json",
     "in_words",
+    "log_to_stderr",
+    "tell",
 ]

@@ -34,6 +34,7 @@ from goalport.events import (
     ToolReturned,
     as_json,
 )
+from goalport.observe.log_lines import LINES
 from goalport.observe.personalities import PERSONALITIES, Personality, spoken
 from goalport.words import counted, first_line
 
@@ -42,6 +43,7 @@ __all__ = ["JsonLinesListener", "LogListener", "PlanListener", "PromptListener",
 _log = logging.getLogger("goalport.process")
 _ENDED_WELL = ("completed", "waiting")
 _OUTSIDE = "outside of processes"
+_WITH_LINES = {LINES: True}
 
 
 class LogListener:
@@ -83,9 +85,9 @@ class PromptListener:
         """Log one event, if it is a request of a model or a reply."""
         match event:
             case ModelCalled() if self._prompts:
-                _log.info("%s: %s:\n%s", event.process_id or _OUTSIDE, in_words(event), event.prompt)
+                _log.info("%s: %s:\n%s", event.process_id or _OUTSIDE, in_words(event), event.prompt, extra=_WITH_LINES)
             case ModelReplied() if self._replies:
-                _log.info("%s: %s:\n%s", event.process_id or _OUTSIDE, in_words(event), event.reply)
+                _log.info("%s: %s:\n%s", event.process_id or _OUTSIDE, in_words(event), event.reply, extra=_WITH_LINES)
             case _:
                 pass
 

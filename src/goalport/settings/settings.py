@@ -25,6 +25,7 @@ from pydantic_settings import (
 from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings
+from goalport.observe import LogFormat
 from goalport.secrecy import passwords_in, secrets_in_environment
 from goalport.settings.tables import AuthSettings, AutonomySettings, DocumentsSettings, RetrySettings
 from goalport.settings.values import (
@@ -122,6 +123,8 @@ class Settings(BaseSettings):
     show_errors: bool = False
     """Whether clients see the messages of unexpected exceptions, and not only a reference to the log."""
     log_level: LogLevel = "info"
+    log_format: LogFormat = "text"
+    """How the log is written: as text, or as one JSON object in each line."""
     log_personality: Personality = ""
     """The personality that words the log at level debug; empty: plain words."""
     upstream_wait_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)

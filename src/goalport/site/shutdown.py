@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 import anyio
 from anyio.abc import TaskStatus
 
+from goalport.observe import tell
 from goalport.publish.publisher import Publisher
 from goalport.words import counted
 
@@ -37,8 +38,7 @@ async def drain(publisher: Publisher, close: Callable[[], Awaitable[None]]) -> N
     """
     calls, seconds = publisher.calls, publisher.settings.shutdown_seconds
     if calls.number:
-        sys.stderr.write(f"{counted(calls.number, 'call')} may take {seconds:g} s; a second signal ends them now.\n")
-        sys.stderr.flush()
+        tell(f"{counted(calls.number, 'call')} may take {seconds:g} s; a second signal ends them now.")
     with anyio.move_on_after(seconds):
         await calls.ended()
     await close()
@@ -48,8 +48,7 @@ async def drain(publisher: Publisher, close: Callable[[], Awaitable[None]]) -> N
 
 def exit_at_once() -> NoReturn:
     """Exit at once with code 130, as a second signal asks for."""
-    sys.stderr.write("Ended at once by a second signal.\n")
-    sys.stderr.flush()
+    tell("Ended at once by a second signal.")
     os._exit(_INTERRUPTED)
 
 

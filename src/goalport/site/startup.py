@@ -1,10 +1,9 @@
 """How a server starts, over HTTP or stdio: its log, its socket, its app, and the startup report.
 
 The report says where the server listens, what it publishes (`publish.report`), which settings expose it and, in the
-words of each door, how clients connect. It is plain text; `_write` colours it on a terminal.
+words of each door, how clients connect. It is plain text, and a record of the log only where that is JSON.
 """
 
-import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -12,9 +11,8 @@ from contextlib import nullcontext
 import anyio
 
 from goalport import __version__
-from goalport.colours import coloured
 from goalport.handshake import EarlyHandshake
-from goalport.observe import LogListener
+from goalport.observe import LogListener, log_to_stderr, tell
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
 from goalport.publish.report import report_of
@@ -88,10 +86,8 @@ async def serve_stdio(
 
 
 def _write(lines: Iterable[str]) -> None:
-    """Write lines to stderr, coloured on a terminal."""
     for line in lines:
-        sys.stderr.write(f"{coloured(line, sys.stderr)}\n")
-    sys.stderr.flush()
+        tell(line)
 
 
 def _ignore(lines: Iterable[str]) -> None:
@@ -99,18 +95,13 @@ def _ignore(lines: Iterable[str]) -> None:
 
 
 def _log_to_stderr(settings: Settings, platform: AgentPlatform, *, is_worker: bool = False) -> None:
-    """Log goalport's messages at the level of the settings, others' warnings, unless the program configured logging.
-
-    A worker's lines have its process id.
+    """Log as the settings say; a worker's lines have its process id.
 
     The events of processes are logged only at level debug: that costs more than a quick call itself.
     """
     if settings.log_level == "debug":
         platform.subscribe(LogListener(settings.log_personality))
-    if not logging.getLogger().handlers:
-        text = "%(levelname)s %(process)d %(name)s: %(message)s" if is_worker else "%(levelname)s %(name)s: %(message)s"
-        logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format=text)
-        logging.getLogger("goalport").setLevel(settings.log_level.upper())
+    log_to_stderr(settings.log_level, settings.log_format, process=is_worker)
 
 
 def startup_report(publisher: Publisher, address: str = "", doors: Sequence[Door] = ()) -> Iterator[str]:

@@ -17,8 +17,8 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from goalport.colours import coloured
 from goalport.errors import SettingsError
+from goalport.observe import log_to_stderr, tell
 from goalport.settings import Settings
 from goalport.words import counted, listed
 from goalport.workers.channel import WorkerPlace
@@ -68,6 +68,7 @@ async def supervise(settings: Settings, command: Sequence[str]) -> int:
 
     Raises `SettingsError` if it cannot listen. If the first worker does not get ready, its exit code is returned.
     """
+    log_to_stderr(settings.log_level, settings.log_format, process=True)
     with bind(settings) as listener:
         listener.setblocking(False)
         return await _Supervisor(settings, command, listener).run()
@@ -118,7 +119,7 @@ class _Supervisor:
                     starting.start_soon(self._start_and_keep)
             if not self._stopping.is_set():
                 ready = [str(each.process.pid) for each in self.workers if each.is_serving]
-                _say(f"  {counted(len(ready), 'worker')} ready: processes {listed(ready)}")
+                tell(f"  {counted(len(ready), 'worker')} ready: processes {listed(ready)}")
 
     async def _start_and_keep(self) -> None:
         if worker := await self._start():
@@ -131,7 +132,7 @@ class _Supervisor:
             try:
                 worker = await Worker.started(self.command, place, lambda by, session: self._routes.note(session, by))
             except OSError as error:  # the machine has no memory or no process ids left
-                _say(
+                tell(
                     f"error: No worker can be started ({error.strerror}); the next attempt is in {_LONGEST_PAUSE:g} s."
                 )
                 await self._sleep(_LONGEST_PAUSE)
@@ -169,7 +170,7 @@ class _Supervisor:
         often = (
             f" That is {early} times in a row within {EARLY_SECONDS:g} s of its start; what it wrote above may say why."
         )
-        _say(f"error: {worker.end_in_words}; {then}.{often if early > 1 else ''}")
+        tell(f"error: {worker.end_in_words}; {then}.{often if early > 1 else ''}")
         await self._sleep(seconds)
 
     async def _sleep(self, seconds: float) -> None:
@@ -181,7 +182,7 @@ class _Supervisor:
         """End with the exit code of a worker that did not get ready, and has said why unless it was killed."""
         code = worker.process.returncode or 0
         if code < 0:
-            _say(f"error: {worker.end_in_words} before it was ready.")
+            tell(f"error: {worker.end_in_words} before it was ready.")
         self.exit_code = code if code >= 0 else _KILLED - code
         self._stop()
 
@@ -234,7 +235,7 @@ class _Supervisor:
                 else:
                     self._stop()
             elif not replaces:
-                _say("Ended at once by a second signal.")
+                tell("Ended at once by a second signal.")
                 self.exit_code = _INTERRUPTED
                 for each in self.workers:
                     each.kill()
@@ -253,7 +254,7 @@ class _Supervisor:
         with anyio.move_on_after(self._patience):
             await worker.ended.wait()
             return
-        _say(f"error: Worker {worker.process.pid} did not shut down within {self._patience:g} s, so it is killed.")
+        tell(f"error: Worker {worker.process.pid} did not shut down within {self._patience:g} s, so it is killed.")
         worker.kill()
 
     async def _replace(self) -> None:
@@ -266,7 +267,7 @@ class _Supervisor:
                 if new.ended.is_set():
                     self.workers.remove(new)
                     if not self._stopping.is_set():
-                        _say(f"error: {new.end_in_words} before it was ready; the earlier workers go on.")
+                        tell(f"error: {new.end_in_words} before it was ready; the earlier workers go on.")
                     return
                 self._keepers.start_soon(self._keep, new)
                 if old.ended.is_set():  # and another one has replaced it
@@ -276,7 +277,7 @@ class _Supervisor:
                 await anyio.sleep(_GRACE_SECONDS)
                 await self._end(old)
             if not self._stopping.is_set():
-                _say("  The workers are replaced.")
+                tell("  The workers are replaced.")
 
 
 def _has_terminal() -> bool:
@@ -286,8 +287,3 @@ def _has_terminal() -> bool:
     except OSError:
         return False
     return True
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"{coloured(line, sys.stderr)}\n")
-    sys.stderr.flush()

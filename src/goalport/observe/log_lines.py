@@ -1,0 +1,113 @@
+"""How the log of a program is written: one line for each record, as text or as JSON, in UTC and without secrets.
+
+A record of any library is written in the same form. What a client or a model sent cannot begin a line of its own:
+control characters are escaped, and the lines of a traceback are indented. Listeners of events, beside it, make records.
+"""
+
+import json
+import logging
+import sys
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from goalport.colours import coloured
+from goalport.secrecy import hide_known
+
+__all__ = ["FIELDS", "LINES", "REQUEST_ID", "JsonFormatter", "LogFormat", "TextFormatter", "log_to_stderr", "tell"]
+
+LogFormat = Literal["text", "json"]
+REQUEST_ID: ContextVar[str] = ContextVar("goalport_request_id", default="")
+"""The id of the request that is being answered; empty where there is none."""
+FIELDS: Final = "fields"
+"""The attribute of a record with what it says as names and values; JSON has them as members."""
+LINES: Final = "lines"
+"""The attribute of a record whose message may have several lines, as the prompt of a model has."""
+_MARGIN: Final = "\n    "
+_TOLD: Final = {"error": logging.ERROR, "warning": logging.WARNING}
+_told_log = logging.getLogger("goalport.server")
+
+
+class TextFormatter(logging.Formatter):
+    """A record as one line: time, level, process, logger, the id of the request, and the message."""
+
+    def __init__(self, *, process: bool = False) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as text."""
+        message = record.getMessage()
+        lines = message.split("\n") if getattr(record, LINES, False) else [message]
+        for more in (_exception_of(self, record), record.stack_info and self.formatStack(record.stack_info)):
+            lines += more.split("\n") if more else ()
+        process = f" {record.process}" if self._process else ""
+        request = f" [{identity}]" if (identity := REQUEST_ID.get()) else ""
+        text = _MARGIN.join(each if each.isprintable() else _escaped(each) for each in lines)
+        return hide_known(f"{_time_of(record)} {record.levelname}{process} {record.name}{request}: {text}")
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as one JSON object, in which its fields are members."""
+
+    def __init__(self, *, process: bool = False) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as JSON."""
+        content: dict[str, Any] = {
+            "time": _time_of(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if identity := REQUEST_ID.get():
+            content["request_id"] = identity
+        if self._process:
+            content["pid"] = record.process
+        content |= getattr(record, FIELDS, {})
+        if exception := _exception_of(self, record):
+            content["exception"] = exception
+        if record.stack_info:
+            content["stack"] = self.formatStack(record.stack_info)
+        line = json.dumps(content, ensure_ascii=False, default=str)
+        return hide_known(line if line.isprintable() else json.dumps(content, default=str))
+
+
+def log_to_stderr(level: str, form: LogFormat, *, process: bool = False) -> None:
+    """Log goalport's messages from this level, others' warnings, unless the program configured logging already.
+
+    With `process`, each line has the id of the process that wrote it.
+    """
+    if logging.getLogger().handlers:
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter((JsonFormatter if form == "json" else TextFormatter)(process=process))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("goalport").setLevel(level.upper())
+    logging.captureWarnings(capture=True)
+
+
+def tell(line: str) -> None:
+    """Write a line for people to stderr, coloured on a terminal; where the log is JSON, it is a record of the log."""
+    if any(isinstance(each.formatter, JsonFormatter) for each in logging.getLogger().handlers):
+        _told_log.log(_TOLD.get(line.lstrip().partition(":")[0], logging.INFO), "%s", line.strip())
+        return
+    sys.stderr.write(f"{coloured(line, sys.stderr)}\n")
+    sys.stderr.flush()
+
+
+def _time_of(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
+def _exception_of(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    """The traceback of a record; `secrecy` has put the one without secrets there already."""
+    if record.exc_text is None and record.exc_info:
+        record.exc_text = formatter.formatException(record.exc_info)
+    return record.exc_text or ""
+
+
+def _escaped(text: str) -> str:
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
