@@ -9,13 +9,16 @@ from goalport.settings import Settings
 from tests.clients.running import ROOT
 
 COMPOSE: dict[str, Any] = cast("Any", YAML(typ="safe")).load(ROOT / "server/compose.yaml")
-NGINX = (ROOT / "server/nginx.conf").read_text()
 SERVERS = {name: each for name, each in COMPOSE["services"].items() if name.startswith("goalport")}
 
 
 def test_the_proxy_sends_requests_to_each_server_at_its_port() -> None:
-    assert set(re.findall(r"server (\S+):8080", NGINX)) == SERVERS.keys()
+    proxy = COMPOSE["services"]["proxy"]
+    assert {each.removesuffix(":8080") for each in proxy["environment"]["REPLICAS"].split()} == SERVERS.keys()
     assert "EXPOSE 8080" in (ROOT / "server/Dockerfile").read_text()
+    assert proxy["volumes"][0] == "./Caddyfile:/etc/caddy/Caddyfile:ro"
+    used = set(re.findall(r"\{\$(\w+):", (ROOT / "server/Caddyfile").read_text()))
+    assert used == set(proxy["environment"])
 
 
 def test_the_environment_of_the_servers_sets_settings_that_exist() -> None:

@@ -40,11 +40,3 @@ def test_the_settings_file_shows_each_setting_with_the_value_that_it_has(tmp_pat
     assert set(ModelsSettings.model_fields) == set(found["models"])
     assert set(LlmOperations.model_fields) == set(found["llm_operations"])
     assert set(RetrySettings.model_fields) == set(found["retry"])
-
-
-def test_the_image_runs_as_nobody_special_and_is_watched() -> None:
-    lines = (ROOT / "server/Dockerfile").read_text().splitlines()
-    assert "USER goalport" in lines
-    assert any(line.startswith("HEALTHCHECK") for line in lines)
-    copied = {word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]}
-    assert all((ROOT / name).exists() for name in copied), copied

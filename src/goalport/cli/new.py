@@ -22,8 +22,9 @@ from goalport.workspace import FOLDERS, PACKAGE
 
 SUFFIX = ".template"
 """Keeps tools that process Python, TOML or ignore files from processing the templates."""
-_HIDDEN = ("gitignore", "github", "vscode")
+_HIDDEN = ("dockerignore", "gitignore", "github", "vscode")
 """The names that get a leading dot."""
+_FROM_A_FOLDER = "goalport @ file:"
 _FIX = "name a folder that is empty or not there yet"
 _SHOWN = 3
 
@@ -39,7 +40,8 @@ def new(folder: Path, /) -> None:
     root = folder.expanduser().absolute()
     _refuse_occupied(root, folder)
     name = re.sub(r"[^a-z0-9]+", "-", root.name.lower()).strip("-") or "my-agents"
-    words = {"@name@": name, "@goalport@": _requirement()}
+    requirement = _requirement()
+    words = {"@name@": name, "@goalport@": requirement}
     for path, text in _templates(files("goalport.cli") / "templates", PurePosixPath()):
         for placeholder, word in words.items():
             text = text.replace(placeholder, word)  # noqa: PLW2901 - the text as it grows
@@ -48,6 +50,11 @@ def new(folder: Path, /) -> None:
     del schema["properties"]["workspace"]  # settings.toml is in the workspace itself
     _write(root / "schemas" / "settings.json", json.dumps(schema, indent=2) + "\n")
     _link_typings(root)
+    if requirement.startswith(_FROM_A_FOLDER):
+        say(
+            "note: pyproject.toml names the folder from which goalport is installed here. The build of an image cannot"
+            " reach it: name a release or a git repository there first."
+        )
     there = shlex.quote(str(folder))
     say(f"Made {root}. Next:\n  cd {there}\n  goalport serve\nand in another terminal: goalport connect")
 

@@ -15,6 +15,7 @@ def test_a_new_workspace_has_a_file_of_everything(workspace: Path) -> None:
     made = {str(path.relative_to(workspace)) for path in workspace.rglob("*") if path.is_file()}
 
     assert made == {
+        ".dockerignore",
         ".github/workflows/test.yml",
         ".gitignore",
         ".vscode/settings.json",
@@ -25,7 +26,9 @@ def test_a_new_workspace_has_a_file_of_everything(workspace: Path) -> None:
         "pyproject.toml",
         "schemas/mcp_config.json",
         "schemas/settings.json",
+        "server/Dockerfile",
         "server/app.py",
+        "server/compose.yaml",
         "server/settings.toml",
         "tests/test_hello.py",
         "tools/dice.py",
