@@ -43,6 +43,8 @@ _LOOKS_SECRET: Final = (
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"), "***"),
 )
 """Patterns of secrets that were never registered: after a telling name, in an address, or with a well-known prefix."""
+_WITHOUT_TEXTS: Final = frozenset({"goalport.calls"})
+"""The loggers whose records are names and numbers. They are written for each call, and patterns take time."""
 _registered: dict[int, frozenset[str]] = {}
 """The registered secrets, by the identity of their owner."""
 _known: tuple[str, ...] = ()
@@ -146,7 +148,8 @@ class _Records:
 def _record(*args: Any, **options: Any) -> logging.LogRecord:
     record: logging.LogRecord = _Records.before(*args, **options)
     if _known:
-        hide_in(record, hide if record.name.startswith("goalport") else hide_known)
+        of_ours = record.name.startswith("goalport") and record.name not in _WITHOUT_TEXTS
+        hide_in(record, hide if of_ours else hide_known)
     return record
 
 

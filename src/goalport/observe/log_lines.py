@@ -23,6 +23,8 @@ FIELDS: Final = "fields"
 """The attribute of a record with what it says as names and values; JSON has them as members."""
 LINES: Final = "lines"
 """The attribute of a record whose message may have several lines, as the prompt of a model has."""
+_READABLE: Final = json.JSONEncoder(ensure_ascii=False, default=str)
+_ASCII: Final = json.JSONEncoder(default=str)
 _MARGIN: Final = "\n    "
 _TOLD: Final = {"error": logging.ERROR, "warning": logging.WARNING}
 _told_log = logging.getLogger("goalport.server")
@@ -71,8 +73,8 @@ class JsonFormatter(logging.Formatter):
             content["exception"] = exception
         if record.stack_info:
             content["stack"] = self.formatStack(record.stack_info)
-        line = json.dumps(content, ensure_ascii=False, default=str)
-        return hide_known(line if line.isprintable() else json.dumps(content, default=str))
+        line = _READABLE.encode(content)
+        return hide_known(line if line.isprintable() else _ASCII.encode(content))
 
 
 def log_to_stderr(level: str, form: LogFormat, *, process: bool = False) -> None:

@@ -15,46 +15,19 @@ from anyio import to_thread
 from goalport.errors import SettingsError
 from goalport.platform import AgentPlatform
 from goalport.platform.runs import Runs
+from goalport.publish.calls import OpenCalls
 from goalport.publish.exported_tools import exported_groups
 from goalport.publish.publication import Publication, publish
 from goalport.settings import Settings
 from goalport.workspace import Workspace
 
-__all__ = ["ListKind", "OpenCalls", "Publisher"]
+__all__ = ["ListKind", "Publisher"]
 
 ListKind = Literal["tools", "prompts", "resources"]
 
 _log = logging.getLogger(__name__)
 _GAP: Final = 0.05
 """Seconds in which changes of several upstream servers are collected into one publication."""
-
-
-class OpenCalls:
-    """The calls that the doors of one server are answering; a shutdown waits for them.
-
-    It is a context manager: a call is open inside the context, and contexts may overlap.
-    """
-
-    def __init__(self) -> None:
-        self.number = 0
-        self.closing = asyncio.Event()
-        """Set once a shutdown waits for the calls, so that they wait for no person any more."""
-        self._none = asyncio.Event()
-        self._none.set()
-
-    def __enter__(self) -> None:
-        self.number += 1
-        self._none.clear()
-
-    def __exit__(self, *_: object) -> None:
-        self.number -= 1
-        if not self.number:
-            self._none.set()
-
-    async def ended(self) -> None:
-        """Wait until no call is open, because the server shuts down."""
-        self.closing.set()
-        await self._none.wait()
 
 
 class Publisher:

@@ -29,7 +29,7 @@ class RestDoor:
         processes, events, info = ProcessHandlers(publisher), EventHandlers(publisher), PlatformInfo(publisher)
 
         def at(path: str, **handlers: Handler) -> Route:
-            return Route(path, Endpoint(publisher, **handlers))
+            return Route(path, Endpoint(publisher, path, **handlers))
 
         self.routes: Sequence[Route] = [
             at(PROCESSES, POST=processes.start),

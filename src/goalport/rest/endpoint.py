@@ -4,9 +4,10 @@ Only this module of the room catches every exception: a bug becomes a response w
 The handlers are above.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
@@ -14,30 +15,40 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from goalport.auth import current_caller
 from goalport.errors import BadInput, HandedOver, StoreError, Unreadable
+from goalport.publish.calls import Call
 from goalport.publish.faults import logged
 from goalport.publish.publisher import Publisher
 from goalport.rest.problems import Problem, invalid, problem, unavailable
 from goalport.words import corrections, validation_problems
 
-__all__ = ["Endpoint", "Handler", "body_of", "read", "root_of"]
+__all__ = ["Endpoint", "Handler", "body_of", "call_of", "read", "root_of"]
 
+_CALL: Final = "goalport.call"
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 T = TypeVar("T", bound=BaseModel)
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Endpoint:
-    """An ASGI app that answers the requests for one path, whatever their method is."""
+    """An ASGI app that answers the requests for one path, as routes have it, whatever their method is."""
 
-    def __init__(self, publisher: Publisher, **handlers: Handler) -> None:
+    def __init__(self, publisher: Publisher, path: str, **handlers: Handler) -> None:
         self._publisher = publisher
+        self._path = path
         self._handlers = handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            with self._publisher.calls:
+            with self._publisher.calls.of("rest", f"{request.method} {self._path}", current_caller()) as call:
+                scope[_CALL] = call
+                call.known = request.method in self._handlers
+                call.level = logging.DEBUG if request.method in _READING else logging.INFO
                 response = await self._answer(request)
+                if response.status_code >= HTTPStatus.BAD_REQUEST and not _ended(call):
+                    call.status = "error" if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR else "refused"
         except ClientDisconnect:
             return
         await response(scope, request.receive, send)
@@ -55,6 +66,7 @@ class Endpoint:
         except (HandedOver, StoreError, Unreadable) as error:
             return unavailable(str(error)).response
         except ClientDisconnect:
+            call_of(request).status = "cancelled"
             raise
         except Exception as bug:
             what = f"{request.method} {request.url.path}"
@@ -70,6 +82,16 @@ class Endpoint:
             return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Allow": allowed})
         detail = f"Expected one of the methods {allowed}, but got {request.method}."
         return problem(HTTPStatus.METHOD_NOT_ALLOWED, "wrong-method", detail, {"Allow": allowed})
+
+
+def call_of(request: Request) -> Call:
+    """The call that the request is, to say more about it."""
+    return request.scope[_CALL]
+
+
+def _ended(call: Call) -> bool:
+    """Whether the call is about a process that has ended, whose status says more than that of the response."""
+    return call.process is not None and call.process.status.ended
 
 
 async def body_of(request: Request) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from goalport.publish.forms import Form, form_of
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.published_arguments import PublishedArguments
 from goalport.publish.publisher import Publisher
-from goalport.rest.endpoint import body_of, read, root_of
+from goalport.rest.endpoint import body_of, call_of, read, root_of
 from goalport.rest.problems import Problem, invalid
 from goalport.rest.process_answers import answer_to, record_line, view_of
 from goalport.rest.requests import ContinueRequest, EndQuery, ListQuery, NoQuery, StartRequest, StateQuery
@@ -45,6 +45,7 @@ async def own_process(publisher: Publisher, request: Request) -> AgentProcess:
             f"There is no process {process_id[:100]!r}, or it is not yours. Expected the processId of an answer. A"
             " process that ended long ago is forgotten: start another then.",
         )
+    call_of(request).process = process
     return process
 
 
@@ -68,8 +69,9 @@ class ProcessHandlers:
         """Start a process of a published goal, and wait for its result for a while."""
         read(NoQuery, query_of(request))
         asked = read(StartRequest, await body_of(request))
-        tool = self._tool(asked)
-        process = await self._started(tool, asked, request.headers.get(_KEY))
+        tool, call = self._tool(asked), call_of(request)
+        call.name, call.arguments = tool.tool.name, tuple(asked.input or asked.bindings or ())
+        call.process = process = await self._started(tool, asked, request.headers.get(_KEY))
         run = self._publisher.runs.of(process, detached=tool.policy.detached)
         return answer_to(process, await _outcome_for(request, run, asked.wait), root_of(request))
 

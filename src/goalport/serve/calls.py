@@ -16,6 +16,7 @@ from goalport.errors import BadInput, HandedOver, StoreError, UnknownName
 from goalport.platform.runs import IdempotentCall
 from goalport.process import AgentProcess, DirectCalls, Failed, Stuck, Terminated
 from goalport.publish.answers import error_wire
+from goalport.publish.calls import Call
 from goalport.publish.companions import Companion
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool
@@ -39,28 +40,34 @@ async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerR
     """Answer one call. Raises `MCPError` with code -32602 for an unknown tool."""
     state = context.lifespan_context
     publication = state.publication
-    published = publication.tools.get(params.name) or publication.of_groups.absent.get(params.name)
-    if published is None:
-        name = params.name[:_LONGEST_NAME]
-        raise MCPError(INVALID_PARAMS, str(UnknownName("tool", name, publication.tools)))
-    with state.publisher.calls:
+    name = params.name[:_LONGEST_NAME]
+    with state.publisher.calls.of("mcp", name, current_caller()) as call:
+        published = publication.tools.get(params.name) or publication.of_groups.absent.get(params.name)
+        if published is None:
+            raise MCPError(INVALID_PARAMS, str(UnknownName("tool", name, publication.tools)))
+        call.known, call.arguments = True, tuple(params.arguments or ())
         try:
-            return await state.answer_of(params.name, _answer(context, published, params))
+            return await state.answer_of(params.name, _answer(context, published, params, call))
         except (StoreError, HandedOver) as error:
+            call.status = "unavailable"
             return error_wire(str(error))
         except BadInput as error:
+            call.status = "refused"
             _log.debug("%s was refused: %s", params.name, first_line(str(error).replace("\n", " ")))
             return error_wire(str(error))
         except HandlerFailed as failure:
+            call.status = "error"
             return error_wire(failure.message)
 
 
-async def _answer(context: Context, published: PublishedTool, params: CallToolRequestParams) -> HandlerResult:
+async def _answer(
+    context: Context, published: PublishedTool, params: CallToolRequestParams, call: Call
+) -> HandlerResult:
     match published:
         case GoalTool():
-            return await _call_goal(context, published, params)
+            return await _call_goal(context, published, params, call)
         case Companion():
-            return await call_companion(context, published, params)
+            return await call_companion(context, published, params, call)
         case FunctionTool():
             state = context.lifespan_context
             site = DirectCalls(current_caller(), state.platform.processes.listeners)
@@ -68,20 +75,23 @@ async def _answer(context: Context, published: PublishedTool, params: CallToolRe
                 with _ended_by_disconnect(context):
                     arguments = params.arguments or {}
                     wire = await published.call(arguments, site, tells_errors=state.settings.show_errors)
+                    call.status = "failed" if wire.get("isError") else "completed"
                     return state.answers.fitting(params.name, wire)
         case RawTool():
             with _ended_by_disconnect(context):
                 return await published.handler(context, params)
+    call.status = "cancelled"
     return error_wire("Its caller went away.")
 
 
-async def _call_goal(context: Context, goal: GoalTool, params: CallToolRequestParams) -> HandlerResult:
+async def _call_goal(context: Context, goal: GoalTool, params: CallToolRequestParams, call: Call) -> HandlerResult:
     state = context.lifespan_context
     earlier, as_task = earlier_round(params), gets_task(context, goal.policy)
     if earlier is None:
         process = await _begin(context, goal, params, stored=as_task)
     else:
         process = await state.known_process(earlier.process_id, current_caller())
+    call.process = process
     run = state.runs.of(process, detached=goal.policy.detached)
     answering = answer_or_task if as_task else answer_when_settled
     answer = await answering(Observer(context, process, run), goal.policy, earlier)

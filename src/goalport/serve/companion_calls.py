@@ -15,6 +15,7 @@ from goalport.errors import AlreadyAnswered, BadInput
 from goalport.process import AgentProcess, Completed, ProcessStatus, Question
 from goalport.publish.answer_tools import Answer, AnswerTool, tool_called
 from goalport.publish.answers import error_wire
+from goalport.publish.calls import Call
 from goalport.publish.companions import (
     CANCEL,
     STATUS,
@@ -38,7 +39,9 @@ _END_SECONDS: Final = 5.0
 """The most seconds that a cancellation waits for the process to stop before it is answered."""
 
 
-async def call_companion(context: Context, companion: Companion, params: CallToolRequestParams) -> HandlerResult:
+async def call_companion(
+    context: Context, companion: Companion, params: CallToolRequestParams, noted: Call
+) -> HandlerResult:
     """Answer a call of a companion tool. Raises `BadInput` for wrong arguments and an unknown process."""
     (call,) = companion.arguments.read(params.arguments or {})
     assert isinstance(call, StatusCall | Answer | CancelCall | ReadCall)
@@ -49,6 +52,7 @@ async def call_companion(context: Context, companion: Companion, params: CallToo
         if isinstance(call, CancelCall) and await state.kill_unreadable(call.process_id, current_caller(), _CANCELLED):
             return _stopped(call.process_id, ProcessStatus.KILLED)
         raise
+    noted.process = process
     try:
         match call:
             case StatusCall():
@@ -67,6 +71,7 @@ async def call_companion(context: Context, companion: Companion, params: CallToo
             case _:
                 assert_never(call)
     except BadInput as refusal:
+        noted.status = "refused"
         # The id of the process shows another goalport server that this error comes from a companion tool.
         return {**error_wire(str(refusal)), "_meta": {"goalport/processId": process.id}}
 

@@ -25,6 +25,7 @@ from goalport.serve.door import McpDoor
 from goalport.settings import Settings, load_settings
 from goalport.site.body_limit import BodyLimit
 from goalport.site.guard import HostGuard
+from goalport.site.request_ids import REQUEST_ID_HEADER, RequestIds
 from goalport.workspace import Workspace
 
 __all__ = ["DOORS", "Door", "Site", "create_app"]
@@ -34,7 +35,7 @@ class Door(Protocol):
     """A protocol's entry to the server, such as the MCP server. It knows neither the site nor other doors.
 
     It is made from the publisher: it subscribes to the changes of what is published, a reload among them, and enters
-    `Publisher.calls` for each call, so that a shutdown waits for it.
+    `Publisher.calls.of(…)` for each call, so that a shutdown waits for it and the log has a line for it.
 
     The site does for every door: it checks Host and Origin and adds the headers for web pages (`HostGuard`), and limits
     bodies (`BodyLimit`: a door may read all that it is given); the listener limits connections, headers and slow
@@ -106,10 +107,11 @@ class Site:
         self.publisher = publisher
         served = publisher.settings.serves_rest
         self.doors = [door(publisher) for door in DOORS if served or door is not RestDoor]
-        exposed = [header for door in self.doors for header in door.exposed_headers]
+        exposed = [REQUEST_ID_HEADER, *(header for door in self.doors for header in door.exposed_headers)]
         self.app = Starlette(
             routes=list(self._routes()),
             middleware=[
+                Middleware(RequestIds),
                 Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed),
                 Middleware(BodyLimit, max_bytes=publisher.settings.max_body_bytes),
                 *_authentication(publisher.settings),

@@ -1,11 +1,7 @@
 """The log of a program as text and as JSON: one line for each record, whatever a logged value contains."""
 
-import io
 import json
 import logging
-import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -13,38 +9,23 @@ import pytest
 
 from goalport.observe import REQUEST_ID, LogFormat, PromptListener, log_to_stderr, tell
 from goalport.secrecy import register_secrets
+from tests.rooms.observe.program_log import logging_to_stderr
 from tests.rooms.observe.test_models_in_the_log import CALLED
 
 FORMS: tuple[LogFormat, ...] = ("text", "json")
 HOSTILE = "x\n2026-01-01T00:00:00.000+00:00 ERROR goalport: forged\r\x1b[31m\u2028\u0085\x00\ud800 end"
 
 
-@contextmanager
-def logging_to_stderr(form: LogFormat, level: str = "info", *, process: bool = False) -> Generator[io.StringIO]:
-    """What a program that has configured no logging writes to standard error, once it logs as the settings say."""
-    root, stream = logging.getLogger(), io.StringIO()
-    before = root.handlers[:], root.level, logging.getLogger("goalport").level, sys.stderr
-    root.handlers[:], sys.stderr = [], stream
-    try:
-        log_to_stderr(level, form, process=process)
-        yield stream
-    finally:
-        root.handlers[:], sys.stderr = before[0], before[3]
-        root.setLevel(before[1])
-        logging.getLogger("goalport").setLevel(before[2])
-        logging.captureWarnings(capture=False)
-
-
 def test_a_line_of_text_has_time_level_logger_and_request() -> None:
     with logging_to_stderr("text") as written:
         logging.getLogger("goalport.x").info("hello %s", "Ada")
         token = REQUEST_ID.set("r-1")
-        logging.getLogger("uvicorn.error").warning("careful")
+        logging.getLogger("library.of.others").warning("careful")
         REQUEST_ID.reset(token)
     first, second = (line.split(" ", 1) for line in written.getvalue().splitlines())
     assert datetime.fromisoformat(first[0]).utcoffset() == timedelta(0)
     assert len(first[0].partition(".")[2].partition("+")[0]) == 3
-    assert (first[1], second[1]) == ("INFO goalport.x: hello Ada", "WARNING uvicorn.error [r-1]: careful")
+    assert (first[1], second[1]) == ("INFO goalport.x: hello Ada", "WARNING library.of.others [r-1]: careful")
 
 
 def test_a_line_of_json_has_the_same_and_the_fields_of_the_record() -> None:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from goalport.caller import ANONYMOUS
 from goalport.publish.publisher import Publisher
 from goalport.site import app, startup_report
 from goalport.site.app import Site
@@ -30,7 +31,7 @@ class Knocker:
         self.closed = False
 
     async def _knock(self, _: Request) -> JSONResponse:
-        with self._publisher.calls:
+        with self._publisher.calls.of("knocking", "knock", ANONYMOUS):
             return JSONResponse(self._publisher.calls.number, headers={"Knocks": "1"})
 
     async def _letter(self, request: Request) -> JSONResponse:
@@ -63,6 +64,7 @@ async def test_a_second_door_is_served_reported_and_closed(tmp_path: Path, monke
         exposed = answer.headers["access-control-expose-headers"]
         assert (await http.get("/health")).json()["openCalls"] == 0
     assert [each.strip() for each in exposed.split(",")] == [
+        "X-Request-Id",
         "Mcp-Session-Id",
         "Location",
         "Retry-After",

@@ -1,0 +1,46 @@
+"""The id of a request: that of the proxy before the server, or a new one; in the answer, and in all lines of the log.
+
+It is the outermost middleware, so that refusals have one too.
+"""
+
+import re
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from goalport.observe import REQUEST_ID
+from goalport.publish.calls import new_request_id
+
+__all__ = ["REQUEST_ID_HEADER", "RequestIds"]
+
+REQUEST_ID_HEADER: Final = "X-Request-Id"
+_HEADER: Final = REQUEST_ID_HEADER.lower().encode()
+_VALID: Final = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
+"""What is taken of others: ids as proxies and trace systems make them, which need no escaping anywhere."""
+
+
+class RequestIds:
+    """ASGI middleware that gives each request an id. One that comes twice, or has odd characters, is not taken."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = [value for name, value in scope["headers"] if name == _HEADER]
+        valid = len(given) == 1 and _VALID.fullmatch(given[0])
+        identity = given[0].decode() if valid else new_request_id()
+        header = _HEADER, identity.encode()
+
+        async def with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), header]}
+            await send(message)
+
+        token = REQUEST_ID.set(identity)
+        try:
+            await self._app(scope, receive, with_id)
+        finally:
+            REQUEST_ID.reset(token)
