@@ -257,4 +257,6 @@ def workspace_upstream(workspace: Workspace, settings: Settings) -> UpstreamServ
     def read() -> McpConfig:
         return read_config(workspace.root / CONFIG_FILE, environment_of(settings.workspace))
 
-    return UpstreamServers(read(), settings.data_dir, settings.upstream_wait_seconds, read=read)
+    return UpstreamServers(
+        read(), settings.data_dir, settings.upstream_wait_seconds, read=read, state_keys=settings.state_keys
+    )

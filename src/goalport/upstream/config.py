@@ -18,31 +18,78 @@ __all__ = [
     "Approval",
     "ConfigProblem",
     "GroupConfig",
+    "IdentityProvider",
     "McpConfig",
     "NamingConfig",
     "OAuthConfig",
+    "OAuthGrant",
     "ServerConfig",
     "TransportKind",
 ]
 
 TransportKind = Literal["stdio", "http", "sse"]
 """How a server is reached: as a process, by streamable HTTP, or by the HTTP with SSE of older servers."""
+OAuthGrant = Literal["authorization_code", "client_credentials", "jwt_bearer"]
+"""What an access token is given for: a person's consent, the client's own credentials, or the word of a company's
+identity provider."""
 _KEY_IN_PATH: Final = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w=~-]{20,}")
 """A random part of an address; some services know their customers by such an address alone."""
 
 
 @dataclass(frozen=True)
-class OAuthConfig:
-    """How an access token is obtained: by client credentials where there is a secret, else by a person's browser."""
+class IdentityProvider:
+    """A company's identity provider. It exchanges the ID token of a user who signed in there for access to a server."""
 
+    token_endpoint: str = ""
     client_id: str = ""
+    """The client that the ID token was issued to."""
     client_secret: str = field(default="", repr=False)
+    id_token: str = field(default="", repr=False)
+    id_token_file: Path | None = None
+    """A file with the ID token, read anew for each exchange, as another program may renew it."""
+
+
+@dataclass(frozen=True)
+class OAuthConfig:
+    """How an access token is obtained for a server."""
+
+    stated_grant: OAuthGrant | None = None
+    """The grant that the entry names; None: the one that its other settings mean."""
+    client_id: str = ""
+    """A client that is registered with the authorization server; empty: one is registered when it is needed."""
+    client_secret: str = field(default="", repr=False)
+    secret_in: Literal["client_secret_basic", "client_secret_post"] = "client_secret_basic"  # noqa: S105 - a method's name
+    """Whether the secret is sent in the header `Authorization` or in the body of a request."""
+    private_key: str = field(default="", repr=False)
+    """A key in PEM that signs what proves who the client is, in place of a secret."""
+    signing_algorithm: str = "RS256"
+    client_metadata_url: str = ""
+    """The address of a document about the client, which stands for a registration where a server takes it."""
+    identity_provider: IdentityProvider | None = None
+    """Whom the grant for the authorization server comes from, if `grant` is `jwt_bearer`."""
     scope: str = ""
     """Scopes with spaces between; empty: what the server says it needs."""
     issuer: str = ""
-    """The authorization server that the client's secret is sent to, and no other."""
+    """The authorization server that the client's secret or key is for, and no other."""
     redirect_port: int = 0
     """The port of loopback that a person's browser is sent back to; 0: one that is always the same for the server."""
+
+    @property
+    def grant(self) -> OAuthGrant:
+        """What an access token is asked for with."""
+        if self.stated_grant is not None:
+            return self.stated_grant
+        if self.identity_provider is not None:
+            return "jwt_bearer"
+        return "client_credentials" if self.client_secret or self.private_key else "authorization_code"
+
+    def all_secrets(self) -> Iterator[str]:
+        """All values that may be secret."""
+        yield self.client_secret
+        yield self.private_key
+        if self.identity_provider is not None:
+            yield self.identity_provider.client_secret
+            yield self.identity_provider.id_token
 
 
 @dataclass(frozen=True)
@@ -101,7 +148,7 @@ class ServerConfig:
             # `Bearer x`: the second word alone is the secret.
             yield value.rpartition(" ")[2]
         if self.oauth is not None:
-            yield self.oauth.client_secret
+            yield from self.oauth.all_secrets()
         if self.url:
             parts = urlsplit(self.url)
             # A user without a password is a key.

@@ -19,11 +19,11 @@ from goalport.upstream.config import (
     GroupConfig,
     McpConfig,
     NamingConfig,
-    OAuthConfig,
     ServerConfig,
     TransportKind,
 )
 from goalport.upstream.jsonc import read_json
+from goalport.upstream.oauth_section import read_oauth
 from goalport.upstream.section import Notes, Section, Variables
 from goalport.words import offer
 
@@ -183,7 +183,7 @@ def read_server(name: str, section: Section) -> ServerConfig | None:
         cwd=section.variables.folder / Path(section.text("cwd")).expanduser(),
         url=url,
         headers=_headers(section),
-        oauth=_oauth(section),
+        oauth=read_oauth(section),
         connect_timeout=section.seconds(*_CONNECT_TIMEOUT, default=ServerConfig.connect_timeout),
         timeout=section.seconds("timeout", "requestTimeout", default=ServerConfig.timeout),
         concurrency=section.count("concurrency", ServerConfig.concurrency, _MOST_AT_ONCE, least=1),
@@ -256,27 +256,6 @@ def _headers(section: Section) -> dict[str, str]:
             reason = f"the header {name!r} cannot be sent: there is a character in it that none can have."
             section.mistakes.append((reason, (*section.at, "headers", name)))
     return headers
-
-
-def _oauth(section: Section) -> OAuthConfig | None:
-    auth, at = section.get("auth")
-    if auth is not None and not isinstance(auth, str | dict):
-        section.notes.add("auth should be 'oauth', a token or an object.", at)
-        auth = None
-    inner = section.section("oauth") or (section.section("auth") if isinstance(auth, dict) else None)
-    if inner is None:
-        return OAuthConfig() if isinstance(auth, str) and auth.lower() == "oauth" else None
-    found = OAuthConfig(
-        client_id=inner.text("clientId"),
-        client_secret=inner.text("clientSecret"),
-        scope=" ".join(inner.texts("scope", "scopes")),
-        issuer=inner.text("issuer", "authServer"),
-        redirect_port=inner.count("redirectPort", 0, 65_535) or inner.count("callbackPort", 0, 65_535),
-    )
-    inner.note_unknown_keys()
-    section.mistakes += inner.mistakes
-    section.secrets += inner.secrets
-    return found
 
 
 def _check(server: ServerConfig, section: Section) -> None:

@@ -1,44 +1,36 @@
-"""Signing in to a server with OAuth: by client credentials, or once by a person whose browser comes back to loopback.
+"""Access tokens for upstream servers with OAuth: how the requests of a server's entry are signed.
 
-The flows are the SDK's. This module keeps their tokens in files, and waits on loopback for the browser. Above:
-`servers`, which hands the result to the HTTP transport.
+The flows are the SDK's. This module chooses one by the configuration, keeps what has to be known after a restart, and
+asks an identity provider where there is one. Above: `servers`, which hands the result to the HTTP transport.
 """
 
-import asyncio
-import os
 import warnings
-from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
-from errno import EADDRINUSE
-from functools import partial
-from hashlib import sha256
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
-from pathlib import Path
-from socketserver import ThreadingTCPServer
-from threading import Thread
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
+import httpx2
 from anyio import to_thread
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth.extensions.client_credentials import (
+    ClientCredentialsOAuthProvider,
+    PrivateKeyJWTOAuthProvider,
+    SignedJWTParameters,
+)
+from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuthProvider
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
+from mcp.shared.auth_utils import calculate_token_expiry
+from mcp.shared.exceptions import MCPDeprecationWarning
 from pydantic import BaseModel, ValidationError
 
 from goalport.errors import GoalportError
-from goalport.upstream.config import OAuthConfig, ServerConfig
-from goalport.upstream.connection import SignIn
+from goalport.upstream.config import IdentityProvider, OAuthConfig, ServerConfig
+from goalport.upstream.token_file import TokenFile
 
-if TYPE_CHECKING:
-    import httpx2
-    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
+__all__ = ["SignInNeeded", "SignInPage", "signed_requests"]
 
-__all__ = ["PortTaken", "SignInNeeded", "TokenFile", "sign_in"]
-
-_PATH = "/callback"
-_FIRST_PORT, _PORTS = 20_000, 12_000
-"""Where the ports of loopback lie that no system gives to outgoing connections: Linux from 32768, others from 49152."""
-_POLL = 0.02
-"""Seconds that ending the server for the browser may take."""
-_DONE = b"<!doctype html><title>goalport</title><p>You are signed in. This page can be closed.</p>"
+_ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+_ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - the name of a kind of token
+_TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant
 
 
 class SignInNeeded(GoalportError):
@@ -51,186 +43,172 @@ class SignInNeeded(GoalportError):
         )
 
 
-class PortTaken(GoalportError):
-    """Another program listens on the port to which a person's browser is sent back."""
+class ExchangeFailed(GoalportError):
+    """The identity provider gave no grant for an ID token."""
 
-    def __init__(self, server: str, port: int) -> None:
-        super().__init__(
-            f"port {port} of 127.0.0.1 is taken, to which the browser comes back after signing in to {server!r}: "
-            "end the program that listens there, or set `redirectPort` under `oauth`"
-        )
+    def __init__(self, server: str, reason: str) -> None:
+        super().__init__(f"the identity provider gave nothing for the server {server!r}: {reason}")
 
 
-class _TokenRecord(BaseModel):
-    """What the file holds, as the SDK writes it."""
+class SignInPage(Protocol):
+    """Shows a person where they sign in, and knows where their browser comes back to."""
 
-    url: str
-    tokens: dict[str, object] | None = None
-    client: dict[str, object] | None = None
-
-
-class TokenFile:
-    """The tokens of one server, in a file that its owner alone may read. Another address finds nothing in it."""
-
-    def __init__(self, folder: Path, server: str, url: str) -> None:
-        # A hash as well: two names may differ in what a file's name cannot have.
-        safe = "".join(each if each.isalnum() or each in "-_" else "_" for each in server)[:60]
-        self._path = folder / f"{safe}-{sha256(server.encode()).hexdigest()[:8]}.json"
-        self._url = url
-
-    async def get_tokens(self) -> "OAuthToken | None":
-        from mcp.shared.auth import OAuthToken
-
-        found = (await to_thread.run_sync(self._read)).tokens
-        return OAuthToken.model_validate(found) if found else None
-
-    async def set_tokens(self, tokens: "OAuthToken") -> None:
-        await to_thread.run_sync(self._write, "tokens", tokens)
-
-    async def get_client_info(self) -> "OAuthClientInformationFull | None":
-        from mcp.shared.auth import OAuthClientInformationFull
-
-        found = (await to_thread.run_sync(self._read)).client
-        return OAuthClientInformationFull.model_validate(found) if found else None
-
-    async def set_client_info(self, client_info: "OAuthClientInformationFull") -> None:
-        await to_thread.run_sync(self._write, "client", client_info)
-
-    def _read(self) -> _TokenRecord:
-        with suppress(FileNotFoundError, ValidationError):
-            kept = _TokenRecord.model_validate_json(self._path.read_text("utf-8"))
-            if kept.url == self._url:
-                return kept
-        return _TokenRecord(url=self._url)
-
-    def _write(self, part: str, value: BaseModel) -> None:
-        kept = self._read().model_copy(update={part: value.model_dump(mode="json", exclude_none=True)})
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        new = self._path.with_suffix(".new")
-        new.unlink(missing_ok=True)
-        # Made with its mode: a file that is closed to others afterwards was open to them before.
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(kept.model_dump_json())
-        new.replace(self._path)
+    @property
+    def redirect_uri(self) -> str: ...
+    async def visit(self, url: str, /) -> AuthorizationCodeResult:
+        """Show the page, and wait until the browser has come back."""
+        ...
 
 
-def sign_in(config: ServerConfig, oauth: OAuthConfig, folder: Path, show: SignIn | None) -> "httpx2.Auth":
-    """How requests to a server are signed. `show` opens the page for a person; None: there is nobody."""
-    storage = TokenFile(folder, config.name, config.url)
-    if oauth.client_secret:
-        return _client_credentials(config, oauth, storage)
-    return _authorization_code(config, oauth, storage, show)
+def signed_requests(
+    config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, page: SignInPage, *, attended: bool
+) -> httpx2.Auth:
+    """What signs the requests to a server. Where nobody attends, who has to sign in is told by `SignInNeeded`."""
+    match oauth.grant:
+        case "authorization_code":
+            return _authorization_code(config, oauth, storage, page, attended=attended)
+        case "client_credentials":
+            return _client_credentials(config, oauth, storage)
+        case "jwt_bearer":
+            return _identity_assertion(config, oauth, storage)
 
 
-def _client_credentials(config: ServerConfig, oauth: OAuthConfig, storage: TokenFile) -> "httpx2.Auth":
-    from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
-    from mcp.shared.exceptions import MCPDeprecationWarning
-
+def _client_credentials(config: ServerConfig, oauth: OAuthConfig, storage: TokenFile) -> httpx2.Auth:
+    scope, issuer = oauth.scope or None, oauth.issuer or None
     with warnings.catch_warnings():
         # Without an issuer the SDK warns whoever wrote the configuration; our own report of it says more.
         warnings.simplefilter("ignore", MCPDeprecationWarning)
+        if oauth.private_key:
+            signed = SignedJWTParameters(
+                issuer=oauth.client_id,
+                subject=oauth.client_id,
+                signing_key=oauth.private_key,
+                signing_algorithm=oauth.signing_algorithm,
+            )
+            proof = signed.create_assertion_provider()
+            return PrivateKeyJWTOAuthProvider(config.url, storage, oauth.client_id, proof, scope, issuer)
         return ClientCredentialsOAuthProvider(
-            server_url=config.url,
-            storage=storage,
-            client_id=oauth.client_id,
-            client_secret=oauth.client_secret,
-            scope=oauth.scope or None,
-            issuer=oauth.issuer or None,
+            config.url, storage, oauth.client_id, oauth.client_secret, oauth.secret_in, scope, issuer
         )
 
 
 def _authorization_code(
-    config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, show: SignIn | None
-) -> "httpx2.Auth":
-    from mcp.client.auth import OAuthClientProvider
-    from mcp.shared.auth import OAuthClientMetadata
-
-    # Always the same one for a server: authorization servers remember where they may send people.
-    port = oauth.redirect_port or _FIRST_PORT + int.from_bytes(sha256(config.name.encode()).digest()[:4]) % _PORTS
-    page = _SignInPage(config.name, port, show)
+    config: ServerConfig, oauth: OAuthConfig, storage: TokenFile, page: SignInPage, *, attended: bool
+) -> httpx2.Auth:
+    given = ""
 
     async def redirect(url: str) -> None:
-        if show is None:
+        nonlocal given
+        if not attended:
             raise SignInNeeded(config.name)
-        page.url = url
+        given = url
 
-    metadata = OAuthClientMetadata.model_validate(
-        {
-            "client_name": "goalport",
-            "redirect_uris": [f"http://127.0.0.1:{port}{_PATH}"],
-            "grant_types": ["authorization_code", "refresh_token"],
-            "response_types": ["code"],
-            "token_endpoint_auth_method": "none",
-            "scope": oauth.scope or None,
-        }
+    client = {
+        "redirect_uris": [page.redirect_uri],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "token_endpoint_auth_method": oauth.secret_in if oauth.client_secret else "none",
+    }
+    wanted = {"client_name": "goalport", "response_types": ["code"], "scope": oauth.scope or None}
+    known = {"client_id": oauth.client_id, "client_secret": oauth.client_secret or None, "issuer": oauth.issuer or None}
+    return _RememberingProvider(
+        config.url,
+        OAuthClientMetadata.model_validate(client | wanted),
+        storage,
+        OAuthClientInformationFull.model_validate(client | known) if oauth.client_id else None,
+        oauth.client_metadata_url or None,
+        redirect,
+        lambda: page.visit(given),
     )
-    return OAuthClientProvider(config.url, metadata, storage, redirect, page.visit)
 
 
-class _SignInPage:
-    """The page where a person signs in. Their browser brings the code back to an address of loopback."""
+class _RememberingProvider(OAuthClientProvider):
+    """The SDK's flow, which after a restart still knows when a token ends, and where it is renewed.
 
-    def __init__(self, server: str, port: int, show: SignIn | None) -> None:
-        self.url = ""
-        self._server = server
-        self._port = port
-        self._show = show
+    `registered` is the client that a person has registered; None: one is registered when it is needed.
+    """
 
-    async def visit(self) -> "AuthorizationCodeResult":
-        """Show the page, and wait until the browser has come back. Raises `PortTaken`."""
-        from mcp.shared.auth import AuthorizationCodeResult
+    def __init__(
+        self,
+        url: str,
+        metadata: OAuthClientMetadata,
+        storage: TokenFile,
+        registered: OAuthClientInformationFull | None,
+        document: str | None,
+        redirect: Callable[[str], Awaitable[None]],
+        come_back: Callable[[], Awaitable[AuthorizationCodeResult]],
+    ) -> None:
+        super().__init__(url, metadata, storage, redirect, come_back, document)
+        self._storage = storage
+        self._registered = registered
 
-        assert self._show is not None
-        received: Future[dict[str, list[str]]] = Future()
-        with self._callback_server(received) as server:
-            Thread(target=server.serve_forever, args=(_POLL,), daemon=True).start()
-            try:
-                # Whoever shows it may wait for the browser.
-                await self._show(self.url)
-                query = await asyncio.wrap_future(received)
-            finally:
-                server.shutdown()
-        code, state, iss = (query.get(name, [None])[0] for name in ("code", "state", "iss"))
-        return AuthorizationCodeResult(code=code or "", state=state, iss=iss)
+    async def _initialize(self) -> None:
+        await super()._initialize()
+        context = self.context
+        if context.current_tokens is not None:
+            context.token_expiry_time = calculate_token_expiry(context.current_tokens.expires_in)
+            context.oauth_metadata, context.protected_resource_metadata = await self._storage.metadata()
+        context.client_info = self._registered or context.client_info
 
-    def _callback_server(self, received: "Future[dict[str, list[str]]]") -> "_CallbackServer":
+    async def _handle_token_response(self, response: httpx2.Response) -> None:
+        await super()._handle_token_response(response)
+        await self._storage.set_metadata(self.context.oauth_metadata, self.context.protected_resource_metadata)
+
+
+def _identity_assertion(config: ServerConfig, oauth: OAuthConfig, storage: TokenFile) -> httpx2.Auth:
+    provider = oauth.identity_provider
+    assert provider is not None
+
+    async def grant(audience: str, resource: str) -> str:
+        return await _exchanged(config.name, provider, audience, resource)
+
+    return IdentityAssertionOAuthProvider(
+        config.url,
+        storage,
+        oauth.client_id,
+        oauth.client_secret,
+        oauth.issuer,
+        grant,
+        oauth.scope or None,
+        oauth.secret_in,
+    )
+
+
+class _Exchanged(BaseModel):
+    """What an identity provider answers (RFC 8693)."""
+
+    access_token: str
+    issued_token_type: str
+
+
+async def _exchanged(server: str, provider: IdentityProvider, audience: str, resource: str) -> str:
+    """An identity assertion for this authorization server and resource. Raises `ExchangeFailed`."""
+    token = provider.id_token
+    if provider.id_token_file is not None:
         try:
-            return _CallbackServer(("127.0.0.1", self._port), partial(_Callback, received))
-        except OSError as error:
-            if error.errno != EADDRINUSE:
-                raise
-            raise PortTaken(self._server, self._port) from error
-
-
-class _CallbackServer(ThreadingTCPServer):
-    # Not `http.server.HTTPServer`: that looks its own name up in the DNS first, which may take seconds.
-    allow_reuse_address = True
-    daemon_threads = True
-
-
-class _Callback(BaseHTTPRequestHandler):
-    """Tells the browser that it can be closed, and passes on what it brings. There is no other page."""
-
-    timeout = 10.0
-    """Seconds in which the request must have come: browsers also open connections on which they send nothing."""
-
-    def __init__(self, received: Future[dict[str, list[str]]], *request: Any) -> None:
-        self._received = received
-        super().__init__(*request)
-
-    def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        query = parse_qs(parts.query)
-        if parts.path != _PATH:
-            self.send_error(HTTPStatus.NOT_FOUND)
-            return
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.end_headers()
-        self.wfile.write(_DONE)
-        if "code" in query or "error" in query:
-            with suppress(InvalidStateError):
-                self._received.set_result(query)
-
-    def log_message(self, format: str, *_: object) -> None:  # noqa: A002 - the library's name
-        """Log nothing: the address holds the code."""
+            token = (await to_thread.run_sync(provider.id_token_file.read_text, "utf-8")).strip()
+        except (OSError, UnicodeDecodeError):
+            raise ExchangeFailed(server, "its `idTokenFile` cannot be read") from None
+    asked = {
+        "grant_type": _TOKEN_EXCHANGE,
+        "requested_token_type": _ID_JAG,
+        "subject_token": token,
+        "subject_token_type": _ID_TOKEN,
+        "audience": audience,
+        "resource": resource,
+        "client_id": provider.client_id,
+    }
+    secret = {"client_secret": provider.client_secret} if provider.client_secret else {}
+    try:
+        async with httpx2.AsyncClient() as client:
+            response = await client.post(provider.token_endpoint, data=asked | secret)
+        response.raise_for_status()
+        answer = _Exchanged.model_validate_json(response.content)
+    except httpx2.HTTPStatusError as error:
+        raise ExchangeFailed(server, f"HTTP {error.response.status_code}") from None
+    except httpx2.HTTPError as error:
+        raise ExchangeFailed(server, type(error).__name__) from None
+    except ValidationError:
+        raise ExchangeFailed(server, "what it answered is no token") from None
+    if answer.issued_token_type != _ID_JAG:
+        raise ExchangeFailed(server, f"it answered with a {answer.issued_token_type}, and {_ID_JAG} was asked for")
+    return answer.access_token

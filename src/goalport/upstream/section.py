@@ -135,6 +135,11 @@ class Section:
         value, at = self.get(name, *others)
         return _text(self, value, at, name) if value is not None else ""
 
+    def has_variable(self, name: str) -> bool:
+        """Whether the text under a name is written with variables."""
+        value, _ = self.get(name)
+        return isinstance(value, str) and _VARIABLE.search(value) is not None
+
     def texts(self, name: str, *others: str) -> tuple[str, ...]:
         """A list of texts; a single text is a list of one."""
         value, at = self.get(name, *others)

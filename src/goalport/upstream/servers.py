@@ -7,16 +7,19 @@
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
+from pydantic import SecretStr
 
 from goalport.errors import SettingsError
+from goalport.sealing import ProcessSeals, sealing_keys
 from goalport.secrecy import hide_in, register_secrets
 from goalport.upstream.config import ConfigProblem, McpConfig, ServerConfig
 from goalport.upstream.connection import Sample, SignIn, Timing, Transport
@@ -25,6 +28,9 @@ from goalport.upstream.status import ServerReport, ServerState
 from goalport.upstream.stdio_transport import BurstLimit, StdioTransport, Watchdog, WindowsStdioTransport
 from goalport.upstream.upstream_groups import UpstreamGroups
 from goalport.upstream.upstream_server import UpstreamServer
+
+if TYPE_CHECKING:
+    from httpx2 import Auth
 
 __all__ = ["UpstreamServers"]
 
@@ -45,14 +51,15 @@ _LIBRARY_LOGGERS: Final = (
     "mcp.shared.jsonrpc_dispatcher",
 )
 """Loggers of libraries that write addresses, headers or messages."""
-_TRANSPORT_LOGGERS: Final = frozenset({"mcp.client.sse", "mcp.client.streamable_http"})
-"""Those of them that write a traceback when a connection is lost."""
+_TRACEBACK_LOGGERS: Final = frozenset({"mcp.client.auth.oauth2", "mcp.client.sse", "mcp.client.streamable_http"})
+"""Those of them that write a traceback when a connection is lost, or nobody could be signed in."""
 
 
 class UpstreamServers:
     """The servers of a configuration, connected from `open` to `close`; their tools are in `groups`.
 
-    `data_dir` is where pins and tokens are kept. `read` reads the configuration again, where it comes from a file. One
+    `data_dir` is where pins and tokens are kept; the tokens are encrypted with `state_keys`, or with a key that is made
+    there. `read` reads the configuration again, where it comes from a file. One
     task owns the connections from their beginning to their end, so that any task of the event loop may open and close.
     """
 
@@ -66,6 +73,7 @@ class UpstreamServers:
         timing: Timing = Timing(),  # noqa: B008 - a frozen record
         sample: Sample | None = None,
         show_sign_in: SignIn | None = None,
+        state_keys: Sequence[SecretStr] = (),
     ) -> None:
         self.config = config
         self.groups = UpstreamGroups(self, Pins(data_dir / PINS_FILE))
@@ -81,6 +89,7 @@ class UpstreamServers:
         self._read = read
         self._timing = timing
         self._token_folder = data_dir / "oauth"
+        self._seals = ProcessSeals(lambda: sealing_keys(_Keys(state_keys, data_dir)))
         self._watchdog = Watchdog()
         self._servers: dict[str, UpstreamServer] = {}
         self._tasks: TaskGroup | None = None
@@ -223,13 +232,23 @@ class UpstreamServers:
     def _transport(self, config: ServerConfig) -> Transport:
         if config.transport != "stdio":
             from goalport.upstream.http_transport import HttpTransport
-            from goalport.upstream.oauth import sign_in
 
-            oauth, folder, show = config.oauth, self._token_folder, self.show_sign_in
-            return HttpTransport(config, lambda: None if oauth is None else sign_in(config, oauth, folder, show))
+            return HttpTransport(config, lambda: self._auth(config))
         if sys.platform == "win32":
             return WindowsStdioTransport(config)
         return StdioTransport(config, self._watchdog)
+
+    def _auth(self, config: ServerConfig) -> "Auth | None":
+        """What signs the requests of a new connection; None: nothing does."""
+        if (oauth := config.oauth) is None:
+            return None
+        from goalport.upstream.loopback_page import LoopbackPage
+        from goalport.upstream.oauth import signed_requests
+        from goalport.upstream.token_file import TokenFile
+
+        tokens = TokenFile(self._token_folder, config.name, config.url, self._seals.of(f"tokens of {config.name}"))
+        page = LoopbackPage(config.name, oauth.redirect_port, self.show_sign_in)
+        return signed_requests(config, oauth, tokens, page, attended=self.show_sign_in is not None)
 
     async def _stop(self, servers: Iterable[UpstreamServer]) -> None:
         # Shielded, as every wait in it is bounded: whoever is cancelled must leave no process behind.
@@ -237,6 +256,14 @@ class UpstreamServers:
             async with anyio.create_task_group() as tasks:
                 for each in servers:
                     tasks.start_soon(each.stop)
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """The keys that tokens are sealed with: a `KeySettings`."""
+
+    state_keys: Sequence[SecretStr]
+    data_dir: Path
 
 
 class _ConnectionTask:
@@ -280,7 +307,7 @@ class _LibraryLogFilter(logging.Filter):
         self._limit = BurstLimit(_BURST)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        is_traceback = record.name in _TRANSPORT_LOGGERS and bool(record.exc_info)
+        is_traceback = record.name in _TRACEBACK_LOGGERS and bool(record.exc_info)
         if is_traceback and not logging.getLogger(record.name).isEnabledFor(logging.DEBUG):
             return False
         if not self._limit.allows((record.name, record.lineno)) and not record.name.startswith("http"):

@@ -34,6 +34,8 @@ class Doorkeeper:
     """The kinds of grants that tokens were given for."""
     registered: int = 0
     tokens: set[str] = field(default_factory=set[str])
+    lifetime: int = 3600
+    """Seconds after which a token that is given out from now on ends."""
 
     async def resource(self, request: Request) -> Response:
         return JSONResponse({"resource": f"{self.address}/mcp", "authorization_servers": [self.address]})
@@ -69,7 +71,8 @@ class Doorkeeper:
         self.granted.append(grant)
         token = f"access-token-{len(self.granted)}"
         self.tokens.add(token)
-        return JSONResponse({"access_token": token, "token_type": "Bearer", "expires_in": 3600})
+        renewed = {} if grant == "client_credentials" else {"refresh_token": "refresh-token"}
+        return JSONResponse({"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime, **renewed})
 
     def guard(self, app: ASGIApp) -> ASGIApp:
         where = f'Bearer resource_metadata="{self.address}/.well-known/oauth-protected-resource/mcp"'

@@ -44,7 +44,8 @@ async def test_tokens_are_kept_where_their_owner_alone_can_read_them(tmp_path: P
     (kept,) = (tmp_path / "oauth").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "oauth").stat().st_mode & 0o777 == 0o700
-    assert "access-token-1" in kept.read_text()
+    assert "sealed" in kept.read_text()
+    assert "access-token-1" not in kept.read_text()
     assert "our-client-secret" not in kept.read_text()
 
 
@@ -56,6 +57,20 @@ async def test_a_person_signs_in_once_with_a_browser_that_comes_back_to_loopback
         async with connected(config, data=tmp_path) as servers:
             assert servers.server("guarded").state is ServerState.UP
     assert (keeper.granted, keeper.registered) == (["authorization_code"], 1)
+
+
+async def test_a_token_that_ended_while_nobody_ran_is_renewed_without_the_person(tmp_path: Path) -> None:
+    async with doorkeeper() as keeper:
+        keeper.lifetime = -1
+        config = guarded(keeper, OAuthConfig())
+        async with connected(config, data=tmp_path, show_sign_in=browser) as servers:
+            assert servers.server("guarded").state is ServerState.UP
+        keeper.lifetime = 3600
+        keeper.tokens.clear()
+        keeper.granted.clear()
+        async with connected(config, data=tmp_path) as servers:
+            assert servers.server("guarded").state is ServerState.UP
+    assert keeper.granted == ["refresh_token"]
 
 
 async def test_a_port_that_is_taken_is_named_with_what_to_do(tmp_path: Path) -> None:
