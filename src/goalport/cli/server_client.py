@@ -169,7 +169,7 @@ class ServerClient:
         health: Mapping[str, Any] = {}
         with suppress(httpx2.TransportError):
             health = _object_of(await self._http.get("/health"))
-        if {"status", "version", "processes", "openCalls"} <= health.keys():
+        if "status" in health and health.keys() & {"ready", "openCalls"}:
             return (
                 "Its REST door is closed. Open it with the setting rest = true there; the commands that read the store"
                 " need no door."

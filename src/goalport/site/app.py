@@ -3,28 +3,24 @@
 It does not listen: `listener` or any ASGI server does. A new door is one more entry of `DOORS`.
 """
 
-import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from goalport import __version__
 from goalport.auth import Authentication, AuthGuard
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
-from goalport.publish.report import groups_of, servers_of
 from goalport.rest import RestDoor
 from goalport.serve.door import McpDoor
 from goalport.settings import Settings, load_settings
 from goalport.site.body_limit import BodyLimit
 from goalport.site.guard import HostGuard
+from goalport.site.health import HEALTH_PATHS, Health
 from goalport.site.request_ids import REQUEST_ID_HEADER, RequestIds
 from goalport.workspace import Workspace
 
@@ -77,9 +73,6 @@ class Door(Protocol):
 DOORS: Final[Sequence[Callable[[Publisher], Door]]] = (McpDoor, RestDoor)
 """All doors of a server; the report names the first route of the first one as the server's address."""
 
-_OPEN: Final = frozenset({"/health"})
-"""The paths that are answered without a credential too."""
-
 
 def create_app(
     platform: AgentPlatform, workspace: Workspace | None = None, settings: Settings | None = None
@@ -94,10 +87,9 @@ def create_app(
     return Site(Publisher(platform, workspace or Workspace(settings.workspace), settings)).app
 
 
-def _authentication(settings: Settings) -> Iterator[Middleware]:
-    authentication = Authentication.of(settings)
+def _guard(authentication: Authentication | None) -> Iterator[Middleware]:
     if authentication is not None:
-        yield Middleware(AuthGuard, authentication=authentication, open_paths=_OPEN)
+        yield Middleware(AuthGuard, authentication=authentication, open_paths=HEALTH_PATHS)
 
 
 class Site:
@@ -108,13 +100,15 @@ class Site:
         served = publisher.settings.serves_rest
         self.doors = [door(publisher) for door in DOORS if served or door is not RestDoor]
         exposed = [REQUEST_ID_HEADER, *(header for door in self.doors for header in door.exposed_headers)]
+        authentication = Authentication.of(publisher.settings)
+        self._health = Health(publisher, open_details=authentication is None and publisher.settings.on_loopback)
         self.app = Starlette(
             routes=list(self._routes()),
             middleware=[
                 Middleware(RequestIds),
                 Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed),
                 Middleware(BodyLimit, max_bytes=publisher.settings.max_body_bytes),
-                *_authentication(publisher.settings),
+                *_guard(authentication),
             ],
             lifespan=self._lifespan,
         )
@@ -128,8 +122,7 @@ class Site:
 
     def _routes(self) -> Iterator[Route]:
         """Each route with and without a slash at its end, since a redirect loses bodies or is refused by clients."""
-        health = Route("/health", self._health, methods=["GET"])
-        for each in (*(route for door in self.doors for route in door.routes), health):
+        for each in (*(route for door in self.doors for route in door.routes), *self._health.routes()):
             yield each
             yield Route(f"{each.path}/", each.endpoint, methods=each.methods)
 
@@ -143,29 +136,3 @@ class Site:
                 yield
             finally:
                 await self.close()
-
-    async def _health(self, _: Request) -> JSONResponse:
-        """Whether the server is up and what it serves, for load balancers and people.
-
-        It shows names, states and counts; no reason of a failure, since it may quote a secret, and no caller's name.
-        Of several workers, one answers, with its process id and the calls that are open in it.
-        """
-        publication, platform = self.publisher.publication, self.publisher.platform
-        content: dict[str, Any] = {
-            "status": "ok",
-            "name": self.publisher.settings.name,
-            "version": __version__,
-            "agents": sum(1 for _ in platform.agents),
-            "goals": sum(len(agent.goals) for agent in platform.agents),
-            "tools": len(publication.tools),
-            "prompts": len(publication.prompts),
-            "resources": len(publication.resource_list),
-            "resourceNamespaces": list(publication.providers),
-            "processes": await platform.processes.counts(),
-            "openCalls": self.publisher.calls.number,
-            "pid": os.getpid(),
-            "toolGroups": groups_of(platform),
-            "upstreamServers": servers_of(platform),
-            "loadProblems": len(publication.problems),
-        }
-        return JSONResponse(content)

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.rest.problems import problem
 from goalport.settings import Settings
+from goalport.site.health import HEALTH_PATHS
 from goalport.site.limits import RETRY_SECONDS
 
 __all__ = ["HostGuard", "exposures"]
@@ -23,8 +24,6 @@ __all__ = ["HostGuard", "exposures"]
 _log = logging.getLogger(__name__)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
-_HEALTH: Final = frozenset({"/health", "/health/"})
-"""Load balancers request these by the server's IP address; a DNS rebinding page cannot send that as its Host."""
 _AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")
 """A host name, an IPv4 address or an IPv6 address in brackets, with or without a port, and nothing else."""
 _MOST_LOGGED: Final = 100
@@ -77,7 +76,8 @@ class HostGuard:
             await self._app(scope, receive, send)
             return
         host, origin = _read(scope["headers"])
-        is_health = scope["path"].removeprefix(scope.get("root_path", "")) in _HEALTH
+        is_health = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/") in HEALTH_PATHS
+        # Load balancers request these by the server's IP address; a DNS rebinding page cannot send that as its Host.
         refusal = self._refusal(host, "" if is_health else origin, _local_address(scope) if is_health else "")
         # Requests that do not come from web pages skip the CORS middleware.
         is_page = bool(origin) and (not is_health or self._origin_allowed(origin, host))

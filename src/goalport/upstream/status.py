@@ -80,6 +80,8 @@ class ServerReport:
     """Calls that gave no result: time-outs, a server that went away, errors of the protocol."""
     connections: int
     """How often it has been connected."""
+    required: bool = False
+    """Whether nothing may be served without it."""
 
 
 @dataclass(frozen=True, slots=True)

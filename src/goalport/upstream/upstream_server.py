@@ -216,6 +216,7 @@ class UpstreamServer:
             calls=self.client.calls,
             failures=self.client.failures,
             connections=self._connections,
+            required=self.config.required,
         )
 
     async def run(self) -> None:

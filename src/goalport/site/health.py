@@ -1,0 +1,99 @@
+"""Whether the server lives and can answer, for load balancers, containers and people: `/health` and the paths below it.
+
+They are answered without a token and tell then no more than that. What is served, and in which state, is for those who
+may call: nobody needs to be known where a server has no authentication, and everybody else sends a token.
+"""
+
+import os
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any, Final
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from goalport import __version__
+from goalport.auth import current_principal
+from goalport.errors import StoreError
+from goalport.publish.publisher import Publisher
+from goalport.publish.report import groups_of, servers_of
+from goalport.upstream.status import ServerState
+
+__all__ = ["HEALTH_PATHS", "Health"]
+
+_HEALTH: Final = "/health"
+_LIVE: Final = "/health/live"
+_READY: Final = "/health/ready"
+HEALTH_PATHS: Final = frozenset({_HEALTH, _LIVE, _READY})
+"""The paths that are answered without a token, and for the address at which the server was reached."""
+_STORE_SECONDS: Final = 2.0
+"""How long a store may take to answer that can be reached."""
+
+
+class Health:
+    """The health of one server; `open_details`: whether those without a token see all of it."""
+
+    def __init__(self, publisher: Publisher, *, open_details: bool) -> None:
+        self._publisher = publisher
+        self._open_details = open_details
+
+    def routes(self) -> Iterator[Route]:
+        """The endpoints."""
+        yield Route(_HEALTH, self._show, methods=["GET"])
+        yield Route(_LIVE, self._live, methods=["GET"])
+        yield Route(_READY, self._ready, methods=["GET"])
+
+    async def is_ready(self) -> bool:
+        """Whether calls can be answered: the store answers, required upstream servers are up, no shutdown has begun."""
+        return not self._publisher.calls.closing.is_set() and self._required_are_up() and await self._store_answers()
+
+    def _required_are_up(self) -> bool:
+        fine = {ServerState.UP, ServerState.DISABLED}
+        return all(each.state in fine for each in self._publisher.platform.upstream.reports() if each.required)
+
+    async def _store_answers(self) -> bool:
+        try:
+            with anyio.fail_after(_STORE_SECONDS):
+                await self._publisher.platform.store.find("")
+        except (StoreError, TimeoutError):
+            return False
+        return True
+
+    async def _live(self, _: Request) -> JSONResponse:
+        return JSONResponse({"status": "ok"})
+
+    async def _ready(self, _: Request) -> JSONResponse:
+        if await self.is_ready():
+            return JSONResponse({"status": "ready"})
+        return JSONResponse({"status": "not ready"}, HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def _show(self, _: Request) -> JSONResponse:
+        content: dict[str, Any] = {"status": "ok", "ready": await self.is_ready()}
+        if self._open_details or current_principal() is not None:
+            content |= await self._details()
+        return JSONResponse(content)
+
+    async def _details(self) -> dict[str, Any]:
+        """What is served: names, states and counts; no reason of a failure, as it may quote a secret, and no caller.
+
+        Of several workers, one answers, with its process id and the calls that are open in it.
+        """
+        publication, platform = self._publisher.publication, self._publisher.platform
+        return {
+            "name": self._publisher.settings.name,
+            "version": __version__,
+            "agents": sum(1 for _ in platform.agents),
+            "goals": sum(len(agent.goals) for agent in platform.agents),
+            "tools": len(publication.tools),
+            "prompts": len(publication.prompts),
+            "resources": len(publication.resource_list),
+            "resourceNamespaces": list(publication.providers),
+            "processes": await platform.processes.counts(),
+            "openCalls": self._publisher.calls.number,
+            "pid": os.getpid(),
+            "toolGroups": groups_of(platform),
+            "upstreamServers": servers_of(platform),
+            "loadProblems": len(publication.problems),
+        }

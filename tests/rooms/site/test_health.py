@@ -1,0 +1,102 @@
+"""Whether a server lives and is ready, as everybody may know, and its details, which only callers may."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from goalport.auth import Authentication, Challenges, Grant, InvalidToken
+from goalport.caller import Caller
+from goalport.publish.publisher import Publisher
+from goalport.settings import Settings
+from goalport.site.app import Site
+from goalport.site.health import Health
+from goalport.upstream.status import ServerState
+from tests.rooms.serve.served import state_of
+from tests.rooms.serve.test_upstream import WHO, mortal, until, wired
+
+READY = (200, {"status": "ready"})
+NOT_READY = (503, {"status": "not ready"})
+
+
+class OneToken:
+    """Stands for an authentication: the only token that it knows is `sesame`."""
+
+    def takes(self, token: str) -> bool:
+        return bool(token)
+
+    async def verify(self, token: str) -> Grant:
+        if token != "sesame":
+            raise InvalidToken("It is not known.")
+        return Grant(Caller("ada"), client="toy")
+
+
+@asynccontextmanager
+async def client_of(publisher: Publisher) -> AsyncGenerator[httpx2.AsyncClient]:
+    app = Site(publisher).app
+    transport = httpx2.ASGITransport(app)
+    async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport) as client:
+        client.base_url = httpx2.URL("http://127.0.0.1:8080")
+        yield client
+
+
+async def ready(client: httpx2.AsyncClient) -> tuple[int, object]:
+    answer = await client.get("/health/ready")
+    return answer.status_code, answer.json()
+
+
+async def test_a_server_is_alive_and_ready_until_it_shuts_down(tmp_path: Path) -> None:
+    publisher = state_of(tmp_path).publisher
+    async with client_of(publisher) as client:
+        assert (await client.get("/health/live")).json() == {"status": "ok"}
+        assert await ready(client) == READY
+        await publisher.calls.ended()
+        assert await ready(client) == NOT_READY
+        assert (await client.get("/health/live")).status_code == 200
+        told = await client.get("/health")
+    assert (told.status_code, told.json()["ready"]) == (200, False)
+
+
+async def test_a_server_whose_store_is_gone_is_not_ready(tmp_path: Path) -> None:
+    publisher = state_of(tmp_path, store="sqlite").publisher
+    store: Any = publisher.platform.store
+    async with client_of(publisher) as client:
+        assert await ready(client) == READY
+        await store.close()
+        assert await ready(client) == NOT_READY
+
+
+@pytest.mark.parametrize("required", [True, False])
+async def test_a_server_is_ready_only_with_the_upstream_servers_that_it_requires(
+    tmp_path: Path, *, required: bool
+) -> None:
+    servers = {"one": {**mortal(tmp_path, "one"), "required": required}}
+    async with wired(tmp_path, {"a": {**WHO, "servers": ["one"]}}, servers) as server, server.client() as client:
+        health = Health(server.state.publisher, open_details=True)
+        assert await health.is_ready()
+        (tmp_path / "one").touch()
+        await client.call_tool("die", {})
+        await until(lambda: server.platform.upstream.reports()[0].state is ServerState.DOWN)
+        assert await health.is_ready() is not required
+
+
+async def test_details_are_for_callers_where_callers_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def known(_: Settings) -> Authentication:
+        return Authentication([OneToken()], Challenges("goals:read"))
+
+    monkeypatch.setattr(Authentication, "of", known)
+    async with client_of(state_of(tmp_path).publisher) as client:
+        assert (await client.get("/health")).json() == {"status": "ok", "ready": True}
+        assert await ready(client) == READY
+        told = (await client.get("/health", headers={"Authorization": "Bearer sesame"})).json()
+        assert (told["status"], told["openCalls"]) == ("ok", 0)
+        assert (await client.get("/health", headers={"Authorization": "Bearer other"})).status_code == 401
+        assert (await client.get("/health/details")).status_code == 401
+
+
+async def test_a_server_that_others_reach_tells_them_no_details(tmp_path: Path) -> None:
+    async with client_of(state_of(tmp_path, host="192.0.2.1").publisher) as client:
+        assert (await client.get("/health")).json() == {"status": "ok", "ready": True}
