@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from weakref import WeakValueDictionary
 
 from goalport.caller import Caller
-from goalport.errors import BadInput, UnknownName
+from goalport.errors import BadInput, UnknownName, Unreadable
 from goalport.platform.agent_platform import AgentPlatform
 from goalport.process import AgentProcess
 
@@ -104,15 +104,20 @@ class IdempotentCall:
 
 
 async def process_of(platform: AgentPlatform, process_id: str, caller: Caller) -> AgentProcess | None:
-    """A process of this caller; None if there is none, or, without a difference, if it is another caller's.
+    """A process that this caller may follow; None if there is none, or, without a difference, if it is another's.
 
-    Raises `StoreError`, and `Unreadable`.
+    Raises `StoreError`, and `Unreadable` for a process that the caller may follow.
     """
     try:
         found = await platform.process(process_id)
     except UnknownName:
         return None
-    return found if found.caller.same_as(caller) else None
+    except Unreadable:
+        record = await platform.store.find(process_id)
+        if record is None or not caller.may_follow(record.caller):
+            return None
+        raise
+    return found if caller.may_follow(found.caller) else None
 
 
 def _hashed(value: object) -> str:

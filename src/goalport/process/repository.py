@@ -478,9 +478,9 @@ class AgentProcessRepository:
         return sorted(records.values(), key=lambda each: each.created_at)
 
     async def page_of_records(
-        self, caller: Caller, *, after: str, limit: int, statuses: Collection[str], newest_first: bool
+        self, caller: Caller | None, *, after: str, limit: int, statuses: Collection[str], newest_first: bool
     ) -> Sequence[ProcessRecord]:
-        """At most `limit` records of a caller's processes, from the one that follows the process `after`.
+        """At most `limit` records of a caller's processes, or of all, from the one that follows the process `after`.
 
         A store that outlives the program does not know processes yet that it only gets when they have ended.
         """
@@ -491,7 +491,7 @@ class AgentProcessRepository:
         known = await self.records()
         ordered = known[::-1] if newest_first else known
         begin = next((place for place, each in enumerate(ordered, 1) if each.id == after), len(known)) if after else 0
-        own = (each for each in ordered[begin:] if each.caller.same_as(caller))
+        own = (each for each in ordered[begin:] if caller is None or caller.same_as(each.caller))
         return [*islice((each for each in own if not statuses or each.status in statuses), limit)]
 
     def renew_types(self) -> None:

@@ -34,7 +34,7 @@ _OBJECT: Final[Schema] = {"type": "object"}
 _PROBLEMS: Final = {
     400: "The body is not JSON.",
     404: "There is no such process, or it is not the caller's.",
-    403: "The request comes from a web page whose origin is not allowed.",
+    403: "The caller may not do this, or the request comes from a web page whose origin is not allowed.",
     409: "The process does not wait for an answer, or has it already.",
     413: "The body is larger than max_body_bytes.",
     415: "The body is not announced as JSON, or is compressed.",
@@ -139,7 +139,8 @@ _FIXED: Final[Mapping[str, Schema]] = {
                         "createdAt": _TIME,
                         "finishedAt": _optional(_TIME),
                         "links": _LINKS,
-                    }
+                    },
+                    {"caller": _an_object({"id": _TEXT, "issuer": _TEXT})},
                 ),
             },
             "links": _LINKS,

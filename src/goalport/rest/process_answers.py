@@ -87,11 +87,13 @@ def view_of(process: AgentProcess, root: str) -> dict[str, Any]:
     return content
 
 
-def record_line(record: ProcessRecord, root: str) -> dict[str, Any]:
-    """A process in a list."""
+def record_line(record: ProcessRecord, root: str, *, with_caller: bool = False) -> dict[str, Any]:
+    """A process in a list; `with_caller` says for whom it runs."""
+    caller = {"caller": {"id": record.caller.id, "issuer": record.caller.issuer}} if with_caller else {}
     return {
         "processId": record.id,
         "agent": record.agent,
+        **caller,
         "status": record.status,
         "startedBy": record.parent or None,
         "createdAt": record.created_at.isoformat(),

@@ -13,7 +13,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from goalport.auth import current_caller
-from goalport.errors import AlreadyAnswered, BadInput, HandedOver, UnknownName
+from goalport.caller import Caller
+from goalport.errors import AlreadyAnswered, BadInput, HandedOver, UnknownName, Unreadable
 from goalport.platform.runs import IdempotentCall, Run, Watch, process_of
 from goalport.process import AgentProcess, Outcome, Question, find_question
 from goalport.publish.forms import Form, form_of
@@ -35,7 +36,7 @@ _END_SECONDS: Final = 5.0
 
 
 async def own_process(publisher: Publisher, request: Request) -> AgentProcess:
-    """The process in the path of a request, if it is the caller's. Raises `Problem`."""
+    """The process in the path of a request, if the caller may follow it. Raises `Problem`."""
     process_id = str(request.path_params["id"])
     process = await process_of(publisher.platform, process_id, current_caller())
     if process is None:
@@ -171,23 +172,34 @@ class ProcessHandlers:
         return JSONResponse(view_of(process, root_of(request)))
 
     async def list(self, request: Request) -> Response:
-        """The processes of the caller, a page at a time."""
+        """The processes of the caller, or for an admin those of all, a page at a time."""
         asked = read(ListQuery, query_of(request, "status"))
         caller = current_caller()
+        if asked.of_all and not caller.admin:
+            told = f"Only who has the scope {self._publisher.settings.auth.admin_scope} may list those of all callers."
+            raise Problem(HTTPStatus.FORBIDDEN, "admin-only", told)
+        if asked.after and not await self._is_known(asked.after, caller):
+            reason = f"The process {asked.after} is not known any more. Begin again with the first page."
+            raise invalid([f"after: {reason}"], reason)
         found = await self._platform.processes.page_of_records(
-            caller,
+            None if asked.of_all else caller,
             after=asked.after,
             limit=asked.limit + 1,
             statuses=asked.status,
             newest_first=asked.newest_first,
         )
-        if asked.after and not found and await process_of(self._platform, asked.after, caller) is None:
-            reason = f"The process {asked.after} is not known any more. Begin again with the first page."
-            raise invalid([f"after: {reason}"], reason)
         shown = found[: asked.limit]
         following = request.url.include_query_params(after=shown[-1].id) if len(found) > len(shown) else None
         links = {} if following is None else {"next": f"{following.path}?{following.query}"}
-        return JSONResponse({"processes": [record_line(each, root_of(request)) for each in shown], "links": links})
+        lines = [record_line(each, root_of(request), with_caller=asked.of_all) for each in shown]
+        return JSONResponse({"processes": lines, "links": links})
+
+    async def _is_known(self, process_id: str, caller: Caller) -> bool:
+        """Whether there is such a process that the caller may follow; one that cannot be read is there too."""
+        try:
+            return await process_of(self._platform, process_id, caller) is not None
+        except Unreadable:
+            return True
 
 
 def _read(arguments: PublishedArguments, given: Mapping[str, Any], within: str) -> tuple[object, ...]:

@@ -92,6 +92,7 @@ class ListQuery(BaseModel):
     limit: int = Field(50, ge=1, le=_LARGEST_PAGE)
     status: list[ProcessStatus] = Field(default_factory=list[ProcessStatus], description="Only those; may be repeated")
     newest_first: bool = Field(default=True, alias="newestFirst")
+    of_all: bool = Field(default=False, alias="all", description="Those of all callers; for admins alone")
 
 
 class NoQuery(BaseModel):

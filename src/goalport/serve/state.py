@@ -57,25 +57,28 @@ class McpState:
         return self.publisher.publication
 
     async def process(self, process_id: str, caller: Caller) -> AgentProcess | None:
-        """A process of this caller; None if there is none, or, without a difference, if it is another caller's."""
+        """A process that this caller may follow; None if there is none, or, without a difference, if it is another's.
+
+        Raises `BadInput` if it cannot be read.
+        """
         try:
             return await process_of(self.platform, process_id, caller)
         except (StoreError, Unreadable) as error:
             raise BadInput(str(error)) from error
 
     async def kill_unreadable(self, process_id: str, caller: Caller, reason: str) -> bool:
-        """End a process of this caller that today's classes cannot read. Returns False if there is none that goes on.
+        """End a process that this caller may follow and today's classes cannot read; False if there is none to end.
 
         Raises `StoreError`.
         """
         record = await self.platform.store.find(process_id)
-        if record is None or record.final or (record.caller.id, record.caller.issuer) != (caller.id, caller.issuer):
+        if record is None or record.final or not caller.may_follow(record.caller):
             return False
         await self.platform.processes.kill_unreadable(process_id, reason)
         return True
 
     async def known_process(self, process_id: str, caller: Caller) -> AgentProcess:
-        """A process of this caller that a call names. Raises `BadInput` if there is none."""
+        """A process that a call names and this caller may follow. Raises `BadInput` if there is none."""
         process = await self.process(process_id, caller)
         if process is None:
             raise BadInput(

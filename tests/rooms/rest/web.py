@@ -4,7 +4,7 @@ The client checks each answer against the document at `/openapi.json`.
 """
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,11 +13,11 @@ from typing import Any
 import anyio
 import httpx2
 import uvicorn
-from mcp.server.auth.middleware.auth_context import auth_context_var
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
 from starlette.types import Receive, Scope, Send
 
+from goalport.auth import Grant
+from goalport.auth.current import granted
+from goalport.caller import Caller
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
 from goalport.site.app import Site
@@ -30,19 +30,17 @@ PROCESS = "/api/v1/process"
 
 
 class ByHeader:
-    """Stands for an authentication: a request is made by the caller that its header `Caller` names."""
+    """Stands for an authentication: the headers `Caller`, `Issuer` and `Admin` of a request say who makes it."""
 
     def __init__(self, site: Site) -> None:
         self._app = site.app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        name = dict(scope.get("headers", ())).get(b"caller", b"").decode()
-        user = AuthenticatedUser(AccessToken(token="t", client_id="app", scopes=["run"], subject=name))
-        before = auth_context_var.set(user if name else None)
-        try:
+        headers: dict[bytes, bytes] = dict(scope.get("headers", ()))
+        name, issuer = (headers.get(each, b"").decode() for each in (b"caller", b"issuer"))
+        caller = Caller(name, issuer, frozenset({"run"}), admin=b"admin" in headers)
+        with granted(scope, Grant(caller, "app"), "t") if name else nullcontext():
             await self._app(scope, receive, send)
-        finally:
-            auth_context_var.reset(before)
 
 
 @dataclass(frozen=True)

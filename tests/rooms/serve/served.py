@@ -14,6 +14,9 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp_types import CallToolResult, TextContent, Tool
 
+from goalport.auth import Grant
+from goalport.auth.current import granted
+from goalport.caller import Caller
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess
 from goalport.publish.publication import Publication
@@ -70,6 +73,13 @@ def state_of(root: Path, *agents: object, files: Mapping[str, str] | None = None
     for agent in agents:
         platform.deploy(agent)
     return McpState(Publisher(platform, workspace, given))
+
+
+@contextmanager
+def as_admin(name: str) -> Generator[None]:
+    """The time in which requests come with the token of an admin, as the guard leaves it."""
+    with granted({}, Grant(Caller(name, "https://issuer", admin=True), "app"), "t"):
+        yield
 
 
 @contextmanager
