@@ -1,13 +1,14 @@
 """Agents that take their time, and calls of them that are spoken by hand. No test is in here."""
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import httpx2
 
 from tests.proxies import RoundRobin
 from tests.stories.servers import Running
+from tests.web_servers import WebServer
 
 COOK = """
 import asyncio
@@ -64,12 +65,17 @@ def request(tool: str, **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": given}
 
 
+def http_of(server: Running | RoundRobin | WebServer) -> AbstractAsyncContextManager[httpx2.AsyncClient]:
+    """An HTTP client of a server, or of the proxy before several."""
+    return server.http() if isinstance(server, WebServer) else httpx2.AsyncClient(base_url=server.address, timeout=60)
+
+
 @asynccontextmanager
 async def session(
-    server: Running | RoundRobin, capabilities: Mapping[str, Any] | None = None
+    server: Running | RoundRobin | WebServer, capabilities: Mapping[str, Any] | None = None
 ) -> AsyncGenerator[tuple[httpx2.AsyncClient, dict[str, str]]]:
     """A handshake-era session spoken by hand, so that its connections can be dropped."""
-    async with httpx2.AsyncClient(base_url=server.address, timeout=20) as http:
+    async with http_of(server) as http:
         info = {"name": "test", "version": "1"}
         params = {"protocolVersion": "2025-11-25", "capabilities": dict(capabilities or {}), "clientInfo": info}
         message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}

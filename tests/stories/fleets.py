@@ -1,7 +1,7 @@
 """Several servers on one store behind a proxy that sends each request to the next of them. No test is in here."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from mcp import Client
 
 from tests.proxies import RoundRobin, round_robin
 from tests.stories.servers import Running, running
+from tests.web_servers import WebServer
 
 __all__ = ["FILES", "KEYS", "Fleet", "fleet"]
 
@@ -110,10 +111,12 @@ class Fleet:
     """The servers, and the proxy before them."""
 
     servers: list[Running]
-    proxy: RoundRobin
+    proxy: RoundRobin | WebServer
     folder: Path
 
-    def client(self, era: str, **options: Any) -> Client:
+    def client(self, era: str, **options: Any) -> AbstractAsyncContextManager[Client]:
+        if isinstance(self.proxy, WebServer):
+            return self.proxy.client(era, **options)
         return Client(f"{self.proxy.address}/mcp", mode=era, **options)
 
     async def done(self, words: str, seconds: float = 30) -> None:

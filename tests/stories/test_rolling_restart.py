@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,11 @@ import httpx2
 from anyio.abc import TaskGroup, TaskStatus
 
 from tests.postgres import PostgresServer
-from tests.proxies import round_robin
-from tests.stories.cooks import HEADERS, META, session
+from tests.proxies import RoundRobin, round_robin
+from tests.stories.cooks import HEADERS, META, http_of, session
 from tests.stories.fleets import FILES, KEYS, Fleet
 from tests.stories.servers import Running, running
+from tests.web_servers import HOST, WebServer, free_port, nginx
 
 SHUTDOWN = 2.0
 PAUSE = 0.2
@@ -72,7 +73,7 @@ async def caller(fleet: Fleet, era: str) -> AsyncGenerator[Caller]:
         async with session(fleet.proxy) as (http, headers):
             yield Caller(http, era, headers)
     else:
-        async with httpx2.AsyncClient(base_url=fleet.proxy.address, timeout=60) as http:
+        async with http_of(fleet.proxy) as http:
             yield Caller(http, era, HEADERS)
 
 
@@ -110,11 +111,11 @@ class Hosts:
     def __init__(self, root: Path, settings: Mapping[str, Any], tasks: TaskGroup) -> None:
         self._root, self._settings, self._tasks = root, settings, tasks
 
-    async def start(self) -> Running:
-        return await self._tasks.start(self._run)
+    async def start(self, port: int) -> Running:
+        return await self._tasks.start(self._run, port)
 
-    async def _run(self, *, task_status: TaskStatus[Running]) -> None:
-        async with running(self._root, FILES, **self._settings) as server:
+    async def _run(self, port: int, *, task_status: TaskStatus[Running]) -> None:
+        async with running(self._root, FILES, port=port, **self._settings) as server:
             task_status.started(server)
             await server.process.wait()
 
@@ -125,16 +126,18 @@ class Hosts:
         with anyio.fail_after(30):
             assert await old.process.wait() == 0
         assert time.monotonic() - begun < SHUTDOWN + 3
-        new = fleet.servers[number] = await self.start()
-        fleet.proxy.servers[number] = new.address
+        fleet.servers[number] = await self.start(old.port)
 
 
-async def roll(root: Path, settings: Mapping[str, Any]) -> None:
+Proxy = Callable[[list[str]], AbstractAsyncContextManager[RoundRobin | WebServer]]
+
+
+async def roll(root: Path, settings: Mapping[str, Any], proxy: Proxy = round_robin) -> None:
     async with anyio.create_task_group() as tasks:
         hosts = Hosts(root, settings, tasks)
-        servers = [await hosts.start() for _ in range(3)]
-        async with round_robin([each.address for each in servers]) as proxy:
-            await replace_all(hosts, Fleet(servers, proxy, root))
+        servers = [await hosts.start(free_port()) for _ in range(3)]
+        async with proxy([each.address for each in servers]) as before:
+            await replace_all(hosts, Fleet(servers, before, root))
         for each in servers:
             each.process.terminate()
 
@@ -169,8 +172,13 @@ async def taken_over(fleet: Fleet, swords: Iterable[str]) -> None:
                 await anyio.sleep(0.02)
 
 
-async def test_three_servers_are_replaced_under_load(tmp_path: Path) -> None:
-    await roll(tmp_path, SETTINGS)
+async def test_three_servers_behind_nginx_are_replaced_under_load(tmp_path: Path) -> None:
+    @asynccontextmanager
+    async def before(servers: list[str]) -> AsyncGenerator[WebServer]:
+        with nginx(tmp_path / "nginx", servers) as listening:
+            yield listening
+
+    await roll(tmp_path, {**SETTINGS, "allowed_hosts": HOST}, before)
 
 
 async def test_three_servers_with_postgresql_are_replaced_under_load(tmp_path: Path, postgres: PostgresServer) -> None:
