@@ -5,10 +5,12 @@ challenge names all the scopes that an operation needs. Above: `guard`, and the 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 
 from starlette.responses import JSONResponse
+
+from goalport.auth.metadata import ProtectedResource
 
 __all__ = ["Challenges"]
 
@@ -19,17 +21,23 @@ class Challenges:
 
     base_scope: str
     """The scope that a client without a token asks for at first."""
-    metadata_url: str = ""
-    """Where the metadata of the server as a protected resource is; empty: it has none, as with keys alone."""
+    resource: ProtectedResource | None = None
+    """What says where the metadata of the server is; None: it has none, as with keys alone."""
+    path: str = "/mcp"
+    """The path that a request is for; its door may be a resource of its own."""
+
+    def at(self, path: str) -> "Challenges":
+        """The refusals of requests for a path."""
+        return self if self.resource is None else replace(self, path=path)
 
     def unauthenticated(self) -> JSONResponse:
         """The refusal of a request that has no credential."""
-        scope = self.base_scope if self.metadata_url else ""
+        scope = self.base_scope if self.resource else ""
         return self._refusal(HTTPStatus.UNAUTHORIZED, "", "This server needs a token. Send one.", scope)
 
     def invalid_token(self, reason: str) -> JSONResponse:
         """The refusal of a token that is not valid."""
-        scope = self.base_scope if self.metadata_url else ""
+        scope = self.base_scope if self.resource else ""
         return self._refusal(HTTPStatus.UNAUTHORIZED, "invalid_token", reason, scope)
 
     def invalid_request(self, reason: str) -> JSONResponse:
@@ -51,7 +59,7 @@ class Challenges:
             "error": error,
             "error_description": description,
             "scope": scope,
-            "resource_metadata": self.metadata_url,
+            "resource_metadata": self.resource.url_for(self.path) if self.resource else "",
         }
         said = ", ".join(f'{name}="{_quotable(value)}"' for name, value in fields.items() if value)
         content = {"error": error or "unauthorized", "error_description": reason}

@@ -6,58 +6,84 @@ read. Below the site, which mounts it; `verifiers` decide about tokens.
 
 import logging
 from collections.abc import Collection
+from functools import partial
+from typing import Final
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from goalport.auth.authentication import Authentication
+from goalport.auth.challenges import Challenges
 from goalport.auth.credentials import AmbiguousCredential, token_of
 from goalport.auth.current import granted
+from goalport.auth.streams import REVERIFY_SECONDS, GuardedStream, is_stream
 from goalport.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
 from goalport.words import first_line
 
 __all__ = ["AuthGuard"]
 
 _log = logging.getLogger(__name__)
+_WELL_KNOWN: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
+"""Where clients look for metadata before they have a token: what is not there has to be missing, and not forbidden."""
 
 
 class AuthGuard:
     """ASGI middleware that lets requests with a valid credential pass, as those of its caller.
 
-    `open_paths` are answered without one too; a credential that is sent there counts all the same.
+    `open_paths` are answered without one too; a credential that is sent there counts all the same. The credential of a
+    stream is verified again every `stream_seconds`.
     """
 
-    def __init__(self, app: ASGIApp, authentication: Authentication, open_paths: Collection[str]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        authentication: Authentication,
+        open_paths: Collection[str],
+        stream_seconds: float = REVERIFY_SECONDS,
+    ) -> None:
         self._app = app
         self._authentication = authentication
         self._open_paths = frozenset(open_paths)
+        self._stream_seconds = stream_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        challenges = self._authentication.challenges
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        challenges = self._authentication.challenges.at(path)
         try:
             token = token_of(scope["headers"], scope["query_string"])
+            by_proxy = self._authentication.grant_by_proxy(scope, token)
         except AmbiguousCredential as error:
             await challenges.invalid_request(str(error))(scope, receive, send)
             return
-        if token is None:
-            await (self._app if self._is_open(scope) else challenges.unauthenticated())(scope, receive, send)
-            return
-        judged = await self._judge(token)
+        if by_proxy is not None:
+            with granted(scope, by_proxy, ""):
+                await self._app(scope, receive, send)
+        elif token is not None:
+            await self._answer(token, challenges, scope, receive, send)
+        else:
+            await (self._app if self._is_open(path) else challenges.unauthenticated())(scope, receive, send)
+
+    async def _answer(self, token: str, challenges: Challenges, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request with a token, as far as the token is valid."""
+        judged = await self._judge(token, challenges)
         if isinstance(judged, Response):
             await judged(scope, receive, send)
             return
+        app = self._app
+        if is_stream(scope):
+            verify = partial(self._authentication.grant_of, token)
+            app = GuardedStream(app, judged, verify, self._stream_seconds)
         with granted(scope, judged, token):
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
 
-    def _is_open(self, scope: Scope) -> bool:
-        return scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/") in self._open_paths
+    def _is_open(self, path: str) -> bool:
+        return path.rstrip("/") in self._open_paths or path.startswith(_WELL_KNOWN)
 
-    async def _judge(self, token: str) -> Grant | Response:
+    async def _judge(self, token: str, challenges: Challenges) -> Grant | Response:
         """What a token grants, or the response that refuses it."""
-        challenges = self._authentication.challenges
         try:
             return await self._authentication.grant_of(token)
         except InvalidToken as error:

@@ -1,5 +1,6 @@
 """How a server is set up: its settings, where they come from, and what they may be. Floor 6."""
 
+from goalport.settings.providers import IntrospectionSettings, IssuerSettings, TokenSettings
 from goalport.settings.settings import (
     SETTINGS_FILE,
     Settings,
@@ -14,8 +15,11 @@ __all__ = [
     "AuthSettings",
     "AutonomySettings",
     "DocumentsSettings",
+    "IntrospectionSettings",
+    "IssuerSettings",
     "RetrySettings",
     "Settings",
+    "TokenSettings",
     "environment_of",
     "load_settings",
     "secrets_of",

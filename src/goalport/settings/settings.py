@@ -341,7 +341,7 @@ def _problems(error: ValidationError, workspace: Path, options: Mapping[str, obj
     return "\n".join(dict.fromkeys(lines))
 
 
-_TABLES = ("models", "llm_operations", "retry", "autonomy", "documents")
+_TABLES = ("models", "llm_operations", "retry", "autonomy", "documents", "auth")
 _KEYLESS = (("default_llm",), ("default_embedding_model",), ("llms",), ("embedding_services",))
 _LEAF = len(("models", "providers", "openai", "api_key"))
 """The depth of single settings of providers and models; what is higher in the tree contains keys."""
@@ -349,7 +349,8 @@ _LEAF = len(("models", "providers", "openai", "api_key"))
 
 def _is_secret(path: tuple[str, ...]) -> bool:
     if path[0] != "models" or path[1:2] in _KEYLESS:
-        return path[0] in {"state_keys", "store"} or path in {("documents",), ("documents", "store")}
+        whole = path in {("documents",), ("documents", "store"), ("auth",)}
+        return path[0] in {"state_keys", "store"} or path[:2] == ("auth", "introspection") or whole
     return len(path) < _LEAF or path[-1] in {"api_key", "base_url"}
 
 

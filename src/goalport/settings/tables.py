@@ -4,11 +4,12 @@ Above: `settings`, which has them among its own.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from goalport.domain import RetryPolicy
+from goalport.settings.providers import HeaderName, Introspections, Issuers, Networks
 from goalport.settings.values import Count, Delay, DocumentsPlace, ScopeTable, Words
 
 __all__ = ["AuthSettings", "AutonomySettings", "DocumentsSettings", "RetrySettings"]
@@ -27,6 +28,20 @@ class AuthSettings(BaseModel):
 
     insecure_no_auth: bool = False
     """Listen to other machines too, although nobody is authenticated."""
+    issuers: Issuers = ()
+    """The providers whose access tokens are JWTs, which are verified here."""
+    introspection: Introspections = ()
+    """The providers that are asked about each token, for tokens that only they can read."""
+    trusted_proxies: Networks = ()
+    """The addresses and networks of proxies that authenticate callers, and name them in a header."""
+    proxy_user_header: HeaderName = ""
+    """The header in which they name the user."""
+    proxy_groups_header: HeaderName = ""
+    """The header with what the user is granted, separated by commas or spaces; empty: there is none."""
+    proxy_scopes: Words = ()
+    """What each of their users is granted."""
+    scopes_supported: Words = ()
+    """The scopes that clients are told of; empty: to read and to write. Some clients ask a person for all of them."""
     scope_prefix: str = Field(default="goals", pattern=r"^[A-Za-z0-9._/-]+$")
     """What the names of the three scopes begin with that goals have which name none: `goals:read` and so on."""
     implied_scopes: ScopeTable = {}
@@ -35,6 +50,12 @@ class AuthSettings(BaseModel):
     """The claims of a token that actions may read as `context.caller.claims`, such as a tenant; they are stored."""
     step_up: Literal["http", "tool-error"] = "http"
     """How a call is refused whose token lacks scopes: by HTTP status 403, or as an error of the tool."""
+
+    @model_validator(mode="after")
+    def _proxies_name_users(self) -> Self:
+        if bool(self.trusted_proxies) != bool(self.proxy_user_header):
+            raise ValueError("should have both, trusted_proxies and proxy_user_header, or none of them")
+        return self
 
     @property
     def read_scope(self) -> str:

@@ -27,10 +27,11 @@ __all__ = [
     "StorePlace",
     "Table",
     "Words",
+    "listed",
 ]
 
 
-def _listed(value: object) -> object:
+def listed(value: object) -> object:
     """A list from an environment variable: JSON, or values separated by commas."""
     if not isinstance(value, str):
         return value
@@ -70,9 +71,9 @@ def _place(value: str, *names: str) -> str:
     return value
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-Paths = Annotated[tuple[Path, ...], BeforeValidator(_listed)]
-Secrets = Annotated[tuple[SecretStr, ...], BeforeValidator(_listed)]
+Words = Annotated[tuple[str, ...], BeforeValidator(listed)]
+Paths = Annotated[tuple[Path, ...], BeforeValidator(listed)]
+Secrets = Annotated[tuple[SecretStr, ...], BeforeValidator(listed)]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(_lower)]
 Personality = Annotated[
     Literal["", "starwars", "severance", "colossus", "hitchhiker", "montypython"], BeforeValidator(_lower)

@@ -87,28 +87,24 @@ def create_app(
     return Site(Publisher(platform, workspace or Workspace(settings.workspace), settings)).app
 
 
-def _guard(authentication: Authentication | None) -> Iterator[Middleware]:
-    if authentication is not None:
-        yield Middleware(AuthGuard, authentication=authentication, open_paths=HEALTH_PATHS)
-
-
 class Site:
     """The app, with its doors."""
 
     def __init__(self, publisher: Publisher) -> None:
         self.publisher = publisher
+        self._authentication = Authentication.of(publisher.settings)
         served = publisher.settings.serves_rest
         self.doors = [door(publisher) for door in DOORS if served or door is not RestDoor]
         exposed = [REQUEST_ID_HEADER, *(header for door in self.doors for header in door.exposed_headers)]
-        authentication = Authentication.of(publisher.settings)
-        self._health = Health(publisher, open_details=authentication is None and publisher.settings.on_loopback)
+        open_details = self._authentication is None and publisher.settings.on_loopback
+        self._health = Health(publisher, open_details=open_details)
         self.app = Starlette(
             routes=list(self._routes()),
             middleware=[
                 Middleware(RequestIds),
                 Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed),
                 Middleware(BodyLimit, max_bytes=publisher.settings.max_body_bytes),
-                *_guard(authentication),
+                *self._guards(),
             ],
             lifespan=self._lifespan,
         )
@@ -120,15 +116,23 @@ class Site:
             each.close()
         await self.publisher.platform.aclose()
 
+    def _guards(self) -> Iterator[Middleware]:
+        if self._authentication is not None:
+            yield Middleware(AuthGuard, authentication=self._authentication, open_paths=HEALTH_PATHS)
+
     def _routes(self) -> Iterator[Route]:
         """Each route with and without a slash at its end, since a redirect loses bodies or is refused by clients."""
         for each in (*(route for door in self.doors for route in door.routes), *self._health.routes()):
             yield each
             yield Route(f"{each.path}/", each.endpoint, methods=each.methods)
+        if self._authentication is not None and self._authentication.resource is not None:
+            yield from self._authentication.resource.routes
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
+            if self._authentication is not None:
+                await stack.enter_async_context(self._authentication.running())
             for each in self.doors:
                 await stack.enter_async_context(each.running())
             await stack.enter_async_context(self.publisher.connected())

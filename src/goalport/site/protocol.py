@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, cast
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from goalport.auth.proxy import PEER
 from goalport.site.limits import RETRY_SECONDS, Connections
 
 __all__ = ["LimitedProtocol", "LimitedServer"]
@@ -109,6 +110,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse_headers()
         else:
             self._answered = cycle
+            cast("dict[str, object]", cycle.scope)[PEER] = self._address
             super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:

@@ -1,0 +1,90 @@
+"""Access tokens that only their provider can read: it is asked about each (RFC 7662), and its answer kept for a while.
+
+A token that is revoked is refused after `_KEPT_SECONDS` at the latest. Below `authentication`; beside `jwt`.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote_plus
+
+from goalport.auth.claims import TokenRules, default_audience
+from goalport.auth.grant_cache import GrantCache, digest_of
+from goalport.auth.provider_client import ProviderClient, ProviderError
+from goalport.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
+from goalport.settings import IntrospectionSettings, Settings
+
+__all__ = ["IntrospectionVerifier"]
+
+_KEPT_SECONDS: Final = 30.0
+_REFUSED_SECONDS: Final = 10.0
+"""For how long it is known that a token is not valid: shortly, since a provider may learn of a token late."""
+_MOST_AT_ONCE: Final = 32
+
+
+class IntrospectionVerifier:
+    """Asks one provider about tokens, many at once, but not twice about one. `clock` gives the seconds since 1970."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        provider: IntrospectionSettings,
+        client: ProviderClient,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        audience = frozenset(provider.audience) or default_audience(settings.address)
+        required = frozenset({"aud"} if provider.require_audience else ())
+        self._rules = TokenRules(provider, settings.auth, audience, required)
+        self._provider = provider
+        self._client = client
+        self._clock = clock
+        self._cache = GrantCache(_KEPT_SECONDS, clock)
+        self._asking: dict[bytes, asyncio.Task[None]] = {}
+        self._places = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    def takes(self, token: str) -> bool:
+        """Whether a token begins as the provider's do; how it goes on is the provider's own affair."""
+        return token.startswith(self._provider.token_prefix)
+
+    async def verify(self, token: str) -> Grant:
+        """What a token grants, as its provider says. Raises `InvalidToken` and `VerifierUnavailable`."""
+        digest = digest_of(token)
+        found = self._cache.get(digest)
+        if found is None:
+            if digest not in self._asking:
+                self._asking[digest] = task = self._client.start(self._ask(digest, token))
+                task.add_done_callback(partial(self._asked, digest))
+            await asyncio.shield(self._asking[digest])
+            found = self._cache.get(digest)
+        if isinstance(found, Grant):
+            return found
+        if found is None:
+            raise VerifierUnavailable(f"{self._provider.endpoint} cannot be asked about tokens.")
+        raise InvalidToken(found)
+
+    def _asked(self, digest: bytes, task: asyncio.Task[None]) -> None:
+        self._asking.pop(digest, None)
+        if not task.cancelled():
+            task.exception()  # Seen, even if all who waited have left.
+
+    async def _ask(self, digest: bytes, token: str) -> None:
+        """Ask about a token, and keep the answer."""
+        # The parts of HTTP Basic authentication are form-encoded first (RFC 6749, section 2.3.1).
+        user, secret = quote_plus(self._provider.client_id), quote_plus(self._provider.client_secret.get_secret_value())
+        form = {"token": token, "token_type_hint": "access_token"}
+        try:
+            async with self._places:
+                claims = await self._client.post(self._provider.endpoint, form, user, secret)
+        except ProviderError as error:
+            raise VerifierUnavailable(str(error)) from None
+        try:
+            self._cache.keep(digest, self._grant_of(claims))
+        except InvalidToken as error:
+            self._cache.keep(digest, str(error), _REFUSED_SECONDS)
+
+    def _grant_of(self, claims: Mapping[str, Any]) -> Grant:
+        if claims.get("active") is not True:
+            raise InvalidToken("The token is not valid, or no longer.")
+        return self._rules.grant_of(claims, self._clock())

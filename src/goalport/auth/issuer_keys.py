@@ -1,0 +1,163 @@
+"""The public keys of an issuer: found by its metadata, kept, and fetched again when they are old or one is missing.
+
+How many tokens come does not change how often the issuer is asked: a token that names an unknown key makes the keys be
+fetched at most twice a minute, and known keys bridge a time in which the issuer does not answer. Above: `jwt`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+from urllib.parse import urlsplit, urlunsplit
+
+from jwt import PyJWK, PyJWTError
+
+from goalport.auth.provider_client import ProviderClient, ProviderError
+from goalport.auth.verifiers import VerifierUnavailable
+from goalport.settings import IssuerSettings
+from goalport.settings.providers import is_secure
+
+__all__ = ["IssuerKeys", "metadata_urls"]
+
+_log = logging.getLogger(__name__)
+_PAUSE: Final = 30.0
+"""Seconds between two requests for keys, however many tokens name keys that are not known."""
+_RETRY: Final = 5.0
+"""The same while no key is known at all, because the issuer has not answered yet."""
+_OLD: Final = 600.0
+"""Seconds after which the keys are fetched again while those that are known are used."""
+_TOO_OLD: Final = 24 * 3_600.0
+"""Seconds without an answer of the issuer after which its keys are no longer trusted."""
+_MOST_KEYS: Final = 100
+_ALGORITHMS: Final[Mapping[tuple[str, str], Sequence[str]]] = {
+    ("RSA", ""): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    ("EC", "P-256"): ("ES256",),
+    ("EC", "P-384"): ("ES384",),
+    ("EC", "P-521"): ("ES512",),
+    ("OKP", "Ed25519"): ("EdDSA",),
+}
+"""The algorithms of a kind of key and its curve."""
+
+
+def metadata_urls(issuer: str) -> Iterator[str]:
+    """Where the metadata of an issuer may be: by RFC 8414 and OpenID Connect Discovery, after and before its path."""
+    parts = urlsplit(issuer)
+    path = parts.path.rstrip("/")
+    for each in (
+        f"/.well-known/oauth-authorization-server{path}",
+        f"{path}/.well-known/openid-configuration",
+        *([f"/.well-known/openid-configuration{path}"] if path else []),
+    ):
+        yield urlunsplit((parts.scheme, parts.netloc, each, "", ""))
+
+
+class IssuerKeys:
+    """The keys of one issuer. `clock` gives seconds that only grow."""
+
+    def __init__(self, issuer: IssuerSettings, client: ProviderClient, clock: Callable[[], float]) -> None:
+        self._issuer = issuer
+        self._client = client
+        self._clock = clock
+        self._keys: Mapping[tuple[str | None, str], Sequence[PyJWK]] = {}
+        """The keys by id and algorithm, and all of an algorithm under None."""
+        self._fetched_at = self._asked_at = float("-inf")
+        self._failed = False
+        self._fetching: asyncio.Task[None] | None = None
+
+    async def suiting(self, kid: str | None, algorithm: str) -> Sequence[PyJWK]:
+        """The keys that a token may be signed with, as its header says. Raises `VerifierUnavailable`."""
+        if not self._keys or self._age > _TOO_OLD:
+            await self._fetch(_RETRY)
+            if not self._keys or self._age > _TOO_OLD:
+                raise VerifierUnavailable(f"The keys of {self._issuer.issuer} cannot be fetched.", round(_RETRY))
+        elif self._age > _OLD:
+            self._begin(_PAUSE)
+        wanted = kid, algorithm
+        if wanted not in self._keys:
+            await self._fetch(_PAUSE)
+        found = self._keys.get(wanted, ())
+        if not found and self._failed:
+            raise VerifierUnavailable(f"{self._issuer.issuer} cannot be asked for a key.", round(_PAUSE))
+        return found
+
+    @property
+    def _age(self) -> float:
+        return self._clock() - self._fetched_at
+
+    async def _fetch(self, pause: float) -> None:
+        """Fetch the keys, together with all who wait for them, unless the issuer was asked a moment ago."""
+        self._begin(pause)
+        if self._fetching is not None:
+            await asyncio.shield(self._fetching)
+
+    def _begin(self, pause: float) -> None:
+        if self._fetching is None and self._clock() - self._asked_at >= pause:
+            self._asked_at = self._clock()
+            self._fetching = self._client.start(self._replace())
+
+    async def _replace(self) -> None:
+        """Put the keys that the issuer has now in place of those that are known."""
+        try:
+            self._keys = await self._read()
+            self._fetched_at, self._failed = self._clock(), False
+        except ProviderError as error:
+            self._failed = True
+            _log.warning("The keys of %s cannot be fetched: %s", self._issuer.issuer, error)
+        finally:
+            self._fetching = None
+
+    async def _read(self) -> Mapping[tuple[str | None, str], Sequence[PyJWK]]:
+        """The keys that the issuer has now. Raises `ProviderError`."""
+        uri = self._issuer.jwks_uri or await self._discovered()
+        entries = (await self._client.get(uri)).get("keys")
+        if not isinstance(entries, list):
+            raise ProviderError(f"{uri} has no list of keys.")
+        found: dict[tuple[str | None, str], list[PyJWK]] = {}
+        for entry in cast("list[object]", entries)[:_MOST_KEYS]:
+            if isinstance(entry, dict):
+                fields = cast("dict[str, Any]", entry)
+                kid = fields.get("kid")
+                for key in _usable(fields, self._issuer.algorithms):
+                    for name in {None, kid if isinstance(kid, str) else None}:
+                        found.setdefault((name, key.algorithm_name), []).append(key)
+        if not found:
+            raise ProviderError(f"{uri} has no key that can be used here.")
+        return found
+
+    async def _discovered(self) -> str:
+        """The address of the keys, as the metadata of the issuer has it. Raises `ProviderError`."""
+        problems: list[str] = []
+        for url in metadata_urls(self._issuer.issuer):
+            try:
+                metadata = await self._client.get(url)
+            except ProviderError as error:
+                problems.append(str(error))
+                continue
+            uri = metadata.get("jwks_uri")
+            if metadata.get("issuer") != self._issuer.issuer:
+                problems.append(f"{url} is the metadata of {metadata.get('issuer')!r}.")
+            elif not isinstance(uri, str) or not _as_secure(uri, self._issuer.issuer):
+                problems.append(f"{url} names no jwks_uri with https.")
+            else:
+                return uri
+        raise ProviderError(" ".join(problems))
+
+
+def _as_secure(uri: str, issuer: str) -> bool:
+    """Whether an address that an issuer names may be asked: as securely as the issuer itself, or with https."""
+    return uri.startswith("https://") or (is_secure(uri) and not issuer.startswith("https://"))
+
+
+def _usable(entry: Mapping[str, Any], allowed: Sequence[str]) -> Iterator[PyJWK]:
+    """The key of an entry with each algorithm that it may be used with; nothing for one of a kind not known here."""
+    if entry.get("use", "sig") != "sig" or "verify" not in str(entry.get("key_ops", "verify")) or "d" in entry:
+        return
+    suiting = _ALGORITHMS.get((str(entry.get("kty")), str(entry.get("crv", ""))), ())
+    for algorithm in suiting:
+        if algorithm in allowed and entry.get("alg", algorithm) == algorithm:
+            try:
+                key = PyJWK(dict(entry), algorithm)
+            except PyJWTError:
+                return
+            if key.Algorithm.check_key_length(key.key) is None:
+                yield key

@@ -1,0 +1,88 @@
+"""The client that asks identity providers: for their metadata and keys, and about tokens.
+
+Its answers are small JSON objects: size and time are bounded, no redirect is followed, and nothing is tried again here.
+Above: `issuer_keys` and `introspection`, which decide when to ask.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from goalport.auth.strict_json import read_object
+from goalport.errors import GoalportError
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["ProviderClient", "ProviderError"]
+
+_SECONDS: Final = 10.0
+_MOST_BYTES: Final = 1024 * 1024
+_HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
+
+
+class ProviderError(GoalportError):
+    """A provider did not answer as it should; the message says how."""
+
+
+class ProviderClient:
+    """One client for all providers of a server. It opens nothing before the first request."""
+
+    def __init__(self) -> None:
+        self._http: httpx2.AsyncClient | None = None
+        self._tasks = set[asyncio.Task[None]]()
+
+    async def get(self, url: str) -> Mapping[str, Any]:
+        """The JSON object at a URL. Raises `ProviderError`."""
+        return await self._bounded("GET", url)
+
+    async def post(self, url: str, form: Mapping[str, str], user: str, password: str) -> Mapping[str, Any]:
+        """The JSON object that answers a form, sent with HTTP Basic authentication. Raises `ProviderError`."""
+        return await self._bounded("POST", url, data=dict(form), auth=(user, password))
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do work on a provider in a task of its own, which ends with this client at the latest."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def aclose(self) -> None:
+        """Cancel the tasks and close the connections."""
+        tasks = list(self._tasks)
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None
+
+    async def _bounded(self, method: str, url: str, **options: Any) -> Mapping[str, Any]:
+        import httpx2
+
+        try:
+            async with asyncio.timeout(_SECONDS):
+                return await self._ask(method, url, **options)
+        except TimeoutError:
+            raise ProviderError(f"{url} did not answer within {_SECONDS:g} s.") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ValueError) as error:
+            raise ProviderError(f"{url} cannot be read: {error or type(error).__name__}") from None
+
+    async def _ask(self, method: str, url: str, **options: Any) -> Mapping[str, Any]:
+        """What a provider answers. Raises `ValueError` if it is no JSON object."""
+        import httpx2
+
+        if self._http is None:
+            self._http = httpx2.AsyncClient(headers=_HEADERS, timeout=_SECONDS, follow_redirects=False)
+        async with self._http.stream(method, url, **options) as response:
+            if response.status_code != HTTPStatus.OK:
+                raise ValueError(f"expected status 200, but got {response.status_code}")
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise ValueError("expected an answer without an encoding")
+            body = bytearray()
+            async for piece in response.aiter_raw():
+                body += piece
+                if len(body) > _MOST_BYTES:
+                    raise ValueError(f"expected at most {_MOST_BYTES:,} bytes, but more came")
+        return read_object(bytes(body))
