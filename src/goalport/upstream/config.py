@@ -106,6 +106,14 @@ class ServerConfig:
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     oauth: OAuthConfig | None = None
+    forward_auth: bool = False
+    """Whether the server gets the credentials of whoever calls, over a connection of their own."""
+    caller_headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The headers with `${caller.token}` and `${caller.id}` in them, which are filled for each caller."""
+    listing_headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Sent in their place by the connection that lists the tools, which no caller has asked for."""
+    max_callers: int = 100
+    """Connections of callers to the server at once, at most; the longest unused one makes room for another."""
     connect_timeout: float = 30.0
     """Seconds from the start of an attempt until the list of tools must have come."""
     timeout: float = 60.0
@@ -143,7 +151,7 @@ class ServerConfig:
         """All values that may be secret: of variables, `env`, `headers` and OAuth, and in the address."""
         yield from self.secrets
         yield from self.env.values()
-        for value in self.headers.values():
+        for value in (*self.headers.values(), *self.listing_headers.values()):
             yield value
             # `Bearer x`: the second word alone is the secret.
             yield value.rpartition(" ")[2]

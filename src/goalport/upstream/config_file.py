@@ -6,7 +6,8 @@ is usable. `section`, below, reads single settings and fills in variables; `json
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
 from urllib.parse import urlsplit
@@ -24,7 +25,7 @@ from goalport.upstream.config import (
 )
 from goalport.upstream.jsonc import read_json
 from goalport.upstream.oauth_section import read_oauth
-from goalport.upstream.section import Notes, Section, Variables
+from goalport.upstream.section import OF_CALLER, Notes, Section, Variables
 from goalport.words import offer
 
 __all__ = ["read_config"]
@@ -182,21 +183,16 @@ def read_server(name: str, section: Section) -> ServerConfig | None:
         # What is relative, is relative to the folder of the file.
         cwd=section.variables.folder / Path(section.text("cwd")).expanduser(),
         url=url,
-        headers=_headers(section),
         oauth=read_oauth(section),
-        connect_timeout=section.seconds(*_CONNECT_TIMEOUT, default=ServerConfig.connect_timeout),
-        timeout=section.seconds("timeout", "requestTimeout", default=ServerConfig.timeout),
-        concurrency=section.count("concurrency", ServerConfig.concurrency, _MOST_AT_ONCE, least=1),
-        max_message_bytes=section.count("maxMessageBytes", ServerConfig.max_message_bytes, 2**31, least=1),
-        shutdown_timeout=section.seconds("shutdownTimeout", default=ServerConfig.shutdown_timeout),
         disabled=disabled,
         required=required,
         sampling=section.flag("sampling"),
         pin=section.flag("pin", careful=True),
         enabled_tools=section.texts("enabledTools", "includeTools", "tools"),
         disabled_tools=section.texts("disabledTools", "excludeTools"),
-        secrets=tuple(section.secrets),
     )
+    found = _with_limits(_with_headers(found, section), section)
+    found = replace(found, secrets=tuple(section.secrets))
     section.ignore(*_OF_OTHER_HOSTS.split())
     section.note_unknown_keys()
     if disabled:
@@ -245,8 +241,34 @@ def _environment(section: Section) -> dict[str, str]:
     return found | section.table("env", "environment")
 
 
-def _headers(section: Section) -> dict[str, str]:
-    headers = {name: value.strip() for name, value in section.table("headers").items()}
+def _with_headers(server: ServerConfig, section: Section) -> ServerConfig:
+    """The server with its headers, of which some are filled for each caller."""
+    forward_auth = section.flag("forwardAuth") and server.transport != "stdio"
+    headers = _headers(section, OF_CALLER if forward_auth else ())
+    of_caller = {name for name, value in headers.items() if any(f"${{{each}}}" in value for each in OF_CALLER)}
+    return replace(
+        server,
+        headers={name: value for name, value in headers.items() if name not in of_caller},
+        forward_auth=forward_auth,
+        caller_headers={name: value for name, value in headers.items() if name in of_caller},
+        listing_headers=section.table("listingHeaders"),
+    )
+
+
+def _with_limits(server: ServerConfig, section: Section) -> ServerConfig:
+    return replace(
+        server,
+        connect_timeout=section.seconds(*_CONNECT_TIMEOUT, default=ServerConfig.connect_timeout),
+        timeout=section.seconds("timeout", "requestTimeout", default=ServerConfig.timeout),
+        concurrency=section.count("concurrency", ServerConfig.concurrency, _MOST_AT_ONCE, least=1),
+        max_callers=section.count("maxCallers", ServerConfig.max_callers, _MOST_AT_ONCE, least=1),
+        max_message_bytes=section.count("maxMessageBytes", ServerConfig.max_message_bytes, 2**31, least=1),
+        shutdown_timeout=section.seconds("shutdownTimeout", default=ServerConfig.shutdown_timeout),
+    )
+
+
+def _headers(section: Section, kept: Collection[str]) -> dict[str, str]:
+    headers = {name: value.strip() for name, value in section.table("headers", kept=kept).items()}
     auth, _ = section.get("auth")
     token = section.text("auth").strip() if isinstance(auth, str) and auth.lower() != "oauth" else ""
     if token:
@@ -271,6 +293,9 @@ def _check(server: ServerConfig, section: Section) -> None:
         section.mistakes.append(("its url should begin with http:// or https:// and name a host.", section.at))
     elif server.cwd is not None and not server.cwd.is_dir():
         section.mistakes.append(("its cwd is no folder.", (*section.at, "cwd")))
+    elif server.forward_auth and not server.caller_headers:
+        reason = "it says forward_auth, and none of its headers has ${caller.token} or ${caller.id}."
+        section.mistakes.append((reason, (*section.at, "headers")))
 
 
 def _is_web(url: str) -> bool:

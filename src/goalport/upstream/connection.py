@@ -93,6 +93,8 @@ class Timing:
     """Between a notification that the list of tools changed and asking for it, so that a burst is one request."""
     wait_for_up: float = 5.0
     """How long a call waits for a server that is coming back."""
+    caller_idle: float = 120.0
+    """How long the connection of a caller stays open that nobody uses."""
     close_timeout: float = 8.0
     """How long a connection may take to end in good order."""
 

@@ -84,7 +84,7 @@ class HttpTransport:
         return _BoundedClient(
             self._config.max_message_bytes,
             self._unanswered.add,
-            headers={"Accept-Encoding": "identity", **self._config.headers},
+            headers={"Accept-Encoding": "identity", **self._config.headers, **self._config.listing_headers},
             timeout=httpx2.Timeout(_CONNECT, read=read),
             auth=self._auth(),
             event_hooks={"response": [self._note_status]},

@@ -8,7 +8,7 @@ Above: `config_file`.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -18,7 +18,7 @@ from goalport.upstream.config import ConfigProblem
 from goalport.upstream.jsonc import JsonPath, WrittenJson
 from goalport.words import offer
 
-__all__ = ["Notes", "Section", "VariableError", "Variables"]
+__all__ = ["OF_CALLER", "Notes", "Section", "VariableError", "Variables"]
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -28,6 +28,8 @@ _VARIABLE = re.compile(r"\$\{(?P<inside>[^{}]*)\}")
 _NAMED = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)(?::-(?P<default>.*))?", re.DOTALL)
 _SHORTEST_SECRET: Final = 4
 """Characters. Hiding shorter values would make messages unreadable."""
+OF_CALLER: Final = ("caller.token", "caller.id")
+"""Variables that are filled for each caller, and nowhere but in headers."""
 _PUBLIC: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TEMP", "TMP", "TMPDIR", "USER"})
 
 
@@ -43,8 +45,8 @@ class Variables:
     folder: Path
     """What editors call the workspace folder."""
 
-    def fill(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """A text with its variables filled, and the values that may be secret. Raises `VariableError`.
+    def fill(self, text: str, kept: Container[str] = ()) -> tuple[str, tuple[str, ...]]:
+        """A text with its variables filled but for `kept`, and the values that may be secret. Raises `VariableError`.
 
         `${VAR:-default}` takes the default when the variable is unset or empty, as shells do. A value is
         not searched for variables again.
@@ -52,6 +54,8 @@ class Variables:
         secrets: list[str] = []
 
         def value(found: re.Match[str]) -> str:
+            if found["inside"] in kept:
+                return found[0]
             filled, is_secret = self._value(found["inside"])
             if is_secret and len(filled) >= _SHORTEST_SECRET:
                 secrets.append(filled)
@@ -73,6 +77,11 @@ class Variables:
             raise VariableError(
                 f"${{{inside}}} is asked for by an editor; a server has nobody to ask. Put the value into an "
                 f"environment variable and write ${{{name}}}."
+            )
+        if inside in OF_CALLER:
+            raise VariableError(
+                f"${{{inside}}} is known for each call alone: it can stand in `headers` of a server over HTTP that "
+                'says "forward_auth": true, and nowhere else.'
             )
         named = _NAMED.fullmatch(inside)
         if named is None:
@@ -150,10 +159,13 @@ class Section:
             return tuple(_text(self, each, (*at, number), name) for number, each in enumerate(items))
         return (_text(self, value, at, name),)
 
-    def table(self, name: str, *others: str) -> dict[str, str]:
-        """An object whose values are texts, numbers or booleans, as texts; a null counts as absent."""
+    def table(self, name: str, *others: str, kept: Container[str] = ()) -> dict[str, str]:
+        """An object whose values are texts, numbers or booleans, as texts; a null counts as absent.
+
+        The variables `kept` stay as they are written.
+        """
         found = [each for each in self.items(name, *others) if each[1] is not None]
-        return {key: _text(self, value, at, name) for key, value, at in found}
+        return {key: _text(self, value, at, name, kept) for key, value, at in found}
 
     def choices(self, name: str, words: Iterable[str], otherwise: str) -> dict[str, str]:
         """An object whose values are among `words`; a single word is its `*`. Anything else counts as `otherwise`."""
@@ -242,12 +254,12 @@ class Section:
             self.notes.add(f"{name} should be an object, but is {_kind(value)}.", at)
 
 
-def _text(section: Section, value: object, at: JsonPath, name: str) -> str:
+def _text(section: Section, value: object, at: JsonPath, name: str, kept: Container[str] = ()) -> str:
     """A text with its variables filled; what is none is a mistake of the section."""
     match value:
         case str():
             try:
-                filled, secrets = section.variables.fill(value)
+                filled, secrets = section.variables.fill(value, kept)
             except VariableError as problem:
                 section.mistakes.append((str(problem), at))
                 return ""

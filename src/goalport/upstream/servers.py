@@ -9,7 +9,7 @@ import logging
 import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -18,9 +18,11 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 from pydantic import SecretStr
 
+from goalport.caller import Caller
 from goalport.errors import SettingsError
 from goalport.sealing import ProcessSeals, sealing_keys
 from goalport.secrecy import hide_in, register_secrets
+from goalport.upstream.caller_servers import CallerServers
 from goalport.upstream.config import ConfigProblem, McpConfig, ServerConfig
 from goalport.upstream.connection import Sample, SignIn, Timing, Transport
 from goalport.upstream.pins import PINS_FILE, Pins
@@ -92,6 +94,8 @@ class UpstreamServers:
         self._seals = ProcessSeals(lambda: sealing_keys(_Keys(state_keys, data_dir)))
         self._watchdog = Watchdog()
         self._servers: dict[str, UpstreamServer] = {}
+        self._callers: dict[str, CallerServers] = {}
+        """The connections of callers to the servers that get their credentials."""
         self._tasks: TaskGroup | None = None
         self._opened = False
         self._task: _ConnectionTask | None = None
@@ -119,7 +123,11 @@ class UpstreamServers:
 
     def reports(self) -> tuple[ServerReport, ...]:
         """The state of each server, in the order of the configuration; none while they are not connected."""
-        return tuple(each.report() for each in self._servers.values()) if self.connected else ()
+        if not self.connected:
+            return ()
+        return tuple(
+            replace(each.report(), callers=len(self._callers.get(each.name, ()))) for each in self._servers.values()
+        )
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -205,16 +213,7 @@ class UpstreamServers:
     async def _start(self, configs: Iterable[ServerConfig]) -> None:
         assert self._tasks is not None
         self._keep_secrets(self.config.servers.values())
-        started = {
-            config.name: UpstreamServer(
-                config,
-                self._transport(config),
-                timing=self._timing,
-                sample=self.sample,
-                on_change=lambda: self.on_change(),  # noqa: PLW0108 - it may be another one by then
-            )
-            for config in configs
-        }
+        started = {config.name: self._server(config) for config in configs}
         known = self._servers | started
         self._servers = {name: known[name] for name in self.config.servers if name in known}
         for each in started.values():
@@ -228,6 +227,26 @@ class UpstreamServers:
                 await each.wait_first_attempt()
                 if each.state is not ServerState.UP:
                     raise SettingsError(f"The required server {each.name!r} is {each.state}: {each.last_error}.")
+
+    def _server(self, config: ServerConfig) -> UpstreamServer:
+        call = None
+        if config.forward_auth:
+            assert self._tasks is not None
+            callers = CallerServers(config, self._server_of_caller, self._tasks, self._timing.caller_idle)
+            self._callers[config.name] = callers
+            call = callers.call
+        return UpstreamServer(
+            config,
+            self._transport(config),
+            timing=self._timing,
+            sample=self.sample,
+            on_change=lambda: self.on_change(),  # noqa: PLW0108 - it may be another one by then
+            call=call,
+        )
+
+    def _server_of_caller(self, config: ServerConfig, caller: Caller) -> UpstreamServer:
+        transport = self._transport(config)
+        return UpstreamServer(config, transport, timing=self._timing, sample=self.sample, whose=caller.id)
 
     def _transport(self, config: ServerConfig) -> Transport:
         if config.transport != "stdio":
@@ -255,6 +274,8 @@ class UpstreamServers:
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as tasks:
                 for each in servers:
+                    if (callers := self._callers.pop(each.name, None)) is not None:
+                        callers.stop()
                     tasks.start_soon(each.stop)
 
 

@@ -82,6 +82,8 @@ class ServerReport:
     """How often it has been connected."""
     required: bool = False
     """Whether nothing may be served without it."""
+    callers: int = 0
+    """Connections of callers whose credentials it gets, or who signed in to it themselves."""
 
 
 @dataclass(frozen=True, slots=True)

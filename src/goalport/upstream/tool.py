@@ -18,7 +18,7 @@ from goalport.words import cleaned
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, Tool as Definition
 
-__all__ = ["ToolRequest", "UpstreamTool", "result_of", "tools_of_list"]
+__all__ = ["CallTool", "ToolRequest", "UpstreamTool", "result_of", "tools_of_list"]
 
 _DESCRIPTION: Final = 4_000
 """Characters, as for title and name."""

@@ -31,7 +31,7 @@ from goalport.upstream.connection import (
 )
 from goalport.upstream.remote_process import remote_process, with_renamed_tools
 from goalport.upstream.status import ServerReport, ServerState, error_text, failure_reason, why_unavailable
-from goalport.upstream.tool import ToolRequest, UpstreamTool, result_of, tools_of_list
+from goalport.upstream.tool import CallTool, ToolRequest, UpstreamTool, result_of, tools_of_list
 from goalport.words import cleaned
 
 if TYPE_CHECKING:
@@ -166,7 +166,8 @@ class ToolClient:
 class UpstreamServer:
     """One server of the configuration. `run` belongs to one task, everything else may be used from any.
 
-    `on_change` is called when the state or the list of tools has changed.
+    `on_change` is called when the state or the list of tools has changed. `call` calls its tools, if not this
+    connection does. `whose` names the caller in the log whom the connection belongs to; empty: it is nobody's own.
     """
 
     def __init__(
@@ -177,10 +178,14 @@ class UpstreamServer:
         timing: Timing,
         sample: Sample | None = None,
         on_change: Callable[[], None] = lambda: None,
+        call: CallTool | None = None,
+        whose: str = "",
     ) -> None:
         self.config = config
         self.name = config.name
         self.client = ToolClient(config, self._connected, transport)
+        self._call = call or self.client.call
+        self._shown = f"{config.name} (for {whose})" if whose else config.name
         self.tools: tuple[UpstreamTool, ...] = ()
         """The tools of the last list, also while the server is down."""
         self.state = ServerState.DISABLED if config.disabled else ServerState.CONNECTING
@@ -200,6 +205,11 @@ class UpstreamServer:
         self._notes: tuple[str, ...] = ()
         self._up_since = 0.0
         self._connections = 0
+
+    @property
+    def was_up(self) -> bool:
+        """Whether it has been connected, now or before."""
+        return self._connections > 0
 
     def report(self) -> ServerReport:
         """The state of the server now."""
@@ -292,7 +302,7 @@ class UpstreamServer:
         self._up_since = monotonic()
         self._connection = connection
         await self._accept(listing)
-        _log.info("Upstream server %r is up: %d tools, %s", self.name, len(self.tools), connection.protocol_version)
+        _log.info("Upstream server %r is up: %d tools, %s", self._shown, len(self.tools), connection.protocol_version)
         self.last_error = ""
         self._set_state(ServerState.UP)
 
@@ -318,12 +328,12 @@ class UpstreamServer:
 
     async def _accept(self, listing: Listing) -> None:
         # In a thread: ten thousand tools take a second, in which others are served.
-        found, call = listing.definitions, self.client.call
+        found, call = listing.definitions, self._call
         self.tools, withheld = await to_thread.run_sync(tools_of_list, self.name, found, call, self.tools)
         notes = (*filter(None, (listing.note,)), *withheld)
         if notes != self._notes:
             for note in notes[:10]:
-                _log.warning("Upstream server %r: %s", self.name, note)
+                _log.warning("Upstream server %r: %s", self._shown, note)
         self._notes = notes
         self._on_change()
 
@@ -331,7 +341,7 @@ class UpstreamServer:
         reason = hide(reason)
         # A reason that repeats is logged once as a warning.
         level = logging.DEBUG if reason == self.last_error else logging.WARNING
-        _log.log(level, "Upstream server %r is down: %s", self.name, reason)
+        _log.log(level, "Upstream server %r is down: %s", self._shown, reason)
         self.last_error = reason
         if not self._stopping:
             self._set_state(ServerState.DOWN)

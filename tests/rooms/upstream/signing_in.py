@@ -1,5 +1,6 @@
 """An authorization server and an MCP server that wants its tokens, on one port of loopback. No test is in here."""
 
+import json
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -18,11 +19,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 async def list_tools(ctx: Any, params: Any) -> ListToolsResult:
-    return ListToolsResult(tools=[Tool(name="hello", input_schema={"type": "object"})])
+    return ListToolsResult(tools=[Tool(name=name, input_schema={"type": "object"}) for name in ("hello", "headers")])
 
 
 async def call_tool(ctx: Any, params: Any) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text="hello")])
+    text = json.dumps(dict(ctx.request.headers)) if params.name == "headers" else "hello"
+    return CallToolResult(content=[TextContent(type="text", text=text)])
 
 
 @dataclass
@@ -34,6 +36,8 @@ class Doorkeeper:
     """The kinds of grants that tokens were given for."""
     registered: int = 0
     tokens: set[str] = field(default_factory=set[str])
+    is_open: bool = False
+    """Whether everybody is let in."""
     lifetime: int = 3600
     """Seconds after which a token that is given out from now on ends."""
 
@@ -78,7 +82,7 @@ class Doorkeeper:
         where = f'Bearer resource_metadata="{self.address}/.well-known/oauth-protected-resource/mcp"'
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            wanted = scope["type"] == "http" and scope["path"] == "/mcp"
+            wanted = scope["type"] == "http" and scope["path"] == "/mcp" and not self.is_open
             if wanted and Request(scope).headers.get("authorization", "")[7:] not in self.tokens:
                 await Response("no", 401, {"WWW-Authenticate": where})(scope, receive, send)
             else:
