@@ -33,6 +33,7 @@ class Baker:
         return Pizza(content=f"{order.size} cm with {topping.name}")
 """
 }
+OPEN = {"HOST": "0.0.0.0", "AUTH__INSECURE_NO_AUTH": "true"}  # noqa: S104
 ORDER = {"goal": "order_pizza", "input": {"size": 30}, "wait": 0}
 
 
@@ -59,7 +60,7 @@ async def test_a_process_is_found_again_though_its_server_was_killed_right_after
 
 @pytest.mark.parametrize(
     ("settings", "status"),
-    [({}, 202), ({"REST": "false"}, 404), ({"HOST": "0.0.0.0"}, 404), ({"HOST": "0.0.0.0", "REST": "true"}, 202)],  # noqa: S104
+    [({}, 202), ({"REST": "false"}, 404), (OPEN, 404), ({**OPEN, "REST": "true"}, 202)],
     ids=str,
 )
 async def test_the_door_is_open_where_only_this_machine_can_call_or_the_setting_says_so(

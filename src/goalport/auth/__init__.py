@@ -1,13 +1,13 @@
 """Who calls and what they may: credentials, their verifiers, the guard before every door. Floor 9.
 
-A door asks `current_caller()` for the caller of the request that it answers.
+A door asks `current_caller()` for the caller of the request that it answers. The modules are loaded when a name is
+first used, because the commands that make keys need none of the MCP SDK.
 """
 
-from goalport.auth.authentication import Authentication
-from goalport.auth.challenges import Challenges
-from goalport.auth.current import Principal, current_caller, current_principal
-from goalport.auth.guard import AuthGuard
-from goalport.auth.verifiers import Grant, InvalidToken, Verifier, VerifierUnavailable
+# pyright: reportUnsupportedDunderAll=false
+# The names are in __init__.pyi, which pyright does not read for the file beside it.
+
+from goalport.lazy import lazy_exports
 
 __all__ = [
     "AuthGuard",
@@ -21,3 +21,14 @@ __all__ = [
     "current_caller",
     "current_principal",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "authentication": ["Authentication"],
+        "challenges": ["Challenges"],
+        "current": ["Principal", "current_caller", "current_principal"],
+        "guard": ["AuthGuard"],
+        "verifiers": ["Grant", "InvalidToken", "Verifier", "VerifierUnavailable"],
+    },
+)

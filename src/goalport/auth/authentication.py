@@ -11,6 +11,7 @@ from typing import Any
 
 from goalport.auth.challenges import Challenges
 from goalport.auth.credentials import AmbiguousCredential
+from goalport.auth.keys import ApiKeys
 from goalport.auth.metadata import ProtectedResource
 from goalport.auth.provider_client import ProviderClient
 from goalport.auth.proxy import TrustedProxies
@@ -42,7 +43,8 @@ class Authentication:
         Raises `SettingsError` for what cannot be used: a server does not start without what it was told to check.
         """
         client = ProviderClient()
-        verifiers: list[Verifier] = [*_verifiers_of_providers(settings, client)]
+        keys = [ApiKeys(settings)] if settings.asks_for_keys else []
+        verifiers: list[Verifier] = [*keys, *_verifiers_of_providers(settings, client)]
         proxies = TrustedProxies.of(settings.auth)
         if not verifiers and proxies is None:
             return None

@@ -4,8 +4,10 @@ Below the commands of this room; it loads no workspace and knows no goal and no 
 """
 
 import json
+import re
 import sys
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
@@ -15,6 +17,7 @@ from goalport.errors import BadInput, WorkspaceError
 from goalport.words import one_line
 
 _LONGEST: Final = 60
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _EXAMPLE: Final = """Write it like '{"content": "…"}', or put it into a file and give @FILE."""
 
 WorkspaceFolder = Annotated[
@@ -68,6 +71,14 @@ def given_text(given: str) -> str:
         raise BadInput(f"There is no file {path} to read the input from; after @ comes a path.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"The input cannot be read from {path}: {error}.") from error
+
+
+def duration_of(given: str) -> timedelta:
+    """A duration in an argument, such as `30d`. Raises `BadInput`."""
+    match = re.fullmatch(r"(\d{1,6})([smhd])", given.strip())
+    if match is None:
+        raise BadInput(f"Expected a time such as 30d, 12h, 90m or 30s, but got {given!r}.")
+    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
 
 
 def _shown(text: str) -> str:

@@ -5,7 +5,6 @@ These commands read, and drop what has ended; no process goes on by them. `answe
 
 import asyncio
 import json
-import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from goalport import __version__
-from goalport.cli.options import WorkspaceFolder
+from goalport.cli.options import WorkspaceFolder, duration_of
 from goalport.cli.process_page import event_lines, page_of
 from goalport.cli.sources import Server, Source, run_here, source_of
 from goalport.cli.terminal import say, show as show_records, show_json, show_lines
@@ -22,7 +21,6 @@ from goalport.errors import BadInput
 Status = Literal["running", "waiting", "stuck", "paused", "not_started", "completed", "failed", "terminated", "killed"]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.", show_default=False)]
 _OPEN = ("not_started", "running", "waiting", "paused", "stuck")
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def ps(
@@ -126,7 +124,7 @@ def prune(
         raise BadInput("Say what to drop: --older-than 30d for what ended longer ago, or --keep 1000, or both.")
     if keep is not None and keep < 0:
         raise BadInput(f"Expected --keep to be 0 or more, but got {keep}.")
-    age = None if older_than is None else _duration(older_than)
+    age = None if older_than is None else duration_of(older_than)
     say(asyncio.run(_prune(workspace, age, keep)))
 
 
@@ -140,10 +138,3 @@ async def _prune(folder: Path, age: timedelta | None, keep: int | None) -> str:
     file = settings.data_dir / "processes.db"
     size = f" {file} has {file.stat().st_size / 1e6:,.1f} MB." if settings.store == "sqlite" else ""
     return f"Dropped with their sub-processes: {dropped}. Processes that are left: {left}.{size}"
-
-
-def _duration(given: str) -> timedelta:
-    match = re.fullmatch(r"(\d{1,6})([smhd])", given.strip())
-    if match is None:
-        raise BadInput(f"Expected an age such as 30d, 12h, 90m or 30s, but got {given!r}.")
-    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])

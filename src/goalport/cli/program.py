@@ -165,6 +165,7 @@ _command(
     "goalport serve --workers 4",
     "goalport serve --transport stdio",
 )
+app.command("goalport.cli.keys:keys", name="keys", help="Make, list, replace and revoke API keys.", group=SERVE)
 _command(
     "ingest",
     "documents:ingest",

@@ -39,6 +39,8 @@ class ListenOptions:
     "No sessions: any replica answers any request. --no-stateless keeps them, whatever the settings say."
     workers: int | None = None
     "How many processes serve on the port, for as many cores. Default: 1."
+    insecure_no_auth: Annotated[bool, Parameter(negative="", show_default=False)] = False
+    "Listen to other machines although nobody is authenticated: whoever reaches the server may do everything."
 
 
 @Parameter(name="*")
@@ -75,7 +77,7 @@ def serve(
             raise BadInput("--workers was given with --transport stdio, which has one client. Leave one of them out.")
         _serve_stdio(root, options, reload=reload)
         return None
-    return _serve_http(root, options, reload=reload)
+    return _serve_http(root, options, reload=reload, insecure=listening.insecure_no_auth)
 
 
 def _settings_of(listening: ListenOptions, logging: LogOptions) -> Mapping[str, object]:
@@ -104,7 +106,7 @@ def _serve_stdio(root: Path, options: Mapping[str, object], *, reload: bool) -> 
     _run(partial(serve_stdio, *parts, reload=reload, handshake=handshake))
 
 
-def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool) -> int | None:
+def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool, insecure: bool) -> int | None:
     """Serve with this process, as a worker if a supervisor started it, or supervise workers; the exit code."""
     from goalport.settings import load_settings
     from goalport.workers import WorkerChannel, check_workers, supervise
@@ -112,6 +114,8 @@ def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool) -> i
     channel = WorkerChannel.inherited()
     with _warnings(shown=channel is None):  # the supervisor has read the same settings
         settings = load_settings(root, **options)
+    if insecure:
+        settings = settings.without_authentication()
     if settings.workers > 1 and channel is None:
         check_workers(settings, reload=reload)
         return anyio.run(supervise, settings, [sys.executable, *sys.orig_argv[1:]])

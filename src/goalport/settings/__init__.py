@@ -1,13 +1,9 @@
 """How a server is set up: its settings, where they come from, and what they may be. Floor 6."""
 
+from goalport.settings.environment import environment_of, secrets_of
+from goalport.settings.key_entries import KeyEntry
 from goalport.settings.providers import IntrospectionSettings, IssuerSettings, TokenSettings
-from goalport.settings.settings import (
-    SETTINGS_FILE,
-    Settings,
-    environment_of,
-    load_settings,
-    secrets_of,
-)
+from goalport.settings.settings import SETTINGS_FILE, Settings, load_settings
 from goalport.settings.tables import AuthSettings, AutonomySettings, DocumentsSettings, RetrySettings
 
 __all__ = [
@@ -17,6 +13,7 @@ __all__ = [
     "DocumentsSettings",
     "IntrospectionSettings",
     "IssuerSettings",
+    "KeyEntry",
     "RetrySettings",
     "Settings",
     "TokenSettings",

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 
-from dotenv import dotenv_values
 from pydantic import BaseModel, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
@@ -26,7 +25,6 @@ from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings
 from goalport.observe import LogFormat
-from goalport.secrecy import passwords_in, secrets_in_environment
 from goalport.settings.tables import AuthSettings, AutonomySettings, DocumentsSettings, RetrySettings
 from goalport.settings.values import (
     Count,
@@ -43,16 +41,17 @@ from goalport.settings.values import (
 )
 from goalport.words import did_you_mean, nearest, offer, validation_reason
 
-__all__ = ["SETTINGS_FILE", "Settings", "environment_of", "load_settings", "secrets_of"]
+__all__ = ["ENV_FILE", "SETTINGS_FILE", "Settings", "load_settings"]
 
 SETTINGS_FILE = Path("server", "settings.toml")
 """The path of the settings file in a workspace; the file is optional."""
-_ENV_FILE = ".env"
+ENV_FILE = ".env"
 _PREFIX = "GOALPORT_"
 _LOOPBACK = frozenset({"localhost", "::1", "[::1]"})
 _WITHIN = "__"
 """The separator between a table and its setting in the name of an environment variable."""
 _SHORTEST_KEY = 32
+_KEY_FILE = "keys.json"
 _NEARLY = 0.75
 _log = logging.getLogger(__name__)
 
@@ -93,7 +92,7 @@ class Settings(BaseSettings):
     allowed_origins: Words = ()
     """Origins of web pages that may call the server; without any, only pages of this machine may."""
     rest: bool | None = None
-    """Whether processes are also served over REST; None: if nobody else can reach the server than this machine."""
+    """Whether processes are also served over REST; None: if callers are authenticated, or all of this machine."""
     stateless: bool = False
     """No sessions: for replicas behind a load balancer."""
     max_body_bytes: Size = 4 * 1024 * 1024
@@ -181,6 +180,34 @@ class Settings(BaseSettings):
         return self.host.lower() in _LOOPBACK or self.host.startswith("127.")
 
     @property
+    def key_file(self) -> Path:
+        """The file that keeps the API keys, whether it is there or not."""
+        named = self.auth.keys_file
+        return self.workspace / Path(named).expanduser() if named else self.data_dir / _KEY_FILE
+
+    @property
+    def asks_for_keys(self) -> bool:
+        """Whether callers are authenticated by API keys."""
+        if self.auth.keys is not None:
+            return self.auth.keys
+        return bool(self.auth.key_entries) or _is_there(self.key_file)
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether callers are authenticated, in any way."""
+        auth = self.auth
+        return self.asks_for_keys or bool(auth.issuers or auth.introspection or auth.trusted_proxies)
+
+    @property
+    def open_to_others(self) -> bool:
+        """Whether other machines could call and nobody would be authenticated, which `insecure_no_auth` must allow."""
+        return not (self.on_loopback or self.authenticates)
+
+    def without_authentication(self) -> "Settings":
+        """These settings, with the consent that other machines call although nobody is authenticated."""
+        return self.model_copy(update={"auth": self.auth.model_copy(update={"insecure_no_auth": True})})
+
+    @property
     def address(self) -> str:
         """The URL by which clients reach the server, without a slash at its end."""
         return (self.public_url or f"http://{self.host}:{self.port}").rstrip("/")
@@ -188,7 +215,7 @@ class Settings(BaseSettings):
     @property
     def serves_rest(self) -> bool:
         """Whether processes are also served over REST."""
-        return self.on_loopback if self.rest is None else self.rest
+        return not self.open_to_others if self.rest is None else self.rest
 
     @field_validator("workspace")
     @classmethod
@@ -245,48 +272,14 @@ def load_settings(workspace: Path, **options: Any) -> Settings:
     except ValidationError as error:
         raise SettingsError(_problems(error, workspace, given)) from None
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{workspace / _ENV_FILE}: should be text in UTF-8 ({error.reason}).") from None
+        raise SettingsError(f"{workspace / ENV_FILE}: should be text in UTF-8 ({error.reason}).") from None
     for name, meant in _misspelt(os.environ):
         _log.warning("The environment variable %s is not a setting. %s", name, did_you_mean([meant]))
     return settings
 
 
-def environment_of(workspace: Path) -> Mapping[str, str]:
-    """The variables of the environment, completed by the workspace's `.env` for those that are not set.
-
-    Providers' keys are read from here. Nothing is put into the environment of this process, so no program it starts
-    inherits a key from the file.
-    """
-    found = dotenv_values(workspace / _ENV_FILE, encoding="utf-8") | os.environ
-    return {name: value for name, value in found.items() if value}
-
-
-def secrets_of(settings: Settings) -> Iterator[str]:
-    """Every key and token in a server's settings, its environment and its `.env`."""
-    yield from _secrets_in(settings)
-    yield from secrets_in_environment(environment_of(settings.workspace))
-
-
-def _secrets_in(value: object) -> Iterator[str]:
-    match value:
-        case SecretStr():
-            yield value.get_secret_value()
-        case str():
-            yield from passwords_in(value)
-        case BaseModel():
-            yield from _secrets_in(vars(value))
-        case Mapping():
-            for each in cast("Mapping[object, object]", value).values():
-                yield from _secrets_in(each)
-        case tuple() | list():
-            for each in cast("Sequence[object]", value):
-                yield from _secrets_in(each)
-        case _:
-            pass
-
-
 def _dotenv(settings: type[BaseSettings], workspace: Path) -> DotEnvSettingsSource:
-    return DotEnvSettingsSource(settings, env_file=workspace / _ENV_FILE, env_file_encoding="utf-8")
+    return DotEnvSettingsSource(settings, env_file=workspace / ENV_FILE, env_file_encoding="utf-8")
 
 
 def _read_file(workspace: Path) -> dict[str, object]:
@@ -343,14 +336,16 @@ def _problems(error: ValidationError, workspace: Path, options: Mapping[str, obj
 
 _TABLES = ("models", "llm_operations", "retry", "autonomy", "documents", "auth")
 _KEYLESS = (("default_llm",), ("default_embedding_model",), ("llms",), ("embedding_services",))
+_SECRET_OF_AUTH = ((), ("key_entries",), ("introspection",))
 _LEAF = len(("models", "providers", "openai", "api_key"))
 """The depth of single settings of providers and models; what is higher in the tree contains keys."""
 
 
 def _is_secret(path: tuple[str, ...]) -> bool:
+    if path[0] == "auth":
+        return path[1:2] in _SECRET_OF_AUTH
     if path[0] != "models" or path[1:2] in _KEYLESS:
-        whole = path in {("documents",), ("documents", "store"), ("auth",)}
-        return path[0] in {"state_keys", "store"} or path[:2] == ("auth", "introspection") or whole
+        return path[0] in {"state_keys", "store"} or path in {("documents",), ("documents", "store")}
     return len(path) < _LEAF or path[-1] in {"api_key", "base_url"}
 
 
@@ -372,7 +367,7 @@ def _origin(path: tuple[str, ...], workspace: Path, options: Mapping[str, object
     if _is_in(EnvSettingsSource(Settings)(), path):
         return f"environment variable {variable}"
     if _is_in(_dotenv(Settings, workspace)(), path):
-        return f"{workspace / _ENV_FILE}, {variable}"
+        return f"{workspace / ENV_FILE}, {variable}"
     return str(workspace / SETTINGS_FILE)
 
 
@@ -389,3 +384,14 @@ def _is_in(values: object, path: tuple[str, ...]) -> bool:
 
 def _workspace_in(values: Mapping[str, Any]) -> Path:
     return cast("Path", values.get("workspace", Path()))
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file, even one that cannot be read: only what is known to be absent counts as absent."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True

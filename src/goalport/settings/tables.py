@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from goalport.domain import RetryPolicy
+from goalport.settings.key_entries import KeyEntries
 from goalport.settings.providers import HeaderName, Introspections, Issuers, Networks
 from goalport.settings.values import Count, Delay, DocumentsPlace, ScopeTable, Words
 
@@ -26,6 +27,12 @@ class AuthSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    keys: bool | None = None
+    """Whether API keys are asked for; None: once there is a key file, or an entry in `key_entries`."""
+    keys_file: str = ""
+    """The key file, relative to the workspace; empty: `keys.json` in `data_dir`."""
+    key_entries: KeyEntries = ()
+    """Keys beside those of the file: what `goalport keys new --entry` prints."""
     insecure_no_auth: bool = False
     """Listen to other machines too, although nobody is authenticated."""
     issuers: Issuers = ()

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def listed(value: object) -> object:
-    """A list from an environment variable: JSON, or values separated by commas."""
+    """A list from an environment variable: JSON, or values separated by commas. Raises `ValueError`."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):

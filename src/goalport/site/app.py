@@ -19,6 +19,7 @@ from goalport.rest import RestDoor
 from goalport.serve.door import McpDoor
 from goalport.settings import Settings, load_settings
 from goalport.site.body_limit import BodyLimit
+from goalport.site.exposure import LocalCallers
 from goalport.site.guard import HostGuard
 from goalport.site.health import HEALTH_PATHS, Health
 from goalport.site.request_ids import REQUEST_ID_HEADER, RequestIds
@@ -35,7 +36,8 @@ class Door(Protocol):
 
     The site does for every door: it checks Host and Origin and adds the headers for web pages (`HostGuard`), and limits
     bodies (`BodyLimit`: a door may read all that it is given); the listener limits connections, headers and slow
-    clients. Where callers are authenticated, it lets no request pass without a valid credential (`AuthGuard`).
+    clients. Where callers are authenticated, it lets no request pass without a valid credential (`AuthGuard`);
+    elsewhere only requests of this machine (`LocalCallers`).
 
     A door does by itself:
 
@@ -81,7 +83,7 @@ def create_app(
 
     Another app can mount it, and enters its lifespan then. Without a workspace, what the platform has is all that is
     published; without settings, they are read as those of the current folder.
-    Raises `SettingsError` for a role whose model is not ready and for state keys that cannot be read.
+    Raises `SettingsError` for a role whose model is not ready, and for keys that cannot be read.
     """
     settings = settings or load_settings(Path.cwd())
     return Site(Publisher(platform, workspace or Workspace(settings.workspace), settings)).app
@@ -119,6 +121,8 @@ class Site:
     def _guards(self) -> Iterator[Middleware]:
         if self._authentication is not None:
             yield Middleware(AuthGuard, authentication=self._authentication, open_paths=HEALTH_PATHS)
+        elif not self.publisher.settings.auth.insecure_no_auth:
+            yield Middleware(LocalCallers, open_paths=HEALTH_PATHS)
 
     def _routes(self) -> Iterator[Route]:
         """Each route with and without a slash at its end, since a redirect loses bodies or is refused by clients."""

@@ -6,7 +6,7 @@ the log says which setting would allow the request.
 
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Final
 
@@ -19,7 +19,7 @@ from goalport.settings import Settings
 from goalport.site.health import HEALTH_PATHS
 from goalport.site.limits import RETRY_SECONDS
 
-__all__ = ["HostGuard", "exposures"]
+__all__ = ["ANY", "HostGuard", "host_patterns"]
 
 _log = logging.getLogger(__name__)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -29,26 +29,7 @@ _AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?"
 _MOST_LOGGED: Final = 100
 _TOO_MANY: Final = 503
 _WHITESPACE: Final = b" \t"
-_ANY: Final = "*"
-_WITHOUT_AUTHENTICATION: Final = (
-    "Whoever can reach it can call its tools: there is no authentication yet. Let a firewall or an authenticating"
-    " proxy stand before it, or listen on 127.0.0.1."
-)
-
-
-def exposures(settings: Settings) -> Iterator[str]:
-    """One sentence for each setting that admits callers from other machines or from web pages."""
-    if settings.host.lower() in _WILDCARDS:
-        yield f"It listens on all interfaces ({settings.host}). {_WITHOUT_AUTHENTICATION}"
-    elif not settings.on_loopback:
-        yield f"It listens on {settings.host}, which other machines may reach. {_WITHOUT_AUTHENTICATION}"
-    if _ANY in _patterns(settings.allowed_hosts):
-        yield (
-            "allowed_hosts is '*', so any Host is answered: a web page can reach this server by a name that it points"
-            " at it (DNS rebinding). Name the hosts by which clients call instead."
-        )
-    if _ANY in _patterns(settings.allowed_origins):
-        yield "allowed_origins is '*', so every web page may call this server. Name the pages' origins instead."
+ANY: Final = "*"
 
 
 class HostGuard:
@@ -67,8 +48,8 @@ class HostGuard:
             expose_headers=[*exposed_headers, "WWW-Authenticate"],
         )
         own = settings.host.lower()
-        self._hosts = _patterns(settings.allowed_hosts) | _LOOPBACK | ({_bracketed(own)} - _WILDCARDS)
-        self._origins = _patterns(settings.allowed_origins)
+        self._hosts = host_patterns(settings.allowed_hosts) | _LOOPBACK | ({_bracketed(own)} - _WILDCARDS)
+        self._origins = host_patterns(settings.allowed_origins)
         self._logged: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,10 +79,10 @@ class HostGuard:
         scheme, _, authority = origin.partition("://")
         name = _without_port(authority)
         if not name:
-            return _ANY in self._origins or origin in self._origins
+            return ANY in self._origins or origin in self._origins
         if name in _LOOPBACK or (scheme in {"http", "https"} and authority == host):
             return True
-        return _ANY in self._origins or origin in self._origins or f"{scheme}://{name}:*" in self._origins
+        return ANY in self._origins or origin in self._origins or f"{scheme}://{name}:*" in self._origins
 
     def _log_refusal(self, kind: str, value: str, setting: str, entry: str) -> None:
         if value in self._logged or len(self._logged) >= _MOST_LOGGED:
@@ -151,14 +132,15 @@ def _local_address(scope: Scope) -> str:
     return _bracketed(str(server[0])) if server else ""
 
 
-def _patterns(entries: Iterable[str]) -> frozenset[str]:
+def host_patterns(entries: Iterable[str]) -> frozenset[str]:
+    """Hosts or origins of the settings, as they are compared; `ANY` allows each one."""
     return frozenset(each.strip().rstrip("/").lower() for each in entries)
 
 
 def _allowed(host: str, patterns: frozenset[str]) -> bool:
     """Whether a Host header matches one of the patterns; a pattern without a port, or with `:*`, allows any port."""
     name = _without_port(host)
-    return bool(name) and (_ANY in patterns or host in patterns or name in patterns or f"{name}:*" in patterns)
+    return bool(name) and (ANY in patterns or host in patterns or name in patterns or f"{name}:*" in patterns)
 
 
 def _without_port(host: str) -> str:

@@ -19,7 +19,7 @@ from goalport.publish.report import report_of
 from goalport.serve.transports.stdio import Stdio
 from goalport.settings import Settings
 from goalport.site.app import Door, Site
-from goalport.site.guard import exposures
+from goalport.site.exposure import exposures
 from goalport.site.listener import listen, tune_garbage_collection
 from goalport.site.reload import watch
 from goalport.site.shutdown import default_signals_in_children, finish, stop_on_signal
@@ -114,6 +114,8 @@ def startup_report(publisher: Publisher, address: str = "", doors: Sequence[Door
     if not address:
         yield "  serving one client over stdin and stdout"
         return
+    if settings.asks_for_keys:
+        yield "  Callers need a key: `goalport keys new NAME` makes one, `goalport connect CLIENT --key KEY` uses it"
     for exposure in exposures(settings):
         yield f"  warning: {exposure}"
     for door in doors:

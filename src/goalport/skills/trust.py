@@ -5,8 +5,6 @@ somebody trusts them, and again when they change. The file is read at each quest
 """
 
 import json
-import os
-import tempfile
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Final, NoReturn, cast
 
 from goalport.documents import Folder, FolderLimits
 from goalport.errors import DocumentError, UnreadableDocument
+from goalport.files import replace_file
 from goalport.skills.skill import Skill
 
 __all__ = ["TRUST_FILE", "SkillTrust", "fingerprint", "is_as_trusted"]
@@ -61,11 +60,7 @@ class SkillTrust:
         if seen and found != seen:
             raise DocumentError(f"The skill in {folder} has changed since it was shown. Look at it again.")
         record = {**self._record(), _key(folder): found}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(record, file, indent=2, sort_keys=True)
-        Path(name).replace(self.path)
+        replace_file(self.path, json.dumps(record, indent=2, sort_keys=True))
 
     def _record(self) -> dict[str, str]:
         """By folder: the fingerprint that is trusted. Raises `DocumentError` for a file that holds something else."""

@@ -7,14 +7,13 @@ when another process has written it. Above: `upstream_groups`.
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from goalport.errors import UnknownName
+from goalport.files import replace_file
 
 if TYPE_CHECKING:
     from mcp_types import Tool as Definition
@@ -126,11 +125,7 @@ class Pins:
         self._stamp = stamp
 
     def _save(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(self._record, file, indent=2, sort_keys=True)
-        Path(name).replace(self.path)
+        replace_file(self.path, json.dumps(self._record, indent=2, sort_keys=True))
         self._stamp = cast("tuple[int, int] | None", self.stamp)
 
 

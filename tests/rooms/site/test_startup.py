@@ -137,15 +137,19 @@ def test_how_to_connect_is_told_for_each_kind_of_client(tmp_path: Path) -> None:
     assert "stdin" in "\n".join(lines(tmp_path))
 
 
-WORDS = {"host": "no authentication", "allowed_hosts": "DNS rebinding", "allowed_origins": "every web page"}
+OPEN = {"auth": {"insecure_no_auth": True}}
+WORDS = {"host": "Nobody is authenticated", "allowed_hosts": "DNS rebinding", "allowed_origins": "every web page"}
 
 
 @pytest.mark.parametrize(
     ("settings", "names"),
     [
-        ({"host": "0.0.0.0"}, {"host"}),  # noqa: S104 - nothing is bound
-        ({"host": "::"}, {"host"}),
-        ({"host": "192.0.2.7"}, {"host"}),
+        ({"host": "0.0.0.0", **OPEN}, {"host"}),  # noqa: S104 - nothing is bound
+        ({"host": "::", **OPEN}, {"host"}),
+        ({"host": "192.0.2.7", **OPEN}, {"host"}),
+        ({"host": "0.0.0.0", "auth": {"keys": True}}, set[str]()),  # noqa: S104
+        ({"public_url": "https://agents.example.com"}, {"host"}),
+        ({"public_url": "https://agents.example.com", "auth": {"keys": True}}, set[str]()),
         ({"allowed_hosts": ["*"]}, {"allowed_hosts"}),
         ({"allowed_origins": ["*"]}, {"allowed_origins"}),
         ({"host": "localhost", "allowed_hosts": ["agents.example.com"]}, set[str]()),

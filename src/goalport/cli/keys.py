@@ -1,0 +1,231 @@
+"""`goalport keys`: API keys are made, listed, replaced and revoked. A key is shown when it is made, and never again.
+
+A running server follows. It works on the key file of the workspace and loads no agents. Below the program; auth and
+settings are below it.
+"""
+
+import json
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Final
+
+from cyclopts import App, Parameter
+from pydantic import ValidationError
+
+from goalport.auth.key_file import KeyFile, NewKey, new_key
+from goalport.auth.key_uses import KeyUses
+from goalport.cli.options import WorkspaceFolder, duration_of, workspace_root
+from goalport.cli.sources import local_time
+from goalport.cli.terminal import Record, say, show
+from goalport.errors import BadInput, SettingsError, UnknownName
+from goalport.settings import KeyEntry, Settings, load_settings
+from goalport.words import counted, listed, validation_reason
+
+_NEVER: Final = "never"
+_OVERLAP: Final = "7d"
+
+Name = Annotated[str, Parameter(help="Whose key it is, such as anna or build-server: the caller's name in the log.")]
+Scopes = Annotated[
+    str | None,
+    Parameter(
+        help="What the key may do, separated by commas. Default: goals:read,goals:write, which is to see and call all"
+        " goals that ask for no other scope. goals:admin follows and ends what others began too.",
+        show_default=False,
+    ),
+]
+Expires = Annotated[
+    str | None, Parameter(help="When it ends: after 90d, 12h or 30m. Default: never.", show_default=False)
+]
+AsEntry = Annotated[
+    bool,
+    Parameter(
+        negative="",
+        show_default=False,
+        help="Do not write the key file: print the key, and on a second line its entry for auth.key_entries.",
+    ),
+]
+AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.", show_default=False)]
+
+keys = App(
+    name="keys",
+    help_format="plaintext",
+    help_epilogue="""\
+Examples:
+  goalport keys new anna
+  goalport keys new build-server --scopes goals:read --expires 90d
+  goalport keys list
+  goalport keys rotate anna
+  goalport keys revoke anna""",
+)
+
+
+@keys.command
+def new(
+    name: Name,
+    /,
+    *,
+    scopes: Scopes = None,
+    expires: Expires = None,
+    entry: AsEntry = False,
+    workspace: WorkspaceFolder = Path(),
+) -> None:
+    """Make a key and print it. Only its hash is kept: whoever loses the key needs a new one."""
+    settings = load_settings(workspace_root(workspace))
+    granted = _scopes(scopes, settings)
+    made = _made(name, granted, None if expires is None else duration_of(expires))
+    if entry:
+        print(made.key.get_secret_value(), json.dumps(made.entry.record()), sep="\n", flush=True)
+        say(f"The first line is the key of {name}, shown this once. The second is its entry for auth.key_entries.")
+        return
+    is_first = not settings.asks_for_keys
+    with _changing(settings) as entries:
+        entries.append(made.entry)
+    _show_new(made, settings, is_first=is_first)
+
+
+@keys.command(name="list")
+def list_keys(*, structured: AsJson = False, workspace: WorkspaceFolder = Path()) -> None:
+    """List the keys of the file and of the settings: what each may do, until when, and when it was last used."""
+    settings = load_settings(workspace_root(workspace))
+    used, now = KeyUses(settings.data_dir).times(), datetime.now(UTC)
+    found = [*KeyFile(settings.key_file).read(), *settings.auth.key_entries]
+    shown = datetime.isoformat if structured else local_time
+    records: list[Record] = [
+        {
+            "name": each.name,
+            "id": each.id,
+            "state": each.state(now),
+            "scopes": list(each.scopes),
+            "created": shown(each.created),
+            "expires": _NEVER if each.expires is None else shown(each.expires),
+            "last_used": shown(used[each.id]) if each.id in used else "",
+        }
+        for each in found
+    ]
+    none = "There are no keys. `goalport keys new NAME` makes one."
+    show(records, "json" if structured else "text", none=none)
+    _warn_if_off(settings)
+
+
+@keys.command
+def revoke(
+    which: Annotated[str, Parameter(help="The id of a key, or a name: all keys of that name.")],
+    /,
+    *,
+    workspace: WorkspaceFolder = Path(),
+) -> None:
+    """Revoke a key, or all keys of a name. A running server follows within a second or two."""
+    settings, now = load_settings(workspace_root(workspace)), _now()
+    with _changing(settings) as entries:
+        chosen = _chosen(which, entries, settings)
+        ended = [each for each in chosen if each.revoked is None]
+        _replace(entries, [each.model_copy(update={"revoked": now}) for each in ended])
+    if not ended:
+        say(f"{listed(each.id for each in chosen)} had been revoked before.")
+        return
+    say(f"Revoked: {listed(f'{each.id} of {each.name}' for each in ended)}. A running server follows in a moment.")
+    if others := [each.id for each in settings.auth.key_entries if each.name == which and each.state(now) == "valid"]:
+        say(f"warning: {listed(others)} of {which} in the setting auth.key_entries is still valid; remove it there.")
+    if not any(each.state(now) == "valid" for each in entries):
+        say("No key is valid now. Nobody can call until you make one; the server stays closed.")
+
+
+@keys.command
+def rotate(
+    name: Annotated[str, Parameter(help="Whose keys are replaced.")],
+    /,
+    *,
+    overlap: Annotated[str, Parameter(help="How long the earlier keys stay valid: 7d, 12h, or 0s.")] = _OVERLAP,
+    expires: Annotated[
+        str | None, Parameter(help="When the new key ends. Default: after as long as the earlier.", show_default=False)
+    ] = None,
+    workspace: WorkspaceFolder = Path(),
+) -> None:
+    """Replace a key: make another one with the same scopes, and let the earlier ones end after a while."""
+    settings, now = load_settings(workspace_root(workspace)), _now()
+    end = now + duration_of(overlap)
+    with _changing(settings) as entries:
+        valid = [each for each in _chosen(name, entries, settings) if each.state(now) == "valid"]
+        if not valid:
+            raise BadInput(f"No key of {name} is valid, so none is replaced. Make one: goalport keys new {name}")
+        last = valid[-1]
+        usual = None if last.expires is None else last.expires - last.created
+        made = _made(last.name, last.scopes, usual if expires is None else duration_of(expires))
+        _replace(entries, [each.model_copy(update={"expires": min(each.expires or end, end)}) for each in valid])
+        entries.append(made.entry)
+    _show_new(made, settings, is_first=False)
+    say(f"{counted(len(valid), 'earlier key')} of {made.entry.name} will end: {local_time(end)} at the latest.")
+
+
+def _made(name: str, scopes: Sequence[str], lasts: timedelta | None) -> NewKey:
+    try:
+        return new_key(name, scopes, None if lasts is None else _now() + lasts)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        raise BadInput(f"The {first['loc'][0]} {validation_reason(first['msg'])}; came {first['input']!r}.") from None
+    except OverflowError:
+        raise BadInput(
+            "The key would expire after the year 9999. Leave --expires out for a key that does not."
+        ) from None
+
+
+def _scopes(given: str | None, settings: Settings) -> Sequence[str]:
+    """The scopes of an option. Raises `BadInput`; warns of those that mean nothing."""
+    auth = settings.auth
+    usual = (auth.read_scope, auth.write_scope)
+    if given is None:
+        return usual
+    chosen = tuple(dict.fromkeys(given.replace(",", " ").split()))
+    if not chosen:
+        raise BadInput(f"--scopes is empty. Leave it out for {','.join(usual)}.")
+    return chosen
+
+
+def _show_new(made: NewKey, settings: Settings, *, is_first: bool) -> None:
+    key, entry = made.key.get_secret_value(), made.entry
+    print(key, flush=True)
+    ends = "it does not expire" if entry.expires is None else f"it expires {local_time(entry.expires)}"
+    say(f"That is the key of {entry.name} ({entry.id}: {', '.join(entry.scopes)}; {ends}). It is shown this once.")
+    say("A client gets it by `goalport connect CLIENT --key KEY`, such as: goalport connect cursor --key KEY")
+    if is_first and settings.auth.keys is None:
+        say("A server that is running does not ask for keys yet; start it again, and everybody needs one.")
+    _warn_if_off(settings)
+
+
+def _warn_if_off(settings: Settings) -> None:
+    if settings.auth.keys is False:
+        say("warning: the setting auth.keys is false, so the server asks for no keys.")
+
+
+@contextmanager
+def _changing(settings: Settings) -> Generator[list[KeyEntry]]:
+    """The records of the key file, to be changed. Raises `SettingsError` if it cannot be written."""
+    try:
+        with KeyFile(settings.key_file).changing() as entries:
+            yield entries
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SettingsError(
+            f"The key file {settings.key_file} cannot be written: {reason}. With --entry a key is printed in place of"
+            " written, for the setting auth.key_entries."
+        ) from error
+
+
+def _chosen(which: str, entries: Sequence[KeyEntry], settings: Settings) -> Sequence[KeyEntry]:
+    """The keys of the file with this id or name. Raises `UnknownName`, and `BadInput` for one of the settings."""
+    if found := [each for each in entries if which in {each.id, each.name}]:
+        return found
+    if any(which in {each.id, each.name} for each in settings.auth.key_entries):
+        raise BadInput(f"{which} is an entry of the setting auth.key_entries; change it there.")
+    raise UnknownName("key", which, dict.fromkeys([*(each.name for each in entries), *(each.id for each in entries)]))
+
+
+def _replace(entries: list[KeyEntry], changed: Sequence[KeyEntry]) -> None:
+    later = {each.id: each for each in changed}
+    entries[:] = [later.get(each.id, each) for each in entries]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
