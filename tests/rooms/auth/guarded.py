@@ -1,5 +1,6 @@
 """A server that authenticates its callers, on a socket of this machine. No test is in here."""
 
+import socket
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -36,12 +37,13 @@ class Guarded:
 
 @asynccontextmanager
 async def guarded(root: Path, *agents: object, auth: Mapping[str, Any], **settings: Any) -> AsyncGenerator[Guarded]:
-    """Serve agents behind the guard that these settings ask for."""
-    given: dict[str, Any] = {"public_url": RESOURCE, **settings}
+    """Serve agents behind the guard that these settings ask for, by the name `RESOURCE` unless `public_url` is given."""
+    place = socket.create_server(("127.0.0.1", 0))
+    given: dict[str, Any] = {"public_url": RESOURCE, "port": place.getsockname()[1], **settings}
     publisher = state_of(root, *agents, auth=dict(auth), **given).publisher
     protocol: Any = partial(LimitedProtocol, Connections(Limits.of(publisher.settings)))
     async with (
-        listening(Site(publisher).app, http=protocol) as address,
+        listening(Site(publisher).app, place, http=protocol) as address,
         httpx2.AsyncClient(base_url=address, timeout=20) as http,
     ):
         yield Guarded(address, http, publisher)

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import socket
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
@@ -120,11 +121,11 @@ async def issuing(**fields: Any) -> AsyncGenerator[Issuer]:
 
 
 @asynccontextmanager
-async def listening(app: Any, **options: Any) -> AsyncGenerator[str]:
-    """An app on a free port, for as long as the block lasts; the value is its address."""
+async def listening(app: Any, place: socket.socket | None = None, **options: Any) -> AsyncGenerator[str]:
+    """An app on a socket, or else on a free port, for as long as the block lasts; the value is its address."""
     server = _Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=2, **options))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(server.serve)
+        tasks.start_soon(server.serve, [place] if place else None)
         with anyio.fail_after(20):
             await server.ready.wait()
         host, port = server.servers[0].sockets[0].getsockname()[:2]
