@@ -37,7 +37,7 @@ class Guarded:
 
 @asynccontextmanager
 async def guarded(root: Path, *agents: object, auth: Mapping[str, Any], **settings: Any) -> AsyncGenerator[Guarded]:
-    """Serve agents behind the guard that these settings ask for, by the name `RESOURCE` unless `public_url` is given."""
+    """Serve agents behind the guard that these settings ask for, by the name `RESOURCE` or a given `public_url`."""
     place = socket.create_server(("127.0.0.1", 0))
     given: dict[str, Any] = {"public_url": RESOURCE, "port": place.getsockname()[1], **settings}
     publisher = state_of(root, *agents, auth=dict(auth), **given).publisher
