@@ -12,6 +12,7 @@ from goalport.cli.program import app
 from tests.docs.fences import DOCUMENTS, ROOT, Fence, all_fences
 
 BETWEEN = {"|", "||", "&&", ";", "&"}
+PROGRAMS = {"goalport", ".venv/bin/goalport", "/opt/goalport/bin/goalport"}
 
 
 def commands(fence: Fence) -> Iterator[list[str]]:
@@ -28,14 +29,22 @@ def commands(fence: Fence) -> Iterator[list[str]]:
                 words = []
 
 
+def own(words: list[str]) -> list[str]:
+    """A command of goalport without what runs it: as somebody else, or in a container."""
+    if words[0] in {"sudo", "uvx", "docker"}:
+        places = [number for number, word in enumerate(words[:-1]) if word in PROGRAMS]
+        return words[places[-1] :] if places else words
+    return words
+
+
 def shell() -> list[Fence]:
     return all_fences("sh", "bash", "shell", "console")
 
 
 @pytest.mark.parametrize("fence", shell(), ids=str)
 def test_every_goalport_command_is_one_with_these_options(fence: Fence) -> None:
-    for words in commands(fence):
-        if words[0].removeprefix(".venv/bin/") == "goalport":
+    for words in map(own, commands(fence)):
+        if words[0] in PROGRAMS:
             try:
                 app.parse_args(words[1:], exit_on_error=False, print_error=False)
             except CycloptsError as error:

@@ -26,9 +26,12 @@ def test_a_new_workspace_has_a_file_of_everything(workspace: Path) -> None:
         "pyproject.toml",
         "schemas/mcp_config.json",
         "schemas/settings.json",
+        "server/Caddyfile",
         "server/Dockerfile",
         "server/app.py",
         "server/compose.yaml",
+        "server/goalport@.service",
+        "server/nginx.conf",
         "server/settings.toml",
         "tests/test_hello.py",
         "tools/dice.py",
@@ -39,6 +42,12 @@ def test_no_name_is_left_open(workspace: Path) -> None:
     for path in workspace.rglob("*"):
         assert path.is_dir() or not re.search("@(name|goalport)@", path.read_text())
     assert 'name = "my-agents"' in (workspace / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize("name", ["Caddyfile", "goalport@.service", "nginx.conf"])
+def test_what_serves_this_repository_serves_a_new_workspace(workspace: Path, name: str) -> None:
+    shipped = Path(__file__).parents[3] / "server" / name
+    assert (workspace / "server" / name).read_text() == shipped.read_text()
 
 
 def test_tools_are_pinned_to_what_goalport_itself_is_tested_with(workspace: Path) -> None:
