@@ -4,14 +4,17 @@ The door that authenticates a request makes its caller, and the whole run carrie
 caller is authenticated. Floor 0: every package may import it, and it imports nothing of goalport.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
-__all__ = ["ANONYMOUS", "EVERY_SCOPE", "Caller"]
+__all__ = ["ANONYMOUS", "EVERY_SCOPE", "Caller", "require_scopes"]
 
 EVERY_SCOPE: Final = "*"
 """The scope that grants every other one."""
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
+"""A scope as RFC 6749, section 3.3, has it: printable ASCII without spaces, quotes and backslashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +47,15 @@ class Caller:
 
 ANONYMOUS = Caller()
 """The caller of a run that nobody authenticated."""
+
+
+def require_scopes(what: str, value: object) -> None:
+    """Raise `TypeError` unless the value is a list of scopes, or None."""
+    if value is None:
+        return
+    given = None if isinstance(value, str) or not isinstance(value, Iterable) else list(cast("Iterable[object]", value))
+    if given is None or not all(isinstance(each, str) and _SCOPE.fullmatch(each) for each in given):
+        raise TypeError(
+            f"Expected {what} to be a list of scopes, each of printable ASCII without spaces, quotes and backslashes,"
+            f' but got {value!r}. Write {what}=["finance:write"], say.'
+        )

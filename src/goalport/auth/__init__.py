@@ -10,6 +10,7 @@ first used, because the commands that make keys need none of the MCP SDK.
 from goalport.lazy import lazy_exports
 
 __all__ = [
+    "Access",
     "AuthGuard",
     "Authentication",
     "Challenges",
@@ -25,6 +26,7 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
+        "access": ["Access"],
         "authentication": ["Authentication"],
         "challenges": ["Challenges"],
         "current": ["Principal", "current_caller", "current_principal"],

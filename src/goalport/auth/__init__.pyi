@@ -1,3 +1,6 @@
+from goalport.auth.access import (
+    Access as Access,
+)
 from goalport.auth.authentication import (
     Authentication as Authentication,
 )

@@ -48,24 +48,30 @@ class Challenges:
         """The refusal of a call whose token lacks scopes; `needed` are all that the call needs."""
         return self._refusal(HTTPStatus.FORBIDDEN, "insufficient_scope", reason, " ".join(sorted(needed)))
 
+    def for_scopes(self, needed: Iterable[str], reason: str) -> dict[str, str]:
+        """The header of `insufficient_scope`, for a refusal whose body is of another kind."""
+        return {"WWW-Authenticate": self._challenge("insufficient_scope", reason, " ".join(sorted(needed)))}
+
     def unavailable(self, reason: str, retry_seconds: int) -> JSONResponse:
         """The answer while nobody can say whether a token is valid."""
         content = {"error": "temporarily_unavailable", "error_description": reason}
         return JSONResponse(content, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": str(retry_seconds)})
 
     def _refusal(self, status: HTTPStatus, error: str, reason: str, scope: str = "") -> JSONResponse:
-        description = reason if error else ""
+        content = {"error": error or "unauthorized", "error_description": reason}
+        if scope:
+            content["scope"] = scope
+        return JSONResponse(content, status, {"WWW-Authenticate": self._challenge(error, reason, scope)})
+
+    def _challenge(self, error: str, reason: str, scope: str) -> str:
         fields = {
             "error": error,
-            "error_description": description,
+            "error_description": reason if error else "",
             "scope": scope,
             "resource_metadata": self.resource.url_for(self.path) if self.resource else "",
         }
         said = ", ".join(f'{name}="{_quotable(value)}"' for name, value in fields.items() if value)
-        content = {"error": error or "unauthorized", "error_description": reason}
-        if scope:
-            content["scope"] = scope
-        return JSONResponse(content, status, {"WWW-Authenticate": f"Bearer {said}".rstrip()})
+        return f"Bearer {said}".rstrip()
 
 
 def _quotable(text: str) -> str:

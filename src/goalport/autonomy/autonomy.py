@@ -61,6 +61,11 @@ class Platform(Protocol):
         """The tool groups."""
         ...
 
+    @property
+    def may_start(self) -> Callable[[Caller, Goal], bool]:
+        """Whether a caller may start a goal."""
+        ...
+
     def starting_types(self, goal: str | Goal, /) -> tuple[object, ...]:
         """The types from which a goal can be started."""
         ...

@@ -18,7 +18,10 @@ __all__ = ["front_agent"]
 
 @agent(description="Does what a sentence asks for, with whichever goal of this server fits", opaque=True)
 class FrontAgent:
-    """Chooses among the published goals. In open mode, all actions of the platform may help to reach the chosen one."""
+    """Chooses among the published goals that its caller may start.
+
+    In open mode, all actions of the platform may help to reach the chosen one.
+    """
 
     def __init__(self, autonomy: Autonomy, *, open_mode: bool) -> None:
         self._autonomy = autonomy
@@ -31,7 +34,8 @@ class FrontAgent:
     async def achieve(self, user_input: UserInput, context: ActionContext) -> Achieved:
         """Choose a goal and reach it in a sub-process."""
         goals = [goal for each in self._autonomy.platform.agents for goal in each.goals]
-        published = [each for each in goals if each.export.remote]
+        may_start = self._autonomy.platform.may_start
+        published = [each for each in goals if each.export.remote and may_start(context.caller, each)]
         choice = await self._autonomy.choose_goal(user_input, among=published, assembled=self._open_mode, ai=context.ai)
         context.progress(choice.why)
         (goal,) = choice.agent.goals

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from goalport.caller import require_scopes
 from goalport.domain.checks import require_boolean, require_text, require_types
 
 __all__ = ["Export"]
@@ -38,6 +39,10 @@ class Export:
     """A hint for hosts: reaching the goal again with the same input changes nothing more."""
     open_world: bool | None = None
     """A hint for hosts: reaching the goal touches the world outside."""
+    scopes: Sequence[str] | None = None
+    """The scopes that a caller needs, all of them, to start the goal, to answer its questions and to end it. None: the
+    scope to read for a goal that is `read_only`, else the scope to write. An empty list: any valid credential will do.
+    """
     on_disconnect: OnDisconnect = "kill"
     """What becomes of the process when its client disconnects: it ends ("kill") or goes on without it ("detach")."""
     long: bool | None = None
@@ -68,6 +73,7 @@ class Export:
         ):
             require_boolean(what, getattr(self, what))
         require_types("starting_input_types", self.starting_input_types)
+        require_scopes("scopes", self.scopes)
         if self.on_disconnect not in get_args(OnDisconnect):
             raise ValueError(f'Expected on_disconnect to be "kill" or "detach", but got {self.on_disconnect!r}.')
         if self.wait_budget is not None and not 0 < self.wait_budget < math.inf:

@@ -174,6 +174,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.agents = self._no_deployments()
         self.on_deployment: Callable[[], object] = lambda: None
         """Called in any thread when an agent was deployed or undeployed."""
+        self.may_start: Callable[[Caller, Goal], bool] = lambda _caller, _goal: True
+        """Whether a caller may start a goal, where callers are authenticated."""
         self.autonomy = Autonomy(platform=self)
         for listener in listeners:
             self.subscribe(listener)

@@ -227,9 +227,7 @@ class AgentProcess(Lifecycle):
 
         The budget is checked before the next action, and before a model is asked again.
         """
-        entry = Spending(self.id, action, model, usage, seconds)
-        self.charge(entry)
-        self.services.spent(entry)
+        self.charge(Spending(self.id, action, model, usage, seconds))
 
     def charge(self, entry: Spending) -> None:
         """Add an entry to the ledgers of this process and those that started it."""

@@ -5,14 +5,14 @@ requests for them; `answers` and `publication` are above too.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from mcp_types import Resource, ResourceTemplate
 
-from goalport.domain import Agent
+from goalport.domain import Agent, Goal
 from goalport.platform import AgentPlatform
 from goalport.process import ActionInvocation, AgentProcess, Question
 from goalport.publish.goal_tools import GoalTool
@@ -22,6 +22,7 @@ from goalport.words import type_name
 
 __all__ = [
     "ResourceUri",
+    "agent_uri",
     "agent_view",
     "cost_of",
     "goals_view",
@@ -83,12 +84,16 @@ def result_uri(process_id: str) -> str:
     return f"{process_uri(process_id)}/result"
 
 
+def agent_uri(name: str) -> str:
+    """The URI of an agent."""
+    return f"{_AGENT}{quote(name, safe='')}"
+
+
 def own_resources(platform: AgentPlatform) -> Iterator[Resource]:
     """The resources that are listed: the goals, and each agent."""
     yield Resource(uri=_GOALS, name="goals", title="Goals", description="Every goal and its tools", mime_type=_JSON)
     for agent in platform.agents:
-        uri = f"{_AGENT}{quote(agent.name, safe='')}"
-        yield Resource(uri=uri, name=agent.name, description=agent.description, mime_type=_JSON)
+        yield Resource(uri=agent_uri(agent.name), name=agent.name, description=agent.description, mime_type=_JSON)
 
 
 def own_templates() -> Iterator[ResourceTemplate]:
@@ -102,8 +107,10 @@ def own_templates() -> Iterator[ResourceTemplate]:
         yield ResourceTemplate(uri_template=f"goalport://{path}", name=name, description=description, mime_type=media)
 
 
-def goals_view(published: Mapping[str, object], platform: AgentPlatform) -> list[dict[str, Any]]:
-    """Every goal of every agent, with those of the published tools that start it."""
+def goals_view(
+    published: Mapping[str, object], agents: Iterable[Agent], shows: Callable[[Goal], bool]
+) -> list[dict[str, Any]]:
+    """Every goal of these agents that may be shown, with those of the published tools that start it."""
     tools: dict[tuple[str, str], list[str]] = {}
     for name, each in published.items():
         if isinstance(each, GoalTool):
@@ -120,13 +127,14 @@ def goals_view(published: Mapping[str, object], platform: AgentPlatform) -> list
             "examples": list(goal.examples),
             "tools": tools.get((agent.name, goal.name), []),
         }
-        for agent in platform.agents
+        for agent in agents
         for goal in agent.goals
+        if shows(goal)
     ]
 
 
-def agent_view(agent: Agent) -> dict[str, Any]:
-    """An agent: its actions, goals and conditions."""
+def agent_view(agent: Agent, shows: Callable[[Goal], bool]) -> dict[str, Any]:
+    """An agent: its actions, the goals that may be shown, and its conditions."""
     return {
         "name": agent.name,
         "description": agent.description,
@@ -141,7 +149,7 @@ def agent_view(agent: Agent) -> dict[str, Any]:
             }
             for each in agent.actions
         ],
-        "goals": [{"name": each.name, "description": each.description} for each in agent.goals],
+        "goals": [{"name": each.name, "description": each.description} for each in agent.goals if shows(each)],
         "conditions": [each.name for each in agent.conditions],
     }
 

@@ -6,13 +6,13 @@ Raw definitions are those whose handlers users write against the MCP SDK: `serve
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
-from goalport.domain import Agent
+from goalport.domain import Agent, Goal
 from goalport.platform import AgentPlatform
 from goalport.publish.companions import Companion, handle_tools, result_tool
 from goalport.publish.exported_tools import FunctionTool, PublishedGroups, banner, exported_groups, publish_groups
@@ -22,6 +22,7 @@ from goalport.publish.own_resources import own_resources, own_templates
 from goalport.publish.portability import name_fault, warnings_of_list, warnings_of_tool
 from goalport.publish.prompts import GoalPrompt
 from goalport.publish.provided import exports_of, providers, templates_of
+from goalport.publish.scopes import ScopeRules, Scopes, ScopesOfPublished
 from goalport.settings import Settings
 from goalport.tools import McpToolExport, ResourceProvider, Tool as ExportedTool, ToolGroupRequirement
 from goalport.workspace import Workspace
@@ -52,6 +53,8 @@ class RawTool:
 
     tool: Tool
     handler: Handler
+    scopes: Sequence[str] | None = None
+    """The scopes that a caller needs; None: those that the tool's annotations ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class RawPrompt:
 
     prompt: Prompt
     handler: Handler
+    scopes: Sequence[str] | None = None
+    """The scopes that a caller needs; None: the scope to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,8 @@ class RawResource:
 
     resource: Resource
     handler: Handler
+    scopes: Sequence[str] | None = None
+    """The scopes that a caller needs; None: the scope to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,8 @@ class RawTemplate:
     handler: Handler
     matches: Callable[[str], bool]
     """Whether a URI matches the template."""
+    scopes: Sequence[str] | None = None
+    """The scopes that a caller needs; None: the scope to read."""
 
 
 PublishedTool = GoalTool | FunctionTool | RawTool | Companion
@@ -121,6 +130,18 @@ class Publication:
     """What should have been published and could not be; one sentence each."""
     warnings: tuple[str, ...]
     """Flaws of what is published, such as a missing tool group or a name that some client drops; one sentence each."""
+    scopes: ScopesOfPublished
+    """What callers need for each of it, also for what a view does not have."""
+    granted: Scopes | None = None
+    """In a view, the scopes of those who get it (`views`); None: this is no view, and has everything."""
+
+    def shows_goal(self, goal: Goal) -> bool:
+        """Whether a goal of a deployed agent may be shown, whether it is published or not."""
+        return self.granted is None or self.granted >= self.scopes.rules.of_export(goal.export)
+
+    def shows_agent(self, agent: Agent) -> bool:
+        """Whether a deployed agent may be shown: one of its goals is, or it has none."""
+        return not agent.goals or any(map(self.shows_goal, agent.goals))
 
 
 def publish(
@@ -132,21 +153,18 @@ def publish(
     agents, offered = platform.agents.all, list(offers_of(platform))
     references = exports_of(platform.references.published, problems)
     exported = [*workspace.exported_tools(), *(tool for each in references for tool in each.tools())]
-    candidates = [
-        *_goals(platform, offered, problems),
-        *_functions(exported, settings, problems),
-        *(_Candidate(each.tool.name, f"the raw tool {each.tool.name}", each) for each in workspace.values(RawTool)),
-    ]
+    raw = (_Candidate(each.tool.name, f"the raw tool {each.tool.name}", each) for each in workspace.values(RawTool))
+    candidates = [*_goals(platform, offered, problems), *_functions(exported, settings, problems), *raw]
     tools = _tools(candidates, problems)
     of_groups = publish_groups(exported_groups(platform), {name: each.owner for name, each in tools.items()}, before)
     problems += of_groups.problems
     tools |= {name: _Candidate(name, "", each) for name, each in of_groups.present.items()}
     prompts = _prompts(tools.values(), workspace, problems)
     resources = _resources(workspace, problems)
-    provided = providers([*workspace.values(McpToolExport), *references], problems)
-    templates = workspace.values(RawTemplate)
+    exports = [*workspace.values(McpToolExport), *references]
+    provided, templates = providers(exports, problems), workspace.values(RawTemplate)
     published = [each.published.tool for each in tools.values()]
-    return Publication(
+    publication = Publication(
         agents=agents,
         tools={name: each.published for name, each in tools.items()},
         of_groups=of_groups,
@@ -162,7 +180,52 @@ def publish(
         refusals=tuple(each for each in offered if isinstance(each, Refusal)),
         problems=tuple(problems),
         warnings=tuple(_warnings(platform, published)),
+        scopes=ScopesOfPublished(ScopeRules.of(settings.auth)),
     )
+    return replace(publication, scopes=_scopes(publication, platform, exports))
+
+
+def _scopes(publication: Publication, platform: AgentPlatform, exports: Sequence[McpToolExport]) -> ScopesOfPublished:
+    rules = publication.scopes.rules
+
+    def of_reading(scopes: Sequence[str] | None) -> Scopes:
+        return rules.of_hints(scopes, read_only=True)
+
+    named = {**publication.of_groups.absent, **publication.tools}
+    tools = {name: _scopes_of_tool(publication, platform, each) for name, each in named.items()}
+    # Of two exports with one namespace, the first is published.
+    spaces = {each.namespace: of_reading(export.scopes) for export in reversed(exports) for each in export.resources}
+    provided = {
+        template.uri_template: spaces[namespace]
+        for namespace, provider in publication.providers.items()
+        for template in templates_of(provider)
+    }
+    return ScopesOfPublished(
+        rules,
+        tools,
+        prompts={
+            name: tools[each.goal.tool.name] if isinstance(each, GoalPrompt) else of_reading(each.scopes)
+            for name, each in publication.prompts.items()
+        },
+        resources={uri: of_reading(each.scopes) for uri, each in publication.resources.items()},
+        providers=spaces,
+        templates=provided | {each.template.uri_template: of_reading(each.scopes) for each in publication.templates},
+    )
+
+
+def _scopes_of_tool(publication: Publication, platform: AgentPlatform, published: PublishedTool) -> Scopes:
+    rules = publication.scopes.rules
+    match published:
+        case Companion():
+            return rules.read
+        case GoalTool(agent=agent, goals=goals):
+            return rules.of_goals(each for each in agent.goals if each.name in goals)
+        case FunctionTool(tool=tool, exported=exported):
+            group = platform.upstream.groups.config.get(publication.of_groups.roles.get(tool.name, ""))
+            scopes = exported.scopes if group is None or group.scopes is None else group.scopes
+            return rules.of_hints(scopes, read_only=exported.read_only)
+        case RawTool(tool=tool, scopes=scopes):
+            return rules.of_hints(scopes, read_only=tool.annotations is not None and tool.annotations.read_only_hint)
 
 
 def _all_resources(platform: AgentPlatform, raw: Mapping[str, RawResource]) -> Iterator[Resource]:

@@ -8,8 +8,9 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 from starlette.routing import Route
 
+from goalport.auth import Access
 from goalport.publish.publisher import Publisher
-from goalport.rest.endpoint import Endpoint, Handler
+from goalport.rest.endpoint import Endpoint, Handler, StartEndpoint
 from goalport.rest.event_stream import EventHandlers
 from goalport.rest.openapi import OpenApi
 from goalport.rest.platform_info import INFO, LISTS, PlatformInfo
@@ -25,21 +26,22 @@ class RestDoor:
     exposed_headers: Sequence[str] = ("Location", "Retry-After")
     """The response headers that a web page needs as a client."""
 
-    def __init__(self, publisher: Publisher) -> None:
-        processes, events, info = ProcessHandlers(publisher), EventHandlers(publisher), PlatformInfo(publisher)
+    def __init__(self, publisher: Publisher, access: Access) -> None:
+        processes, events = ProcessHandlers(publisher, access), EventHandlers(publisher)
+        info = PlatformInfo(publisher, access)
 
         def at(path: str, **handlers: Handler) -> Route:
-            return Route(path, Endpoint(publisher, path, **handlers))
+            return Route(path, Endpoint(publisher, access, path, **handlers))
 
         self.routes: Sequence[Route] = [
-            at(PROCESSES, POST=processes.start),
+            Route(PROCESSES, StartEndpoint(publisher, access, PROCESSES, POST=processes.start)),
             at(f"{PROCESSES}/{{id}}", GET=processes.look, DELETE=processes.end),
             at(f"{PROCESSES}/{{id}}/continue", POST=processes.resume),
             at("/api/v1/processes", GET=processes.list),
             at(f"{EVENTS}/{{id}}", GET=events.follow),
             at(INFO, GET=info.show),
             *(at(f"{INFO}/{name}", GET=info.listing(name)) for name in LISTS),
-            at("/openapi.json", GET=OpenApi(publisher).show),
+            at("/openapi.json", GET=OpenApi(publisher, access).show),
             at("/api/{unknown:path}"),
         ]
 

@@ -5,7 +5,7 @@ The handlers are above.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeVar, cast
 
@@ -15,15 +15,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from goalport.auth import current_caller
+from goalport.auth import Access, current_caller
 from goalport.errors import BadInput, HandedOver, StoreError, Unreadable
 from goalport.publish.calls import Call
 from goalport.publish.faults import logged
 from goalport.publish.publisher import Publisher
+from goalport.publish.scopes import Scopes
 from goalport.rest.problems import Problem, invalid, problem, unavailable
 from goalport.words import corrections, validation_problems
 
-__all__ = ["Endpoint", "Handler", "body_of", "call_of", "read", "root_of"]
+__all__ = ["Endpoint", "Handler", "StartEndpoint", "body_of", "call_of", "read", "require", "root_of"]
 
 _CALL: Final = "goalport.call"
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -32,10 +33,16 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Endpoint:
-    """An ASGI app that answers the requests for one path, as routes have it, whatever their method is."""
+    """An ASGI app that answers the requests for one path, as routes have it, whatever their method is.
 
-    def __init__(self, publisher: Publisher, path: str, **handlers: Handler) -> None:
+    Each needs the base scope, except those whose methods are `checked_by_handler`.
+    """
+
+    checked_by_handler: Collection[str] = ()
+
+    def __init__(self, publisher: Publisher, access: Access, path: str, **handlers: Handler) -> None:
         self._publisher = publisher
+        self._access = access
         self._path = path
         self._handlers = handlers
 
@@ -58,6 +65,8 @@ class Endpoint:
         if handler is None:
             return self._without_handler(request)
         try:
+            if request.method not in self.checked_by_handler:
+                require(self._access, self._access.base)
             return await handler(request)
         except Problem as refusal:
             return refusal.response
@@ -92,6 +101,20 @@ def call_of(request: Request) -> Call:
 def _ended(call: Call) -> bool:
     """Whether the call is about a process that has ended, whose status says more than that of the response."""
     return call.process is not None and call.process.status.ended
+
+
+class StartEndpoint(Endpoint):
+    """The path where goals are started: which scopes that needs depends on the goal in the body."""
+
+    checked_by_handler = ("POST",)
+
+
+def require(access: Access, needed: Scopes) -> None:
+    """Raise `Problem` (403, with a challenge) if the caller lacks any of these scopes."""
+    if access.challenges is not None and access.lacks(needed):
+        words = access.refusal(needed)
+        headers = access.challenges.at("/api").for_scopes(needed, words)
+        raise Problem(HTTPStatus.FORBIDDEN, "insufficient-scope", words, headers=headers, scopes=sorted(needed))
 
 
 async def body_of(request: Request) -> Mapping[str, Any]:

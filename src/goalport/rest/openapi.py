@@ -12,12 +12,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from goalport import __version__
+from goalport.auth import Access
 from goalport.publish.forms import FORMS
 from goalport.publish.goal_tools import GoalTool, published_name
 from goalport.publish.portability import DEFINITIONS, Schema, mapped
 from goalport.publish.publication import Publication
 from goalport.publish.published_arguments import PublishedArguments
 from goalport.publish.publisher import Publisher
+from goalport.publish.scopes import Scopes
 from goalport.rest.endpoint import read, root_of
 from goalport.rest.event_stream import EVENT_NAME
 from goalport.rest.platform_info import INFO, LISTS
@@ -28,6 +30,7 @@ from goalport.rest.requests import ContinueRequest, EndQuery, EventsQuery, ListQ
 
 __all__ = ["OpenApi"]
 
+_MOST: Final = 16
 _SCHEMAS: Final = "#/components/schemas/"
 _TEXT: Final[Schema] = {"type": "string"}
 _OBJECT: Final[Schema] = {"type": "object"}
@@ -154,18 +157,23 @@ _FIXED: Final[Mapping[str, Schema]] = {
 class OpenApi:
     """The handler of requests for the document."""
 
-    def __init__(self, publisher: Publisher) -> None:
-        self._publisher = publisher
-        self._known: tuple[Publication, Mapping[str, Any]] | None = None
+    def __init__(self, publisher: Publisher, access: Access) -> None:
+        self._name = publisher.settings.name
+        self._access = access
+        self._known: dict[Scopes | None, tuple[Publication, Mapping[str, Any]]] = {}
+        """The latest documents, by the scopes of the callers that they are shown to."""
 
     async def show(self, request: Request) -> Response:
-        """The document for what is published now."""
+        """The document for what is published now, as far as the caller may use it."""
         read(NoQuery, query_of(request))
-        publication = self._publisher.publication
-        if self._known is None or self._known[0] is not publication:
-            self._known = publication, _document(publication, self._publisher.settings.name)
+        publication = self._access.publication
+        known = self._known.get(publication.granted)
+        if known is None or known[0] is not publication:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            known = self._known[publication.granted] = publication, _document(publication, self._name)
         root = root_of(request)
-        return JSONResponse({**self._known[1], **({"servers": [{"url": root}]} if root else {})})
+        return JSONResponse({**known[1], **({"servers": [{"url": root}]} if root else {})})
 
 
 def _document(publication: Publication, name: str) -> Mapping[str, Any]:

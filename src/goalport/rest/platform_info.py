@@ -11,7 +11,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from goalport import __version__
+from goalport.auth import Access
+from goalport.platform import AgentPlatform
 from goalport.publish.own_resources import agent_view, goals_view
+from goalport.publish.publication import Publication
 from goalport.publish.publisher import Publisher
 from goalport.publish.report import groups_of
 from goalport.rest.endpoint import Handler, read, root_of
@@ -22,18 +25,21 @@ __all__ = ["INFO", "LISTS", "PlatformInfo"]
 
 INFO: Final = "/api/v1/platform-info"
 Entries = Iterator[Mapping[str, Any]]
+Lister = Callable[[AgentPlatform, Publication], Entries]
+"""Makes a list of what is deployed, and of what of it the caller is shown."""
 
 
 class PlatformInfo:
     """The handlers of requests about the platform."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(self, publisher: Publisher, access: Access) -> None:
         self._publisher = publisher
+        self._access = access
 
     async def show(self, request: Request) -> Response:
         """The server's name and version, how much there is of each kind, and where it is listed."""
         read(NoQuery, query_of(request))
-        counts = {_camel(name): sum(1 for _ in entries(self._publisher)) for name, entries in LISTS.items()}
+        counts = {_camel(name): sum(1 for _ in self._entries(name)) for name in LISTS}
         links = {_camel(name): f"{root_of(request)}{INFO}/{name}" for name in LISTS}
         name = self._publisher.settings.name
         return JSONResponse({"name": name, "version": __version__, "counts": counts, "links": links})
@@ -43,45 +49,48 @@ class PlatformInfo:
 
         async def show(request: Request) -> Response:
             read(NoQuery, query_of(request))
-            return JSONResponse({_camel(name): list(LISTS[name](self._publisher))})
+            return JSONResponse({_camel(name): list(self._entries(name))})
 
         return show
+
+    def _entries(self, name: str) -> Entries:
+        return LISTS[name](self._publisher.platform, self._access.publication)
 
 
 def _camel(name: str) -> str:
     return name.replace("tool-groups", "toolGroups")
 
 
-def _agents(publisher: Publisher) -> Entries:
-    return map(agent_view, publisher.platform.agents)
+def _agents(platform: AgentPlatform, shown: Publication) -> Entries:
+    return (agent_view(each, shown.shows_goal) for each in platform.agents if shown.shows_agent(each))
 
 
-def _goals(publisher: Publisher) -> Entries:
-    return iter(goals_view(publisher.publication.tools, publisher.platform))
+def _goals(platform: AgentPlatform, shown: Publication) -> Entries:
+    return iter(goals_view(shown.tools, platform.agents, shown.shows_goal))
 
 
-def _actions(publisher: Publisher) -> Entries:
-    for agent in _agents(publisher):
+def _actions(platform: AgentPlatform, shown: Publication) -> Entries:
+    for agent in _agents(platform, shown):
         yield from ({**each, "agent": agent["name"]} for each in agent["actions"])
 
 
-def _conditions(publisher: Publisher) -> Entries:
-    for agent in _agents(publisher):
+def _conditions(platform: AgentPlatform, shown: Publication) -> Entries:
+    for agent in _agents(platform, shown):
         yield from ({"name": each, "agent": agent["name"]} for each in agent["conditions"])
 
 
-def _models(publisher: Publisher) -> Entries:
-    models = publisher.platform.models
+def _models(platform: AgentPlatform, _: Publication) -> Entries:
+    models = platform.models
     for card in models.cards():
         ready, default = not models.unready(card.name), card.name == models.default
         yield {"name": card.name, "provider": card.provider, "ready": ready, "default": default}
 
 
-def _tool_groups(publisher: Publisher) -> Entries:
-    return ({"role": role, **group} for role, group in groups_of(publisher.platform).items())
+def _tool_groups(platform: AgentPlatform, _: Publication) -> Entries:
+    return ({"role": role, **group} for role, group in groups_of(platform).items())
 
 
-LISTS: Final[Mapping[str, Callable[[Publisher], Entries]]] = {
+LISTS: Final[Mapping[str, Lister]] = {
     "agents": _agents,
     "goals": _goals,
     "actions": _actions,

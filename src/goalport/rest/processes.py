@@ -12,16 +12,17 @@ import anyio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from goalport.auth import current_caller
+from goalport.auth import Access, current_caller
 from goalport.caller import Caller
 from goalport.errors import AlreadyAnswered, BadInput, HandedOver, UnknownName, Unreadable
 from goalport.platform.runs import IdempotentCall, Run, Watch, process_of
 from goalport.process import AgentProcess, Outcome, Question, find_question
 from goalport.publish.forms import Form, form_of
 from goalport.publish.goal_tools import GoalTool
+from goalport.publish.publication import Publication
 from goalport.publish.published_arguments import PublishedArguments
 from goalport.publish.publisher import Publisher
-from goalport.rest.endpoint import body_of, call_of, read, root_of
+from goalport.rest.endpoint import body_of, call_of, read, require, root_of
 from goalport.rest.problems import Problem, invalid
 from goalport.rest.process_answers import answer_to, record_line, view_of
 from goalport.rest.requests import ContinueRequest, EndQuery, ListQuery, NoQuery, StartRequest, StateQuery
@@ -62,8 +63,9 @@ def query_of(request: Request, *lists: str) -> dict[str, Any]:
 class ProcessHandlers:
     """The handlers of requests about processes."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(self, publisher: Publisher, access: Access) -> None:
         self._publisher = publisher
+        self._access = access
         self._platform = publisher.platform
 
     async def start(self, request: Request) -> Response:
@@ -72,6 +74,7 @@ class ProcessHandlers:
         asked = read(StartRequest, await body_of(request))
         tool, call = self._tool(asked), call_of(request)
         call.name, call.arguments = tool.tool.name, tuple(asked.input or asked.bindings or ())
+        require(self._access, self._publisher.publication.scopes.tools[tool.tool.name])
         call.process = process = await self._started(tool, asked, request.headers.get(_KEY))
         run = self._publisher.runs.of(process, detached=tool.policy.detached)
         return answer_to(process, await _outcome_for(request, run, asked.wait), root_of(request))
@@ -97,29 +100,33 @@ class ProcessHandlers:
         return process
 
     def _tool(self, asked: StartRequest) -> GoalTool:
-        """The published goal that a request names. Raises `Problem`."""
+        """The published goal that a request names, perhaps one that its caller may not start. Raises `Problem`."""
         if (asked.goal is None) == (asked.agent is None):
             raise invalid(["goal: give either goal or agent"], "Name the goal to start, or its agent.")
         if asked.input is not None and asked.bindings is not None:
             raise invalid(["bindings: give either input or bindings"], "Give what the goal starts from once.")
-        tools = {name: each for name, each in self._publisher.publication.tools.items() if isinstance(each, GoalTool)}
+        tools, every = _goal_tools(self._access.publication), _goal_tools(self._publisher.publication)
         if asked.goal is not None:
-            if asked.goal not in tools:
+            if asked.goal not in every:
+                require(self._access, self._access.base)
                 reason = str(UnknownName("goal", asked.goal[:100], tools))
                 raise invalid([f"goal: {reason}"], reason)
-            return tools[asked.goal]
+            return every[asked.goal]
         own = [each for each in tools.values() if each.agent.name == asked.agent]
+        own = own or [each for each in every.values() if each.agent.name == asked.agent]
         if len(own) == 1:
             return own[0]
+        require(self._access, self._access.base)
         known = {each.agent.name for each in tools.values()}
         reason = str(UnknownName("agent", str(asked.agent)[:100], known))
-        if own:
+        if own and own[0].tool.name in tools:
             reason = f"{asked.agent} has several goals. Name one: {', '.join(each.tool.name for each in own)}."
         raise invalid([f"agent: {reason}"], reason)
 
     async def resume(self, request: Request) -> Response:
         """Answer a question of a process, and wait for what comes of it for a while."""
         process = await own_process(self._publisher, request)
+        require(self._access, self._access.of_process(process))
         read(NoQuery, query_of(request))
         asked = read(ContinueRequest, await body_of(request))
         question = self._question(process, asked.awaitable_id)
@@ -166,6 +173,7 @@ class ProcessHandlers:
     async def end(self, request: Request) -> Response:
         """Kill a process; one that has ended is not changed."""
         process = await own_process(self._publisher, request)
+        require(self._access, self._access.of_process(process))
         process.kill(read(EndQuery, query_of(request)).reason)
         with anyio.move_on_after(_END_SECONDS):
             await process.rest()
@@ -200,6 +208,10 @@ class ProcessHandlers:
             return await process_of(self._platform, process_id, caller) is not None
         except Unreadable:
             return True
+
+
+def _goal_tools(publication: Publication) -> dict[str, GoalTool]:
+    return {name: each for name, each in publication.tools.items() if isinstance(each, GoalTool)}
 
 
 def _read(arguments: PublishedArguments, given: Mapping[str, Any], within: str) -> tuple[object, ...]:

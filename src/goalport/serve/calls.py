@@ -25,6 +25,7 @@ from goalport.serve.companion_calls import call_companion
 from goalport.serve.disconnects import disconnect_of
 from goalport.serve.elicitation import answer_when_settled, earlier_round
 from goalport.serve.progress_notifications import Observer, heartbeat
+from goalport.serve.scope_check import refuse_call
 from goalport.serve.state import Context, HandlerFailed
 from goalport.serve.tasks import answer_or_task, gets_task
 from goalport.words import first_line
@@ -39,14 +40,15 @@ _LONGEST_NAME = 100
 async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerResult:
     """Answer one call. Raises `MCPError` with code -32602 for an unknown tool."""
     state = context.lifespan_context
-    publication = state.publication
+    publication = state.publisher.publication
     name = params.name[:_LONGEST_NAME]
     with state.publisher.calls.of("mcp", name, current_caller()) as call:
-        published = publication.tools.get(params.name) or publication.of_groups.absent.get(params.name)
-        if published is None:
-            raise MCPError(INVALID_PARAMS, str(UnknownName("tool", name, publication.tools)))
-        call.known, call.arguments = True, tuple(params.arguments or ())
         try:
+            await refuse_call(state, params)
+            published = publication.tools.get(params.name) or publication.of_groups.absent.get(params.name)
+            if published is None:
+                raise MCPError(INVALID_PARAMS, str(UnknownName("tool", name, state.publication.tools)))
+            call.known, call.arguments = True, tuple(params.arguments or ())
             return await state.answer_of(params.name, _answer(context, published, params, call))
         except (StoreError, HandedOver) as error:
             call.status = "unavailable"

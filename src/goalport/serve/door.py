@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from starlette.routing import Route
 
+from goalport.auth import Access
 from goalport.publish.publisher import Publisher
 from goalport.serve.server import GoalServer, make_server
 from goalport.serve.state import McpState
@@ -32,7 +33,7 @@ class ServerTransport(Protocol):
     The site checks Host and Origin and limits bodies; the server handles the messages. A transport does by itself:
 
     - It wraps the endpoint that takes POSTs in `jsonrpc.PostReader`, since the SDK gives no answer to an invalid
-      message and to a request whose id is in use.
+      message and to a request whose id is in use; and inside of that in `scope_check.guarded`.
     - Where a request waits for the answer of its call, it watches the connection as `streamable_http` does: it wraps
       the SDK's app in `DisconnectMiddleware`, or makes a `Disconnect` by `new_disconnect` and notes it. Otherwise the
       call runs on for nobody. A transport whose session ends with its stream, as `sse` has it, need not.
@@ -64,8 +65,8 @@ class McpDoor:
     exposed_headers: Sequence[str] = ("Mcp-Session-Id",)
     """The response headers that a web page needs as a client."""
 
-    def __init__(self, publisher: Publisher) -> None:
-        state = McpState(publisher)
+    def __init__(self, publisher: Publisher, access: Access) -> None:
+        state = McpState(publisher, access)
         server, self._streams = make_server(state)
         self._settings = publisher.settings
         self._transports = [transport(server, state) for transport in TRANSPORTS]

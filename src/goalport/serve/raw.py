@@ -4,7 +4,7 @@ A handler gets the SDK's own context and params and returns the SDK's own result
 goalport only adds it to the lists, and answers with an error if the handler raises.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
@@ -23,6 +23,7 @@ from mcp_types import (
     Tool,
 )
 
+from goalport.caller import require_scopes
 from goalport.publish.publication import RawPrompt, RawResource, RawTemplate, RawTool
 from goalport.publish.publisher import ListKind
 
@@ -44,25 +45,34 @@ ReadResource = Callable[
 ]
 
 
-def raw_tool(tool: Tool, handler: CallTool) -> RawTool:
-    """A tool with a raw handler; assign it to a name at the top level of a module in `tools/` or `agents/`."""
-    return RawTool(tool, handler)
+def raw_tool(tool: Tool, handler: CallTool, *, scopes: Sequence[str] | None = None) -> RawTool:
+    """A tool with a raw handler; assign it to a name at the top level of a module in `tools/` or `agents/`.
+
+    `scopes` are those that a caller needs; by default those that its annotations ask for.
+    """
+    require_scopes("scopes", scopes)
+    return RawTool(tool, handler, scopes)
 
 
-def raw_prompt(prompt: Prompt, handler: GetPrompt) -> RawPrompt:
-    """A prompt with a raw handler; assign it as a `raw_tool`."""
-    return RawPrompt(prompt, handler)
+def raw_prompt(prompt: Prompt, handler: GetPrompt, *, scopes: Sequence[str] | None = None) -> RawPrompt:
+    """A prompt with a raw handler; assign it as a `raw_tool`. By default a caller needs the scope to read."""
+    require_scopes("scopes", scopes)
+    return RawPrompt(prompt, handler, scopes)
 
 
-def raw_resource(resource: Resource, handler: ReadResource) -> RawResource:
-    """A resource with a raw handler; assign it as a `raw_tool`."""
-    return RawResource(resource, handler)
+def raw_resource(resource: Resource, handler: ReadResource, *, scopes: Sequence[str] | None = None) -> RawResource:
+    """A resource with a raw handler; assign it as a `raw_tool`. By default a caller needs the scope to read."""
+    require_scopes("scopes", scopes)
+    return RawResource(resource, handler, scopes)
 
 
-def raw_template(template: ResourceTemplate, handler: ReadResource) -> RawTemplate:
+def raw_template(
+    template: ResourceTemplate, handler: ReadResource, *, scopes: Sequence[str] | None = None
+) -> RawTemplate:
     """The resources of a URI template (RFC 6570); assign it as a `raw_tool`. The handler reads `params.uri`."""
+    require_scopes("scopes", scopes)
     form = UriTemplate.parse(template.uri_template)
-    return RawTemplate(template, handler, lambda uri: form.match(uri) is not None)
+    return RawTemplate(template, handler, lambda uri: form.match(uri) is not None, scopes)
 
 
 async def changed(context: Context, *kinds: ListKind) -> None:

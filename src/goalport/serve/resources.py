@@ -33,6 +33,7 @@ from goalport.publish.own_resources import ResourceUri, agent_view, goals_view, 
 from goalport.secrecy import hide_known
 from goalport.serve.notifications import Notifications
 from goalport.serve.provided_resources import read_provided
+from goalport.serve.scope_check import scopes_of_resource
 from goalport.serve.state import Context, McpState
 from goalport.serve.task_notifications import listen
 
@@ -59,13 +60,15 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
 
 async def _read_own(state: McpState, uri: str, own: ResourceUri) -> ReadResourceResult:
     if own.goals:
-        return ReadResourceResult(contents=[_json(uri, goals_view(state.publication.tools, state.platform))])
+        return ReadResourceResult(contents=[_json(uri, _goals(state))])
     if own.agent:
         try:
             agent = state.platform.agents.named(own.agent)
         except UnknownName:
             raise _not_found(uri) from None
-        return ReadResourceResult(contents=[_json(uri, agent_view(agent))])
+        if not state.publication.shows_agent(agent):
+            raise _not_found(uri)
+        return ReadResourceResult(contents=[_json(uri, agent_view(agent, state.publication.shows_goal))])
     try:
         process = await state.process(own.process, current_caller())
     except BadInput as problem:
@@ -78,6 +81,11 @@ async def _read_own(state: McpState, uri: str, own: ResourceUri) -> ReadResource
     picture = f"```mermaid\n{view['mermaid']}\n```"
     shown = TextResourceContents(uri=uri, mime_type="text/markdown", text=picture)
     return ReadResourceResult(contents=[_json(uri, view), shown])
+
+
+def _goals(state: McpState) -> list[dict[str, Any]]:
+    shown = state.publication
+    return goals_view(shown.tools, state.platform.agents, shown.shows_goal)
 
 
 def _json(uri: str, data: object) -> TextResourceContents:
@@ -150,7 +158,9 @@ class SubscriptionStreams:
 
 
 async def _may_watch(state: McpState, uri: str) -> bool:
-    """Whether the current caller may watch a URI: every one, except those of other callers' processes."""
+    """Whether the current caller may watch a URI: one that it has the scopes for, if not of another's process."""
+    if state.access.lacks(scopes_of_resource(state, uri)):
+        return False
     own = read_uri(uri)
     return own is None or not own.process or await state.process(own.process, current_caller()) is not None
 

@@ -42,6 +42,7 @@ from goalport.publish.prompts import GoalPrompt
 from goalport.serve import calls, resources
 from goalport.serve.pagination import Pagination
 from goalport.serve.provided_resources import complete_provided, list_resources
+from goalport.serve.scope_check import ScopeCheck
 from goalport.serve.sessions import set_log_level, without_deprecations
 from goalport.serve.skills import add_skills
 from goalport.serve.state import Context, McpState
@@ -84,7 +85,7 @@ def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStre
         yield state
 
     def input_schema(tool: str) -> Mapping[str, Any] | None:
-        return state.publication.mirrored.get(tool)
+        return state.publisher.publication.mirrored.get(tool)
 
     streams = resources.SubscriptionStreams(state.notifications)
     with without_deprecations():
@@ -111,11 +112,17 @@ def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStre
     server.add_notification_handler("notifications/initialized", NotificationParams, resources.initialized)
     add_skills(server)
     add_tasks(server)
+    _add_middleware(server, state)
+    return server, streams
+
+
+def _add_middleware(server: GoalServer, state: McpState) -> None:
     if isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
         server.middleware.clear()
+    if state.access.challenges is not None:
+        server.middleware.append(ScopeCheck())
     security = RequestStateSecurity(keys=state.keys, ttl=state.settings.state_ttl_seconds)
     server.middleware.append(RequestStateBoundary(security, default_audience=state.settings.name))
-    return server, streams
 
 
 _TOOLS: Final = Pagination[Tool]("tools", lambda listed: listed.name)
@@ -177,7 +184,8 @@ async def _values(state: McpState, params: CompleteRequestParams) -> Sequence[st
     if reference.uri not in {template.uri_template for template in state.publication.template_list}:
         raise MCPError(INVALID_PARAMS, f"There is no resource template {reference.uri[:100]!r}.")
     if reference.uri == "goalport://agents/{name}" and argument == "name":
-        return _beginning(typed, [agent.name for agent in state.platform.agents])
+        shown = filter(state.publication.shows_agent, state.platform.agents)
+        return _beginning(typed, [agent.name for agent in shown])
     given = (params.context.arguments if params.context is not None else None) or {}
     return await complete_provided(state, reference.uri, argument, typed, given)
 

@@ -11,6 +11,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
+from goalport.auth import Access
 from goalport.caller import Caller
 from goalport.errors import BadInput, HandedOver, StoreError, Unreadable
 from goalport.platform.runs import process_of
@@ -38,8 +39,9 @@ class HandlerFailed(MCPError):
 class McpState:
     """The state of one server; each replica has its own."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(self, publisher: Publisher, access: Access | None = None) -> None:
         self.publisher = publisher
+        self.access = access or Access(publisher, None)
         self.platform = publisher.platform
         self.settings = publisher.settings
         self.keys = sealing_keys(self.settings)
@@ -53,8 +55,8 @@ class McpState:
 
     @property
     def publication(self) -> Publication:
-        """The current publication."""
-        return self.publisher.publication
+        """What the caller of the current request may list and use of the current publication."""
+        return self.access.publication
 
     async def process(self, process_id: str, caller: Caller) -> AgentProcess | None:
         """A process that this caller may follow; None if there is none, or, without a difference, if it is another's.

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
-from goalport.auth import Authentication, AuthGuard
+from goalport.auth import Access, Authentication, AuthGuard
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
 from goalport.rest import RestDoor
@@ -22,7 +22,6 @@ from goalport.site.body_limit import BodyLimit
 from goalport.site.exposure import LocalCallers
 from goalport.site.guard import HostGuard
 from goalport.site.health import HEALTH_PATHS, Health
-from goalport.site.metrics import METRICS_PATH, CountedResponses, MetricsPage
 from goalport.site.request_ids import REQUEST_ID_HEADER, RequestIds
 from goalport.workspace import Workspace
 
@@ -32,8 +31,9 @@ __all__ = ["DOORS", "Door", "Site", "create_app"]
 class Door(Protocol):
     """A protocol's entry to the server, such as the MCP server. It knows neither the site nor other doors.
 
-    It is made from the publisher: it subscribes to the changes of what is published, a reload among them, and enters
-    `Publisher.calls.of(…)` for each call, so that a shutdown waits for it and the log has a line for it.
+    It is made from the publisher and from what callers may do (`Access`): it subscribes to the changes of what is
+    published, a reload among them, and enters `Publisher.calls.of(…)` for each call, so that a shutdown waits for it
+    and the log has a line for it.
 
     The site does for every door: it checks Host and Origin and adds the headers for web pages (`HostGuard`), and limits
     bodies (`BodyLimit`: a door may read all that it is given); the listener limits connections, headers and slow
@@ -44,6 +44,9 @@ class Door(Protocol):
 
     - It notices when a client leaves before its answer, and then kills the process of the call, unless its goal is
       detached (`CallPolicy.detached`) or another call waits for it; a process that waits for a person goes on.
+    - It shows and looks up what is published by `Access.publication`, which has what the caller may use, and refuses a
+      request whose caller lacks scopes (`Access.lacks`): every request needs the base scope, except for calls of what
+      has scopes of its own, and what says no more than that the server is there.
     - It says whose process it is: it starts it with `current_caller()`, and lets no other caller follow, answer or
       cancel it.
     - It answers a bug in one request as its protocol has it. It may catch everything in one place, which is entered in
@@ -73,7 +76,7 @@ class Door(Protocol):
         ...
 
 
-DOORS: Final[Sequence[Callable[[Publisher], Door]]] = (McpDoor, RestDoor)
+DOORS: Final[Sequence[Callable[[Publisher, Access], Door]]] = (McpDoor, RestDoor)
 """All doors of a server; the report names the first route of the first one as the server's address."""
 
 
@@ -91,23 +94,21 @@ def create_app(
 
 
 class Site:
-    """The app, with its doors."""
+    """The app, with its doors. Callers are authenticated as the settings say, or by `authentication` if it is given."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(self, publisher: Publisher, authentication: Authentication | None = None) -> None:
         self.publisher = publisher
-        self._authentication = Authentication.of(publisher.settings)
+        self._authentication = authentication or Authentication.of(publisher.settings)
+        access = Access(publisher, self._authentication)
         served = publisher.settings.serves_rest
-        self.doors = [door(publisher) for door in DOORS if served or door is not RestDoor]
+        self.doors = [door(publisher, access) for door in DOORS if served or door is not RestDoor]
         exposed = [REQUEST_ID_HEADER, *(header for door in self.doors for header in door.exposed_headers)]
         open_details = self._authentication is None and publisher.settings.on_loopback
         self._health = Health(publisher, open_details=open_details)
-        has_metrics = publisher.settings.metrics is not False
-        self.metrics = MetricsPage(publisher, self._authentication, self._health) if has_metrics else None
         self.app = Starlette(
             routes=list(self._routes()),
             middleware=[
                 Middleware(RequestIds),
-                *([Middleware(CountedResponses, page=self.metrics)] if self.metrics else ()),
                 Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed),
                 Middleware(BodyLimit, max_bytes=publisher.settings.max_body_bytes),
                 *self._guards(),
@@ -123,24 +124,18 @@ class Site:
         await self.publisher.platform.aclose()
 
     def _guards(self) -> Iterator[Middleware]:
-        open_paths = HEALTH_PATHS | {METRICS_PATH} if self.publisher.settings.metrics == "open" else HEALTH_PATHS
         if self._authentication is not None:
-            yield Middleware(AuthGuard, authentication=self._authentication, open_paths=open_paths)
+            yield Middleware(AuthGuard, authentication=self._authentication, open_paths=HEALTH_PATHS)
         elif not self.publisher.settings.auth.insecure_no_auth:
-            yield Middleware(LocalCallers, open_paths=open_paths)
+            yield Middleware(LocalCallers, open_paths=HEALTH_PATHS)
 
     def _routes(self) -> Iterator[Route]:
         """Each route with and without a slash at its end, since a redirect loses bodies or is refused by clients."""
-        for each in (*(route for door in self.doors for route in door.routes), *self._own_routes()):
+        for each in (*(route for door in self.doors for route in door.routes), *self._health.routes()):
             yield each
             yield Route(f"{each.path}/", each.endpoint, methods=each.methods)
         if self._authentication is not None and self._authentication.resource is not None:
             yield from self._authentication.resource.routes
-
-    def _own_routes(self) -> Iterator[Route]:
-        yield from self._health.routes()
-        if self.metrics is not None:
-            yield self.metrics.route()
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncGenerator[None]:
@@ -150,8 +145,6 @@ class Site:
             for each in self.doors:
                 await stack.enter_async_context(each.running())
             await stack.enter_async_context(self.publisher.connected())
-            if self.metrics is not None:
-                await stack.enter_async_context(self.metrics.measuring())
             try:
                 yield
             finally:

@@ -1,9 +1,11 @@
 """The decorator `@tool`. It marks a function and returns it unchanged; the function is read when its tool is made."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, overload
+
+from goalport.caller import require_scopes
 
 __all__ = ["ToolMark", "mark_of", "tool"]
 
@@ -24,6 +26,10 @@ class ToolMark:
     open_world: bool | None = None
     return_direct: bool = False
     export: bool = False
+    scopes: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        require_scopes("scopes", self.scopes)
 
 
 @overload
@@ -40,6 +46,7 @@ def tool(
     open_world: bool | None = None,
     return_direct: bool = False,
     export: bool = False,
+    scopes: Sequence[str] | None = None,
 ) -> Callable[[F], F]: ...
 def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     """Mark a function or method as a tool that a model may call; its signature is the schema.
@@ -47,7 +54,8 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     `name` defaults to the function's and `description` to its docstring; `title` is for people. `read_only`,
     `destructive`, `idempotent` and `open_world` are hints for the host that asks its user before a call.
     `return_direct`: the result goes to the user and not back to the model. `export`: a function at the top level of a
-    module in `tools/` is published over MCP.
+    module in `tools/` is published over MCP. `scopes`: those that a client needs to call it, all of them; by
+    default the scope to read for a tool that is `read_only`, else the scope to write.
     """
     mark = ToolMark(**settings)
     return partial(_put, mark) if function is None else _put(mark, function)

@@ -5,12 +5,12 @@ the same kind of handler.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self, cast, get_args
 
-from goalport.caller import Caller
+from goalport.caller import Caller, require_scopes
 from goalport.errors import BadInput, DeclarationError, Declined, Signal, ToolError, leaves, signal_in
 from goalport.events import SourcesShown
 from goalport.introspection import Origin, read_docstring
@@ -102,6 +102,8 @@ class Tool:
     """Whether a model is not offered it now, asked before each of its turns; None: it always is."""
     timed: bool = True
     """Whether the time limit for tools applies to a model's calls; tools that ask models have other limits."""
+    scopes: Sequence[str] | None = None
+    """The scopes that a client needs to call the tool where it is published; None: those that its hints ask for."""
 
     def __post_init__(self) -> None:
         name = cast("object", self.name)  # a naming may be any function, and return anything
@@ -112,6 +114,7 @@ class Tool:
                 came=f"it is {self.name!r}",
                 fix="Give one, and see that the naming keeps it.",
             )
+        require_scopes("scopes", self.scopes)
         if self.approval not in get_args(Approval):
             # With any other value nobody would be asked.
             raise DeclarationError(
@@ -243,6 +246,7 @@ class Tool:
             idempotent=mark.idempotent,
             open_world=mark.open_world,
             return_direct=mark.return_direct,
+            scopes=mark.scopes,
             checks_arguments=arguments is not None,
         )
 

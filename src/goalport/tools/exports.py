@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
+from goalport.caller import require_scopes
 from goalport.tools.definition import Tool
 from goalport.tools.groups import ToolGroup
 from goalport.tools.naming import Naming, identity, prefixed, reference_prefix
@@ -47,6 +48,11 @@ class McpToolExport:
     filter: Callable[[str], bool] = everything
     resources: tuple[ResourceProvider, ...] = ()
     """Provide the resources that are published beside the tools."""
+    scopes: Sequence[str] | None = None
+    """The scopes that a client needs for each of the tools and resources; None: each has its own."""
+
+    def __post_init__(self) -> None:
+        require_scopes("scopes", self.scopes)
 
     @classmethod
     def from_tool_object(
@@ -55,9 +61,10 @@ class McpToolExport:
         *,
         naming: Naming = identity,
         filter: Callable[[str], bool] = everything,
+        scopes: Sequence[str] | None = None,
     ) -> "McpToolExport":
         """Export a tool object, or any object with `@tool` methods."""
-        return cls.from_tool_objects([tool_object], naming=naming, filter=filter)
+        return cls.from_tool_objects([tool_object], naming=naming, filter=filter, scopes=scopes)
 
     @classmethod
     def from_tool_objects(
@@ -66,28 +73,34 @@ class McpToolExport:
         *,
         naming: Naming = identity,
         filter: Callable[[str], bool] = everything,
+        scopes: Sequence[str] | None = None,
     ) -> "McpToolExport":
         """Export several; where two tools get one name, the first is kept."""
         wrapped = (each if isinstance(each, ToolObject) else ToolObject(each) for each in tool_objects)
-        return cls(tuple(wrapped), naming, filter)
+        return cls(tuple(wrapped), naming, filter, scopes=scopes)
 
     @classmethod
-    def from_llm_reference(cls, reference: NamedTools, *, naming: Naming = identity) -> "McpToolExport":
+    def from_llm_reference(
+        cls, reference: NamedTools, *, naming: Naming = identity, scopes: Sequence[str] | None = None
+    ) -> "McpToolExport":
         """Export the tools of a reference, with the prefix that its name gives. User guide, section 3.24.1.
 
         The description of each tool begins with that of the reference, of which a client knows nothing else.
         Documents and skills are exported as resources too, each to the callers who may read it.
         """
-        return cls.from_llm_references([reference], naming=naming)
+        return cls.from_llm_references([reference], naming=naming, scopes=scopes)
 
     @classmethod
-    def from_llm_references(cls, references: Iterable[NamedTools], *, naming: Naming = identity) -> "McpToolExport":
+    def from_llm_references(
+        cls, references: Iterable[NamedTools], *, naming: Naming = identity, scopes: Sequence[str] | None = None
+    ) -> "McpToolExport":
         """Export several references, each with its own prefix."""
         shown = [each.as_published() if isinstance(each, _Publishable) else each for each in references]
         return cls(
             tuple(ToolObject(*_described(each), naming=prefixed(reference_prefix(each.name))) for each in shown),
             naming,
             resources=tuple(each for each in shown if isinstance(each, ResourceProvider)),
+            scopes=scopes,
         )
 
     @classmethod
@@ -97,13 +110,17 @@ class McpToolExport:
         *,
         naming: Naming = identity,
         filter: Callable[[str], bool] = everything,
+        scopes: Sequence[str] | None = None,
     ) -> "McpToolExport":
         """Export the tools that a group has now."""
-        return cls((ToolObject(*group.tools),), naming, filter)
+        return cls((ToolObject(*group.tools),), naming, filter, scopes=scopes)
 
     def tools(self) -> tuple[Tool, ...]:
         """The published tools, sorted by name; of several tools with one name only the first."""
-        return tuple(sorted(distinct(each.tool for each in self._named()), key=lambda each: each.name))
+        found = distinct(each.tool for each in self._named())
+        if self.scopes is not None:
+            found = tuple(replace(each, scopes=self.scopes) for each in found)
+        return tuple(sorted(found, key=lambda each: each.name))
 
     def duplicates(self) -> tuple[str, ...]:
         """The names that more than one tool has; of each, only the first tool is published."""

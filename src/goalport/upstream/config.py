@@ -202,6 +202,8 @@ class GroupConfig:
     pin: bool = False
     exports: bool = False
     """Whether the group's tools are published as tools of this server."""
+    scopes: tuple[str, ...] | None = None
+    """The scopes that a client needs to call one of them; None: those that the hints of each tool ask for."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 
+from goalport.caller import require_scopes
 from goalport.tools import NAMING_STYLES, Permission
 from goalport.upstream.config import (
     Approval,
@@ -101,7 +102,8 @@ def _group(role: str, section: Section, declared: tuple[str, ...]) -> GroupConfi
     approvals = cast("dict[str, Approval]", section.choices("approve", _APPROVALS, "always"))
     include = section.texts("include", "includes", "tools")
     exclude = section.texts("exclude", "excludes")
-    # Where a pattern cannot be read, nobody knows which tools it was to keep away.
+    scopes = _scopes(section)
+    # Where a pattern or a scope cannot be read, nobody knows which tools it was to keep away, and from whom.
     is_unsafe = bool(section.mistakes)
     found = GroupConfig(
         role,
@@ -117,11 +119,22 @@ def _group(role: str, section: Section, declared: tuple[str, ...]) -> GroupConfi
         version=section.text("version") or GroupConfig.version,
         pin=section.flag("pin", careful=True),
         exports=section.flag("exports"),
+        scopes=scopes,
     )
     section.note_unknown_keys()
     for message, at in section.mistakes:
         section.notes.add(f"tool group {role!r}{' has no tools' if is_unsafe else ''}: {message}", at)
     return found
+
+
+def _scopes(section: Section) -> tuple[str, ...] | None:
+    value, at = section.get("scopes")
+    found = section.texts("scopes")
+    try:
+        require_scopes("scopes", found)
+    except TypeError as error:
+        section.mistakes.append((str(error), at))
+    return None if value is None else found
 
 
 def _naming(section: Section | None, role: str) -> NamingConfig:

@@ -26,7 +26,7 @@ READ = ("goals:read",)
 
 @agent(description="Says who calls")
 class Porter:
-    @achieves_goal(description="Who calls", export=Export(remote=True, name="who"))
+    @achieves_goal(description="Who calls", export=Export(remote=True, name="who", read_only=True))
     def who(self, asked: UserInput) -> str:
         process = AgentProcess.current()
         assert process is not None

@@ -61,7 +61,7 @@ async def send(
     sent = None if body is None else {key: question if each == "{question}" else each for key, each in body.items()}
     answer = await server.http.request(method, path.replace("{id}", process), json=sent, headers={**who})
     text = answer.text.replace(process, "…").replace(question, "…")
-    return answer.status_code, text, {**answer.headers, "date": "", "content-length": ""}
+    return answer.status_code, text, {**answer.headers, "date": "", "content-length": "", "x-request-id": ""}
 
 
 def made_up(identity: str) -> str:

@@ -15,7 +15,7 @@ import httpx2
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from goalport.auth import Grant
+from goalport.auth import Authentication, Grant
 from goalport.auth.current import granted
 from goalport.caller import Caller
 from goalport.platform import AgentPlatform
@@ -71,13 +71,15 @@ class Web:
 
 
 @asynccontextmanager
-async def web(root: Path, *agents: object, **settings: Any) -> AsyncGenerator[Web]:
-    """Serve agents on a free port for as long as the block lasts."""
+async def web(
+    root: Path, *agents: object, authentication: Authentication | None = None, **settings: Any
+) -> AsyncGenerator[Web]:
+    """Serve agents on a free port for as long as the block lasts, with an authentication or with `ByHeader`."""
     publisher = state_of(root, *agents, **settings).publisher
     protocol: Any = partial(LimitedProtocol, Connections(Limits.of(publisher.settings)))
-    config = uvicorn.Config(
-        ByHeader(Site(publisher)), port=0, http=protocol, log_config=None, timeout_graceful_shutdown=2
-    )
+    site = Site(publisher, authentication)
+    app = ByHeader(site) if authentication is None else site.app
+    config = uvicorn.Config(app, port=0, http=protocol, log_config=None, timeout_graceful_shutdown=2)
     server = _Server(config)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve)

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from goalport.auth import Access
 from goalport.caller import ANONYMOUS
 from goalport.publish.publisher import Publisher
 from goalport.site import app, startup_report
@@ -24,7 +25,7 @@ class Knocker:
 
     exposed_headers = ("Knocks",)
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(self, publisher: Publisher, _: Access) -> None:
         self._publisher = publisher
         self.routes = [Route("/knock", self._knock), Route("/letter", self._letter, methods=["POST"])]
         self.letters: list[bytes] = []

@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from goalport.serve.scope_check import guarded
 from goalport.serve.server import GoalServer
 from goalport.serve.state import McpState
 from goalport.serve.transports.jsonrpc import PostReader
@@ -34,7 +35,7 @@ class Sse:
         sse = SseServerTransport("/messages/", max_request_body_size=state.settings.max_body_bytes)
         self.routes: Sequence[Route] = [
             Route("/sse", _EventStream(sse, server, state), methods=["GET"]),
-            Route("/messages", PostReader(sse.handle_post_message)),
+            Route("/messages", PostReader(guarded(sse.handle_post_message, state))),
         ]
 
     def running(self) -> AbstractAsyncContextManager[None]:

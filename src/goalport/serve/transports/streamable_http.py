@@ -25,6 +25,7 @@ from goalport.publish.goal_tools import GoalTool
 from goalport.publish.publication import RawTool
 from goalport.serve.disconnects import DisconnectMiddleware, new_disconnect
 from goalport.serve.elicitation import take_from_elsewhere
+from goalport.serve.scope_check import guarded
 from goalport.serve.server import GoalServer
 from goalport.serve.session_tickets import SessionTickets
 from goalport.serve.state import McpState
@@ -74,7 +75,7 @@ class StreamableHttp:
             answer = partial(take_from_elsewhere, state)
             app = SessionResumption(app, tickets, settings.max_sessions, state.cancellations.cancel, answer)
         self._app, self._running = app, False
-        self.routes: Sequence[Route] = [Route("/mcp", PostReader(self._answer))]
+        self.routes: Sequence[Route] = [Route("/mcp", PostReader(guarded(self._answer, state)))]
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
