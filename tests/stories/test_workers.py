@@ -3,7 +3,7 @@
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
@@ -47,6 +47,7 @@ class Teller:
     async def tell(self, nobody: Nobody) -> Number:
         return Number(content=f"VERSION {os.getpid()}")
 """
+ANSWERED = 'goalport_http_responses_total{status="200"}'
 TELLER = {"agents/teller.py": NAMED.replace("VERSION", "first")}
 
 
@@ -68,6 +69,13 @@ async def pids_of(server: Running, connections: int = 2) -> Counter[int]:
             for _ in range(connections)
         ]
         return Counter([(await client.get("/health")).json()["pid"] for client in clients])
+
+
+async def numbers_of(server: Running) -> Mapping[str, float]:
+    """The metrics of all workers, as one of them answers."""
+    async with httpx2.AsyncClient(base_url=server.address, timeout=PATIENCE) as client:
+        lines = (await client.get("/metrics")).text.splitlines()
+    return {name: float(value) for name, _, value in (each.rpartition(" ") for each in lines if each[0] != "#")}
 
 
 async def ended(pids: Iterable[int]) -> None:
@@ -100,12 +108,16 @@ async def test_open_connections_are_spread_evenly_and_those_of_a_session_come_to
                 async with httpx2.AsyncClient(base_url=server.address) as other:
                     assert (await other.get("/health", headers=headers)).json()["pid"] == own
         assert len(await pids_of(server, 16)) == 2
+        counted = await numbers_of(server)
+        assert counted["goalport_workers"] == 2
+        assert counted[ANSWERED] >= 16 + 4 * 5 + 16  # about half of it by each
         os.kill(own, signal.SIGKILL)
         await server.heard.until("another one starts")
         async with httpx2.AsyncClient(base_url=server.address) as again:
             answer = await again.post("/mcp", json={"jsonrpc": "2.0", "id": 9, "method": "ping"}, headers=headers)
             assert answer.status_code == 200
             assert (await again.get("/health")).json()["pid"] != own
+        assert (await numbers_of(server))[ANSWERED] > counted[ANSWERED]
 
 
 @pytest.mark.parametrize(("store", "era"), [("sqlite", "legacy"), ("postgresql", "auto")])

@@ -32,6 +32,7 @@ from goalport.process import (
     ProcessOptions,
     ProcessStatus,
     Scope,
+    Spending,
     StoredContexts,
     Terminated,
     decline,
@@ -90,6 +91,8 @@ class Processes:
         self._engine = engine
         self._retry = retry
         self._warned_of_blocking: set[str] = set()
+        self.on_spending: Callable[[Spending], None] = lambda _: None
+        """Called with each request of a model that a process has paid for, from any thread; it must not raise."""
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
         self._timers = ExpiryTimers(self._expire)
         self._drives = True
@@ -174,8 +177,12 @@ class Processes:
             self._retry,
             self.tells_errors,
             self.keep_journals,
+            self._note_spending,
             self._warned_of_blocking,
         )
+
+    def _note_spending(self, entry: Spending) -> None:
+        self.on_spending(entry)
 
     async def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
         """Settle a question of a process, or of one that it started, and continue what waited for it.

@@ -227,7 +227,9 @@ class AgentProcess(Lifecycle):
 
         The budget is checked before the next action, and before a model is asked again.
         """
-        self.charge(Spending(self.id, action, model, usage, seconds))
+        entry = Spending(self.id, action, model, usage, seconds)
+        self.charge(entry)
+        self.services.spent(entry)
 
     def charge(self, entry: Spending) -> None:
         """Add an entry to the ledgers of this process and those that started it."""

@@ -7,6 +7,7 @@ from anyio import CapacityLimiter
 
 from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
+from goalport.process.ledger import Spending
 from goalport.tools import ToolGroupResolver
 
 __all__ = ["PlatformServices"]
@@ -43,5 +44,7 @@ class PlatformServices(NamedTuple, Generic[P]):
     """Whether the message of an unexpected exception is shown to callers, and not only written to the log."""
     keep_journals: bool
     """Whether the history keeps what models replied and tools returned."""
+    spent: Callable[[Spending], None]
+    """Called with each request of a model that a process has paid for, from any thread."""
     warned_of_blocking: set[str]
     """The actions for which the log has a warning that they block the event loop."""

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import anyio
 from anyio import to_thread
@@ -30,6 +30,14 @@ _GAP: Final = 0.05
 """Seconds in which changes of several upstream servers are collected into one publication."""
 
 
+class LimitMetrics(Protocol):
+    """What counts refusals."""
+
+    def refusal(self, limit: str) -> None:
+        """Count something that a limit refused."""
+        ...
+
+
 class Publisher:
     """The current publication of one server. Raises `SettingsError` for a role whose model is not ready."""
 
@@ -41,6 +49,8 @@ class Publisher:
         self.workspace = workspace
         self.settings = settings
         self.calls = OpenCalls()
+        self.metrics: LimitMetrics | None = None
+        """Counts what limits refuse; None where nobody reads it."""
         self.runs = Runs()
         self.publication: Publication = publish(platform, workspace, settings)
         self._publishing = asyncio.Lock()
@@ -49,6 +59,11 @@ class Publisher:
     def subscribe(self, tell: Callable[..., Awaitable[None]]) -> None:
         """Call `tell` with the kinds of the lists that changed, at each change, for as long as the server runs."""
         self._subscribers.append(tell)
+
+    def note_refusal(self, limit: str) -> None:
+        """Count something that a limit refused; `limit` is the name of its setting."""
+        if self.metrics is not None:
+            self.metrics.refusal(limit)
 
     async def adopt(self, workspace: Workspace) -> None:
         """Publish a workspace that was reloaded; open calls finish with the agents that they started with."""

@@ -124,6 +124,8 @@ class Settings(BaseSettings):
     log_level: LogLevel = "info"
     log_format: LogFormat = "text"
     """How the log is written: as text, or as one JSON object in each line."""
+    metrics: bool | Literal["open"] = True
+    """Whether the server's numbers are at `/metrics` for those who may read them; "open": for everybody."""
     log_personality: Personality = ""
     """The personality that words the log at level debug; empty: plain words."""
     upstream_wait_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)

@@ -79,6 +79,11 @@ class AuthSettings(BaseModel):
         """The scope to list, answer and end the processes of all callers."""
         return f"{self.scope_prefix}:admin"
 
+    @property
+    def metrics_scope(self) -> str:
+        """The scope to read the server's metrics, for the program that collects them."""
+        return f"{self.scope_prefix}:metrics"
+
     def expanded(self, granted: Iterable[str]) -> frozenset[str]:
         """These scopes, with all that they imply."""
         implied = {self.admin_scope: (self.write_scope,), self.write_scope: (self.read_scope,)}

@@ -22,6 +22,7 @@ from goalport.site.body_limit import BodyLimit
 from goalport.site.exposure import LocalCallers
 from goalport.site.guard import HostGuard
 from goalport.site.health import HEALTH_PATHS, Health
+from goalport.site.metrics import METRICS_PATH, CountedResponses, MetricsPage
 from goalport.site.request_ids import REQUEST_ID_HEADER, RequestIds
 from goalport.workspace import Workspace
 
@@ -105,10 +106,13 @@ class Site:
         exposed = [REQUEST_ID_HEADER, *(header for door in self.doors for header in door.exposed_headers)]
         open_details = self._authentication is None and publisher.settings.on_loopback
         self._health = Health(publisher, open_details=open_details)
+        has_metrics = publisher.settings.metrics is not False
+        self.metrics = MetricsPage(publisher, self._authentication, self._health) if has_metrics else None
         self.app = Starlette(
             routes=list(self._routes()),
             middleware=[
                 Middleware(RequestIds),
+                *([Middleware(CountedResponses, page=self.metrics)] if self.metrics else ()),
                 Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed),
                 Middleware(BodyLimit, max_bytes=publisher.settings.max_body_bytes),
                 *self._guards(),
@@ -124,18 +128,24 @@ class Site:
         await self.publisher.platform.aclose()
 
     def _guards(self) -> Iterator[Middleware]:
+        open_paths = HEALTH_PATHS | {METRICS_PATH} if self.publisher.settings.metrics == "open" else HEALTH_PATHS
         if self._authentication is not None:
-            yield Middleware(AuthGuard, authentication=self._authentication, open_paths=HEALTH_PATHS)
+            yield Middleware(AuthGuard, authentication=self._authentication, open_paths=open_paths)
         elif not self.publisher.settings.auth.insecure_no_auth:
-            yield Middleware(LocalCallers, open_paths=HEALTH_PATHS)
+            yield Middleware(LocalCallers, open_paths=open_paths)
 
     def _routes(self) -> Iterator[Route]:
         """Each route with and without a slash at its end, since a redirect loses bodies or is refused by clients."""
-        for each in (*(route for door in self.doors for route in door.routes), *self._health.routes()):
+        for each in (*(route for door in self.doors for route in door.routes), *self._own_routes()):
             yield each
             yield Route(f"{each.path}/", each.endpoint, methods=each.methods)
         if self._authentication is not None and self._authentication.resource is not None:
             yield from self._authentication.resource.routes
+
+    def _own_routes(self) -> Iterator[Route]:
+        yield from self._health.routes()
+        if self.metrics is not None:
+            yield self.metrics.route()
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncGenerator[None]:
@@ -145,6 +155,8 @@ class Site:
             for each in self.doors:
                 await stack.enter_async_context(each.running())
             await stack.enter_async_context(self.publisher.connected())
+            if self.metrics is not None:
+                await stack.enter_async_context(self.metrics.measuring())
             try:
                 yield
             finally:

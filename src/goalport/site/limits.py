@@ -65,8 +65,10 @@ class Limits:
 class Connections:
     """The open connections of one server."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, note_refusal: Callable[[str], None] = lambda _: None) -> None:
+        """`note_refusal` is called with the name of the setting that refuses a connection."""
         self.limits = limits
+        self._note_refusal = note_refusal
         self._open: Counter[str] = Counter()
         self._total = 0
         self._logged_at: dict[str, float] = {}
@@ -83,10 +85,12 @@ class Connections:
         if self._total >= limits.connections:
             text = "Refused a connection from %s: %d are open, as many as may be (max_connections)."
             self.log_rarely(_log.warning, "refused", text, address, self._total)
+            self._note_refusal("max_connections")
             return False
         if self._open[source] >= limits.of_one_address:
             text = "Refused a connection from %s: it has %d open, as many as it may (max_connections_per_address)."
             self.log_rarely(_log.warning, "address", text, address, self._open[source])
+            self._note_refusal("max_connections_per_address")
             return False
         self._open[source] += 1
         self._total += 1
@@ -99,6 +103,11 @@ class Connections:
                 limits.connections,
             )
         return True
+
+    @property
+    def number(self) -> int:
+        """How many are open."""
+        return self._total
 
     def forget(self, address: str) -> None:
         """No longer count a connection that was admitted and is closed."""

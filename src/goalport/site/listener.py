@@ -33,7 +33,9 @@ async def listen(site: Site, source: socket.socket | WorkerChannel, ready: Calla
     `source` is a listening socket, or the channel on which a supervisor hands over connections.
     """
     settings = site.publisher.settings
-    connections = Connections(Limits.of(settings))
+    connections = Connections(Limits.of(settings), site.publisher.note_refusal)
+    if site.metrics is not None:
+        site.metrics.connections = lambda: connections.number
     config = uvicorn.Config(
         _SessionReports(site.app, source) if isinstance(source, WorkerChannel) else site.app,
         loop="none",

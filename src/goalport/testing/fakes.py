@@ -306,6 +306,7 @@ def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[obj
         retry=RetryPolicy(),
         tells_errors=True,
         keep_journals=False,
+        spent=_nothing,
         warned_of_blocking=set(),
     )
     scope = Scope(Agent("Test", "Stands in for the agent whose action is tested"))

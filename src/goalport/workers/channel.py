@@ -20,6 +20,7 @@ __all__ = [
     "CLOSED",
     "CONNECTION",
     "DIGEST_BYTES",
+    "METRICS_VARIABLE",
     "READY",
     "SESSION",
     "SESSION_HEADER",
@@ -39,6 +40,8 @@ SESSION_HEADER: Final = b"mcp-session-id"
 """The header in which a response names the session that it opens, and a request the one that it belongs to."""
 CONNECTION: Final = b"+"
 """To a worker: the byte that a connection comes with."""
+METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable in which prometheus_client finds the folder."""
 _VARIABLE: Final = "GOALPORT_WORKER_CHANNEL"
 
 
@@ -55,10 +58,14 @@ class WorkerPlace:
     patience: float
     """Seconds after which a worker ends whose supervisor is gone, whatever it does then."""
 
+    metrics_folder: str = ""
+    """Where the workers write their numbers, which any of them adds up; empty: nobody reads them."""
+
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variable in which a worker finds this."""
-        return {_VARIABLE: json.dumps(asdict(self))}
+        """The variables in which a worker, and prometheus_client in it, find this."""
+        folder = {METRICS_VARIABLE: self.metrics_folder} if self.metrics_folder else {}
+        return {_VARIABLE: json.dumps(asdict(self)), **folder}
 
 
 class WorkerChannel:

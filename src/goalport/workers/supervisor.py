@@ -10,8 +10,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import anyio
@@ -21,7 +23,7 @@ from goalport.errors import SettingsError
 from goalport.observe import log_to_stderr, tell
 from goalport.settings import Settings
 from goalport.words import counted, listed
-from goalport.workers.channel import WorkerPlace
+from goalport.workers.channel import METRICS_VARIABLE, WorkerPlace
 from goalport.workers.listening import address_of, bind
 from goalport.workers.routes import SessionRoutes, first_session_of
 from goalport.workers.worker import EARLY_SECONDS, Worker
@@ -71,7 +73,20 @@ async def supervise(settings: Settings, command: Sequence[str]) -> int:
     log_to_stderr(settings.log_level, settings.log_format, process=True)
     with bind(settings) as listener:
         listener.setblocking(False)
-        return await _Supervisor(settings, command, listener).run()
+        with _metrics_folder(settings) as folder:
+            return await _Supervisor(settings, command, listener, folder).run()
+
+
+@contextmanager
+def _metrics_folder(settings: Settings) -> Generator[str]:
+    """A folder for the numbers of the workers, unless the environment names one; empty if nobody reads them."""
+    if not settings.metrics:
+        yield ""
+    elif named := os.environ.get(METRICS_VARIABLE):
+        yield named
+    else:
+        with TemporaryDirectory(prefix="goalport-metrics-", ignore_cleanup_errors=True) as folder:
+            yield folder
 
 
 @dataclass(eq=False)
@@ -79,12 +94,15 @@ class _Supervisor:
     settings: Settings
     command: Sequence[str]
     listener: socket.socket
+    metrics_folder: str = ""
     workers: list[Worker] = field(default_factory=list[Worker])
     exit_code: int = 0
 
     def __post_init__(self) -> None:
         self._patience = self.settings.shutdown_seconds + _CLOSE_SECONDS
-        self._place = WorkerPlace(-1, address_of(self.listener), announces=False, patience=self._patience)
+        self._place = WorkerPlace(
+            -1, address_of(self.listener), announces=False, patience=self._patience, metrics_folder=self.metrics_folder
+        )
         self._had_terminal = _has_terminal()
         self._stopping = anyio.Event()
         self._accepting = anyio.CancelScope()
@@ -138,12 +156,20 @@ class _Supervisor:
                 await self._sleep(_LONGEST_PAUSE)
                 continue
             self.workers.append(worker)
-            self._services.start_soon(worker.follow)
+            self._services.start_soon(self._follow, worker)
             if self._stopping.is_set():
                 worker.end()
             await worker.settled.wait()
             return worker
         return None
+
+    async def _follow(self, worker: Worker) -> None:
+        """Listen to a worker until it has ended; what was counted stays, what was open and connected does not."""
+        await worker.follow()
+        if self.metrics_folder:
+            from prometheus_client.multiprocess import mark_process_dead  # pyright: ignore[reportUnknownVariableType]
+
+            mark_process_dead(worker.process.pid, self.metrics_folder)
 
     async def _keep(self, worker: Worker) -> None:
         """Start another worker whenever this one ends by itself."""

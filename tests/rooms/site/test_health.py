@@ -1,6 +1,6 @@
 """Whether a server lives and is ready, as everybody may know, and its details, which only callers may."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,16 @@ NOT_READY = (503, {"status": "not ready"})
 class OneToken:
     """Stands for an authentication: the only token that it knows is `sesame`."""
 
+    def __init__(self, scopes: Iterable[str] = ()) -> None:
+        self._scopes = frozenset(scopes)
+
     def takes(self, token: str) -> bool:
         return bool(token)
 
     async def verify(self, token: str) -> Grant:
         if token != "sesame":
             raise InvalidToken("It is not known.")
-        return Grant(Caller("ada"), client="toy")
+        return Grant(Caller("ada", scopes=self._scopes), client="toy")
 
 
 @asynccontextmanager

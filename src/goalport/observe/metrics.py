@@ -1,0 +1,137 @@
+"""The numbers of a server as Prometheus reads them: what is counted, under which names, and its text.
+
+In a server with several workers each writes its numbers to files that prometheus_client adds up, in the folder that the
+supervisor made; any worker answers for all. Labels are names of the workspace, never ids of processes or callers.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+__all__ = ["Metrics"]
+
+_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable by which prometheus_client knows that several processes count together."""
+_CALL_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_LAG_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_UNKNOWN: Final = "unknown"
+
+
+class Metrics:
+    """The numbers of one server, or of one worker of it."""
+
+    def __init__(self, version: str) -> None:
+        self._registry = CollectorRegistry()
+
+        def counter(name: str, words: str, *labels: str) -> Counter:
+            return Counter(f"goalport_{name}", words, labels, registry=self._registry)
+
+        def gauge(name: str, words: str, *labels: str, workers: Any = "livesum") -> Gauge:
+            named = f"goalport_{name}"
+            return Gauge(named, words, labels, registry=self._registry, multiprocess_mode=workers)
+
+        def histogram(name: str, words: str, *labels: str, buckets: Iterable[float]) -> Histogram:
+            return Histogram(f"goalport_{name}", words, labels, registry=self._registry, buckets=tuple(buckets))
+
+        call = "door", "goal"
+        self._calls = counter("calls", "Calls that have ended.", *call, "status")
+        self._seconds = histogram("call_seconds", "How long calls took.", *call, buckets=_CALL_SECONDS)
+        self._responses = counter("http_responses", "Responses over HTTP.", "status")
+        self._refusals = counter("refusals", "Calls and connections that a limit refused.", "limit")
+        self._requests = counter("model_requests", "Requests of models by processes.", "model")
+        self._tokens = counter("model_tokens", "Tokens of models.", "model", "type")
+        self._cost = counter("model_cost_dollars", "What models cost, in US dollars.", "model")
+        self._upstream_calls = counter("upstream_calls", "Calls of upstream servers.", "server")
+        self._upstream_failures = counter("upstream_failures", "Those that gave no result.", "server")
+        self._lag = histogram("event_loop_lag_seconds", "How late the event loop was.", buckets=_LAG_SECONDS)
+        self.open_calls = gauge("open_calls", "Calls that are being answered.")
+        self.open_connections = gauge("open_connections", "Open connections of clients.")
+        self.ready = gauge("ready", "1 if calls can be answered, by every worker.", workers="livemin")
+        self._upstream_up = gauge("upstream_up", "1 if the server is up.", "server", workers="livemin")
+        words = "The share of the group's servers that are up: 1, 0.5 (some) or 0."
+        self._group_up = gauge("tool_group_up", words, "group", workers="livemin")
+        gauge("workers", "The processes that serve.").set(1)
+        gauge("info", "The version.", "version", workers="livemax").labels(version).set(1)
+        self._of_calls: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
+        self._counted: dict[tuple[str, str], int] = {}
+        """The last numbers of upstream servers, which count for themselves."""
+
+    def call(self, door: str, goal: str, status: str, seconds: float) -> None:
+        """Count a call that has ended; a name that the server does not have is given as empty."""
+        key = door, goal or _UNKNOWN, status
+        if key not in self._of_calls:  # finding a metric by its labels takes longer than counting
+            self._of_calls[key] = self._calls.labels(*key), self._seconds.labels(*key[:2])
+        ended, took = self._of_calls[key]
+        ended.inc()
+        took.observe(seconds)
+
+    def response(self, status: int) -> None:
+        """Count a response over HTTP."""
+        self._responses.labels(str(status)).inc()
+
+    def refusal(self, limit: str) -> None:
+        """Count something that a limit refused; `limit` is the name of its setting."""
+        self._refusals.labels(limit).inc()
+
+    def spending(self, model: str, input_tokens: int, output_tokens: int, cost: float) -> None:
+        """Count a request of a model, from any thread."""
+        self._requests.labels(model or _UNKNOWN).inc()
+        self._tokens.labels(model or _UNKNOWN, "input").inc(max(0, input_tokens))
+        self._tokens.labels(model or _UNKNOWN, "output").inc(max(0, output_tokens))
+        self._cost.labels(model or _UNKNOWN).inc(max(0.0, cost))
+
+    def lag(self, seconds: float) -> None:
+        """Note how late the event loop was."""
+        self._lag.observe(max(0.0, seconds))
+
+    def upstream(self, server: str, *, up: bool, calls: int, failures: int) -> None:
+        """Note the state of an upstream server, and how many calls and failures it has had so far."""
+        self._upstream_up.labels(server).set(int(up))
+        for kind, counted, now in (("c", self._upstream_calls, calls), ("f", self._upstream_failures, failures)):
+            before = self._counted.get((kind, server), 0)
+            counted.labels(server).inc(now - before if now >= before else now)
+            self._counted[kind, server] = now
+
+    def group(self, name: str, share: float) -> None:
+        """Note the state of a tool group."""
+        self._group_up.labels(name).set(share)
+
+    def text(self, accept: str, processes: Mapping[str, int]) -> tuple[bytes, str]:
+        """All numbers, with those of processes by status, in the form that a scraper accepts, and its media type."""
+        registry = CollectorRegistry()
+        if os.environ.get(_FOLDER):
+            MultiProcessCollector(registry)
+        else:
+            registry.register(_Others(self._registry))
+        registry.register(_Processes(processes))
+        encode, media_type = choose_encoder(accept)
+        return encode(registry), media_type
+
+
+class _Others(Collector):
+    """The numbers of another registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterable[Metric]:
+        return self._registry.collect()
+
+
+class _Processes(Collector):
+    """How many processes have each status: the workers of a server share a store, so this is not added up."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily("goalport_processes", "Processes that are kept, by status.", labels=["status"])
+        for status, number in self._counts.items():
+            family.add_metric([status], number)
+        yield family
