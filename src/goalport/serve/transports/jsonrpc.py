@@ -11,12 +11,13 @@ from http import HTTPStatus
 from typing import Any, Final, cast
 
 from mcp.server.streamable_http import GET_STREAM_KEY
-from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+from mcp_types import HEADER_MISMATCH, INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 from pydantic_core import from_json
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.serve.disconnects import is_modern_request
+from goalport.serve.transports.routing_headers import contradiction
 from goalport.words import first_line
 
 __all__ = [
@@ -141,10 +142,14 @@ class PostReader:
             await refuse(refused, scope, receive, send)
             return
         scope[_KEY] = message
+        is_modern = is_modern_request(scope)
+        if not is_modern and (reason := contradiction(scope["headers"], message)):
+            await refuse(refusal(_id_of(message), reason, HEADER_MISMATCH), scope, receive, send)
+            return
         session = header(scope, SESSION_ID)
         identity = _id_of(message)
         is_request = identity is not None and "method" in cast("Mapping[str, object]", message)
-        if session and is_request and not is_modern_request(scope):
+        if session and is_request and not is_modern:
             await self._answer_once(session, identity, scope, receive, send)
         else:
             await self._app(scope, receive, send)
