@@ -349,7 +349,8 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
         root=process.root.id,
         parent="" if process.parent is None else process.parent.id,
         agent=process.agent.name,
-        caller=process.caller,
+        # Whether its caller is an admin is asked anew with each request.
+        caller=replace(process.caller, admin=False) if process.caller.admin else process.caller,
         status=status,
         ended=status.ended,
         final=process.over,

@@ -60,7 +60,12 @@ def _process(stored: StoredProcess) -> dict[str, Any]:
     caller = record.caller
     return {
         **record._asdict(),
-        "caller": {"id": caller.id, "issuer": caller.issuer, "scopes": sorted(caller.scopes)},
+        "caller": {
+            "id": caller.id,
+            "issuer": caller.issuer,
+            "scopes": sorted(caller.scopes),
+            "claims": dict(caller.claims),
+        },
         "created_at": record.created_at.isoformat(),
         "finished_at": None if record.finished_at is None else record.finished_at.isoformat(),
         "state": _without_secrets(record.state),
@@ -89,7 +94,9 @@ def _without_secrets(value: object) -> Any:
 def _stored(data: Mapping[str, Any]) -> StoredProcess:
     fields = {name: data[name] for name in ProcessRecord._fields}
     caller = cast("Mapping[str, Any]", data["caller"])
-    fields["caller"] = Caller(caller["id"], caller["issuer"], frozenset(caller["scopes"]))
+    # Exports that were written before have no claims.
+    claims = caller.get("claims", {})
+    fields["caller"] = Caller(caller["id"], caller["issuer"], frozenset(caller["scopes"]), claims)
     for name in ("created_at", "finished_at"):
         fields[name] = None if data[name] is None else datetime.fromisoformat(data[name])
     return StoredProcess(

@@ -137,6 +137,7 @@ def _process_row(stored: StoredProcess) -> dict[str, object]:
         "caller_id": record.caller.id,
         "caller_issuer": record.caller.issuer,
         "caller_scopes": json_text(sorted(record.caller.scopes)),
+        "caller_claims": json_text(dict(record.caller.claims)),
         "status": record.status,
         "ended": record.ended,
         "final": record.final,
@@ -149,6 +150,11 @@ def _process_row(stored: StoredProcess) -> dict[str, object]:
         "definition": _some_json(record.definition),
         "state": _some_json(record.state),
     }
+
+
+def _caller(row: Row, *, whole: bool) -> Caller:
+    claims = json.loads(row["caller_claims"]) if whole else {}
+    return Caller(row["caller_id"], row["caller_issuer"], frozenset(json.loads(row["caller_scopes"])), claims)
 
 
 def _question_row(record: QuestionRecord) -> dict[str, object]:
@@ -167,13 +173,13 @@ def _question_row(record: QuestionRecord) -> dict[str, object]:
 
 
 def process_record(row: Row, *, whole: bool = True) -> ProcessRecord:
-    """The record of a process that was read; not `whole`: without its definition and its state."""
+    """The record of a process that was read; not `whole`: without its definition, its state and its caller's claims."""
     return ProcessRecord(
         id=row["id"],
         root=row["root"],
         parent=row["parent"],
         agent=row["agent"],
-        caller=Caller(row["caller_id"], row["caller_issuer"], frozenset(json.loads(row["caller_scopes"]))),
+        caller=_caller(row, whole=whole),
         status=row["status"],
         ended=bool(row["ended"]),
         final=bool(row["final"]),

@@ -142,7 +142,7 @@ _NOBODYS: Final = or_(process.c.lease_owner.is_(None), and_(process.c.lease_owne
 
 _VALUES: Final = {"definition", "state"}
 _UPDATED: Final = (
-    *("agent", "caller_id", "caller_issuer", "caller_scopes", "status", "ended", "final"),
+    *("agent", "caller_id", "caller_issuer", "caller_scopes", "caller_claims", "status", "ended", "final"),
     *("created_at", "finished_at", "long", "whole", "result", "run_time"),
 )
 """The columns that a save replaces. A process never changes its family; the rest is of the lease and the store."""
@@ -410,7 +410,7 @@ def listing(wanted: frozenset[str], *, newest_first: bool) -> Select[Any]:
         ),
         "status_list": _among(process.c.status, "status_list"),
     }
-    columns = [each for each in process.columns if each.name not in {*_VALUES, "run_time"}]
+    columns = [each for each in process.columns if each.name not in {*_VALUES, "run_time", "caller_claims"}]
     found = select(*columns).where(*(chosen[each] for each in chosen if each in wanted))
     found = found.order_by(process.c.number.desc() if newest_first else process.c.number)
     return found.limit(bindparam("limit", type_=Integer)).offset(_ZERO) if "limit" in wanted else found

@@ -66,6 +66,7 @@ process = Table(
     Column("state", Text, nullable=False),
     # Only who goes on with a process needs it.
     Column("run_time", BigInteger, nullable=False, server_default=text("0")),
+    Column("caller_claims", Text, nullable=False, server_default=text("'{}'")),
 )
 Index("process_root", process.c.root)
 Index(
@@ -267,7 +268,9 @@ _SECOND: Final = (
     """,
 )
 
-MIGRATIONS: Final[Sequence[Sequence[str]]] = (_FIRST, _SECOND)
+_THIRD: Final = ("ALTER TABLE process ADD COLUMN caller_claims TEXT NOT NULL DEFAULT '{{}}'",)
+
+MIGRATIONS: Final[Sequence[Sequence[str]]] = (_FIRST, _SECOND, _THIRD)
 """The statements of each step; the first one makes version 1. Only append: released steps are never changed."""
 LATEST_VERSION: Final = len(MIGRATIONS)
 

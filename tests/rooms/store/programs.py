@@ -30,7 +30,7 @@ def record(process_id: str, parent: str = "", *, root: str = "", status: str = "
         root=root or process_id,
         parent=parent,
         agent="Writer",
-        caller=Caller("ann", "house", frozenset({"read", "write"})),
+        caller=Caller("ann", "house", frozenset({"read", "write"}), {"tenant": "acme", "groups": ["a", "b"]}),
         status=status,
         ended=ended,
         final=ended and status != "stuck",

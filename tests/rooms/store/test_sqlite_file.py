@@ -59,6 +59,7 @@ async def test_a_file_of_the_first_version_is_read_and_goes_on(file: Path) -> No
         (one, child), version = await store.family("child")
         known = record("one", status="waiting")._replace(seconds_run=0)
         assert (one.process, child.process.id, version) == (known, "child", 2)
+        assert one.process.caller.claims == {}
         assert (one.objects, one.history) == ([ObjectRecord(0, "draft", "list[str]")], ["drafted"])
         assert (one.spendings, one.journal) == ([0.1], [JournalRecord(0, "A.ask", "reply", "step", "Oslo")])
         assert one.questions == [QuestionRecord(0, "q", "A.ask", "?", in_action=True, asked_at=START, status="open")]
@@ -68,6 +69,31 @@ async def test_a_file_of_the_first_version_is_read_and_goes_on(file: Path) -> No
         await store.save([process("one", "new", first=1)], lease, wake_at=None, release=True)
         (one, _), version = await store.family("one")
         assert ([each.value for each in one.objects], version) == (["draft", "new"], 3)
+
+
+SECOND_VERSION_ROWS = """
+    insert into schema_version values (1, 0), (2, 0);
+    insert into process values
+        (1, 'one', 'one', '', 'Writer', 'ann', 'house', '["read","write"]', 'waiting', 0, 0, 1767225600000000, null, 0,
+         1, null,
+         2, null, 0, 0, '{"agent":"Writer"}', '[1,2.5,null]', 1500000);
+"""
+
+
+async def test_in_a_file_of_the_second_version_callers_have_no_claims_until_it_is_written(file: Path) -> None:
+    file.parent.mkdir()
+    with closing(sqlite3.connect(file)) as connection:
+        for each in (*MIGRATIONS[0], *MIGRATIONS[1]):
+            connection.execute(each.format(numbered="INTEGER PRIMARY KEY", counted="INTEGER PRIMARY KEY"))
+        connection.executescript(SECOND_VERSION_ROWS)
+    async with SqliteProcessStore(file) as store:
+        assert columns_in(file) == columns_in(None)
+        (one,), version = await store.family("one")
+        assert (one.process, one.process.caller.claims, version) == (record("one", status="waiting"), {}, 2)
+        (lease,) = await store.due(9)
+        await store.save([process("one", status="waiting")], lease, wake_at=None, release=True)
+        (one,), _ = await store.family("one")
+        assert one.process.caller.claims == {"tenant": "acme", "groups": ["a", "b"]}
 
 
 def columns_in(file: Path | None) -> object:

@@ -3,6 +3,7 @@
 The values in these records are what JSON can say, because a store in a database gets no others.
 """
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,6 +24,7 @@ from goalport.store import (
     QuestionRecord,
     StoredProcess,
 )
+from goalport.store.export import exported, imported
 from tests.rooms.store.conftest import MakeStore
 from tests.rooms.store.programs import START, process, record, save
 
@@ -242,6 +244,12 @@ async def test_records_are_listed_in_pages_in_both_orders(store: ProcessStore) -
     assert list(await store.records(limit=0)) == []
 
 
+async def test_the_claims_of_a_caller_come_back_with_its_process(store: ProcessStore) -> None:
+    await save(store, process("one"))
+    (one,), _ = await store.family("one")
+    assert one.process.caller.claims == {"tenant": "acme", "groups": ["a", "b"]}
+
+
 async def test_records_of_a_caller_or_of_some_statuses_are_listed_alone(store: ProcessStore) -> None:
     ann, namesake, bob = Caller("ann", "house"), Caller("ann", "garden"), Caller("bob", "house")
     for number, (caller, status) in enumerate(
@@ -418,3 +426,10 @@ async def test_events_are_dropped_with_their_family(store: ProcessStore) -> None
     lease = await started(store, process("a"))
     assert await store.events("a", 0, 100) == []
     await store.release(lease)
+
+
+def test_an_export_has_the_claims_of_its_caller_and_one_without_them_is_read() -> None:
+    written = json.loads(json.dumps(exported([process("one")], version="test")))
+    assert imported(written)[0].process.caller.claims == {"tenant": "acme", "groups": ["a", "b"]}
+    del written["processes"][0]["caller"]["claims"]
+    assert imported(written)[0].process.caller.claims == {}
