@@ -38,15 +38,15 @@ class Guarded:
 @asynccontextmanager
 async def guarded(root: Path, *agents: object, auth: Mapping[str, Any], **settings: Any) -> AsyncGenerator[Guarded]:
     """Serve agents behind the guard that these settings ask for, by the name `RESOURCE` or a given `public_url`."""
-    place = socket.create_server(("127.0.0.1", 0))
-    given: dict[str, Any] = {"public_url": RESOURCE, "port": place.getsockname()[1], **settings}
-    publisher = state_of(root, *agents, auth=dict(auth), **given).publisher
-    protocol: Any = partial(LimitedProtocol, Connections(Limits.of(publisher.settings)))
-    async with (
-        listening(Site(publisher).app, place, http=protocol) as address,
-        httpx2.AsyncClient(base_url=address, timeout=20) as http,
-    ):
-        yield Guarded(address, http, publisher)
+    with socket.create_server(("127.0.0.1", 0)) as place:
+        given: dict[str, Any] = {"public_url": RESOURCE, "port": place.getsockname()[1], **settings}
+        publisher = state_of(root, *agents, auth=dict(auth), **given).publisher
+        protocol: Any = partial(LimitedProtocol, Connections(Limits.of(publisher.settings)))
+        async with (
+            listening(Site(publisher).app, place, http=protocol) as address,
+            httpx2.AsyncClient(base_url=address, timeout=20) as http,
+        ):
+            yield Guarded(address, http, publisher)
 
 
 def by(*issuers: Any, **more: Any) -> dict[str, Any]:

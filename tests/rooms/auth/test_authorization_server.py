@@ -26,6 +26,8 @@ from tests.rooms.auth.test_issuer_keys import Watch
 
 Era = Literal["auto", "legacy"]
 OPAQUE = "urn:opaque"
+WANTED = ({"goals:read"}, {"goals:write"}, {"finance:write"})
+"""What three sign-ins ask for: to look, to change, to pay."""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ class Answer:
 
 @agent(description="Says who calls")
 class Mirror:
-    @achieves_goal(description="Who calls", export=Export(remote=True, name="who_am_i"))
+    @achieves_goal(description="Who calls", export=Export(remote=True, name="who_am_i", read_only=True))
     async def tell(self, said: UserInput, context: ActionContext) -> Answer:
         caller = context.caller
         return Answer(f"{caller.id} of {caller.issuer}")
@@ -55,7 +57,7 @@ class Mirror:
 
 @dataclass
 class Storage:
-    """What a client keeps of its sign-in; it was registered before as `host`."""
+    """What a client keeps of its sign-in."""
 
     tokens: list[OAuthToken] = field(default_factory=list[OAuthToken])
     client: OAuthClientInformationFull | None = None
@@ -81,9 +83,15 @@ class Host:
     provider: AuthorizationServer
     storage: Storage = field(default_factory=Storage)
     person: str = "anna"
+    is_known: bool = True
+    """Whether it was registered by hand, or registers itself, with the scopes that it is told of at first."""
 
     def __post_init__(self) -> None:
         self._came_back: dict[str, str] = {}
+        if self.is_known:
+            self.storage.client = OAuthClientInformationFull(
+                client_id="host", redirect_uris=[AnyUrl(REDIRECT)], issuer=self.provider.address
+            )
         metadata = OAuthClientMetadata(
             client_name="host",
             redirect_uris=[AnyUrl(REDIRECT)],
@@ -151,6 +159,49 @@ async def test_a_token_that_has_expired_is_refreshed_without_the_person(
 
         assert len(host.storage.tokens) == 2
         assert len(provider.signed_in) == 1
+
+
+@agent(description="Works for somebody")
+class Clerk:
+    @achieves_goal(description="What there is", export=Export(remote=True, name="look", read_only=True))
+    async def look(self, said: UserInput) -> Answer:
+        return Answer(said.content)
+
+    @achieves_goal(description="What was done", export=Export(remote=True, name="change"))
+    async def change(self, said: UserInput) -> Answer:
+        return Answer(said.content)
+
+    @achieves_goal(description="What was paid", export=Export(remote=True, name="pay", scopes=["finance:write"]))
+    async def pay(self, said: UserInput) -> Answer:
+        return Answer(said.content)
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_a_client_asks_its_person_for_more_when_a_call_needs_it(
+    provider: AuthorizationServer, tmp_path: Path, era: Era
+) -> None:
+    async with guarded(tmp_path, Clerk(), auth=trusting(provider), public_url="") as server:
+        host = Host(server.address, provider)
+        async with host.connected(era) as client:
+            for name in ("look", "change", "pay", "change", "look", "pay"):
+                result: Any = await client.call_tool(name, {"content": name})
+                assert result.structured_content == {"content": name}, result
+
+        asked = [set(each.split()) - {"offline_access"} for each in provider.signed_in]
+        assert [each >= wanted for each, wanted in zip(asked, WANTED, strict=True)] == [True] * 3, asked
+
+
+async def test_a_client_that_registers_itself_is_registered_with_the_scopes_of_its_first_challenge(
+    provider: AuthorizationServer, tmp_path: Path
+) -> None:
+    """docs/authentication.md warns of this: the provider then refuses the client every other scope."""
+    async with guarded(tmp_path, Clerk(), auth=trusting(provider), public_url="") as server:
+        host = Host(server.address, provider, is_known=False)
+        async with host.connected("auto") as client:
+            await client.call_tool("look", {"content": "look"})
+
+        assert host.storage.client is not None
+        assert host.storage.client.scope == "goals:read offline_access"
 
 
 async def test_keys_that_the_provider_rotates_are_bridged(provider: AuthorizationServer, tmp_path: Path) -> None:
