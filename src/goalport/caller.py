@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-__all__ = ["ANONYMOUS", "EVERY_SCOPE", "Caller", "require_scopes"]
+__all__ = ["ANONYMOUS", "EVERY_SCOPE", "OPERATOR", "Caller", "is_scope", "require_scopes"]
 
 EVERY_SCOPE: Final = "*"
 """The scope that grants every other one."""
@@ -47,6 +47,14 @@ class Caller:
 
 ANONYMOUS = Caller()
 """The caller of a run that nobody authenticated."""
+OPERATOR = Caller(scopes=frozenset({EVERY_SCOPE}))
+"""Whoever runs a command on this machine, or a server over stdio without authentication: nobody in particular, and with
+every scope, since they could change what asks for scopes."""
+
+
+def is_scope(text: str) -> bool:
+    """Whether a text can be a scope."""
+    return _SCOPE.fullmatch(text) is not None
 
 
 def require_scopes(what: str, value: object) -> None:
@@ -54,7 +62,7 @@ def require_scopes(what: str, value: object) -> None:
     if value is None:
         return
     given = None if isinstance(value, str) or not isinstance(value, Iterable) else list(cast("Iterable[object]", value))
-    if given is None or not all(isinstance(each, str) and _SCOPE.fullmatch(each) for each in given):
+    if given is None or not all(isinstance(each, str) and is_scope(each) for each in given):
         raise TypeError(
             f"Expected {what} to be a list of scopes, each of printable ASCII without spaces, quotes and backslashes,"
             f' but got {value!r}. Write {what}=["finance:write"], say.'

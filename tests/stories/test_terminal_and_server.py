@@ -18,7 +18,7 @@ from tests.stories.servers import GOALPORT, Running, running
 from tests.terminals import CTRL_C, CTRL_U, DOWN, ENTER, Screen, on_terminal
 
 pytestmark = pytest.mark.usefixtures("measured")
-TOKEN = {"GOALPORT_TOKEN": "hush-hush-hush"}
+TOKEN = {"GOALPORT_KEY": "hush-hush-hush"}
 FILES = {
     "agents/baker.py": """
 from typing import Literal
@@ -216,7 +216,7 @@ def front(**answers: list[tuple[int, dict[str, str], bytes]]) -> Generator[tuple
 @pytest.mark.parametrize(
     ("status", "headers", "body", "told"),
     [
-        (401, {}, b"", "It does not accept the token in GOALPORT_TOKEN."),
+        (401, {}, b"", "It does not accept the key in GOALPORT_KEY."),
         (403, {"Content-Type": "text/plain"}, b"Not you.", "It does not allow that to you. Not you."),
         (302, {"Location": "https://else.example/"}, b"", "It points to https://else.example/."),
         (200, {"Content-Type": "text/html"}, b"<p>Hello", "This is no goalport server"),

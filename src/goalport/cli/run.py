@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import anyio
 from cyclopts import Parameter
 
+from goalport.caller import OPERATOR
 from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.questions import answer_of
@@ -206,7 +207,12 @@ class GoalRun:
         start = await self._wanted.start(self._platform, self._view)
         await self._platform.upstream.open()
         process = self._platform.start(
-            start.agent, *start.inputs, goals=start.goals, options=self._options, spent=start.spent
+            start.agent,
+            *start.inputs,
+            goals=start.goals,
+            options=self._options,
+            caller=OPERATOR,
+            spent=start.spent,
         )
         self.process = process
         process.subscribe(self._view)

@@ -97,13 +97,15 @@ def _serve_stdio(root: Path, options: Mapping[str, object], *, reload: bool) -> 
     handshake = EarlyHandshake(root)
     with _stdout_to_stderr():
         # These import all libraries; a client over stdio does not have to wait for that.
+        from goalport.auth.local import KEY_VARIABLE
         from goalport.cli.workspace import open_workspace, warn_without_agents
         from goalport.site import serve_stdio
 
         loaded = open_workspace(root, **options)
     warn_without_agents(loaded)
     parts = (loaded.platform, loaded.workspace, loaded.settings)
-    _run(partial(serve_stdio, *parts, reload=reload, handshake=handshake))
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    _run(partial(serve_stdio, *parts, reload=reload, handshake=handshake, key=key))
 
 
 def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool, insecure: bool) -> int | None:

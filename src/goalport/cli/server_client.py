@@ -20,9 +20,10 @@ from goalport.errors import BadInput, GoalportError
 from goalport.secrecy import hide
 from goalport.words import cleaned, one_line
 
-__all__ = ["TOKEN", "ServerClient", "ServerRefusal", "ServerUnavailable", "address_in"]
+__all__ = ["ServerClient", "ServerRefusal", "ServerUnavailable", "address_in"]
 
-TOKEN: Final = "GOALPORT_TOKEN"  # noqa: S105 - the name of the variable
+_VARIABLES: Final = ("GOALPORT_KEY", "GOALPORT_TOKEN")
+"""The variables with a key or token for the server; the first that is set counts."""
 _PROBLEM: Final = "urn:goalport:problem:"
 _NO_RESULT: Final = f"{_PROBLEM}no-result"
 """A process that ended without a result, which is what was asked for."""
@@ -58,10 +59,10 @@ class ServerClient:
         self._hint = hint
         host = urlsplit(self.address).hostname or ""
         loopback = host in {"localhost", "::1"} or host.startswith("127.")
-        token = os.environ.get(TOKEN, "").strip()
+        variable, token = _credential()
         if token and self.address.startswith("http://") and not loopback:
-            say(f"warning: the token is sent to {host} without encryption; an address with https:// protects it.")
-        self._has_token = bool(token)
+            say(f"warning: the key is sent to {host} without encryption; an address with https:// protects it.")
+        self._variable = variable
         self._http = httpx2.AsyncClient(
             base_url=self.address,
             headers={"Authorization": f"Bearer {token}"} if token else {},
@@ -140,15 +141,15 @@ class ServerClient:
     async def _refusal(self, response: httpx2.Response, content: Mapping[str, Any]) -> GoalportError:
         """The error for an answer that is none of what was asked for."""
         kind = str(content.get("type", ""))
-        told = cleaned(str(content.get("detail", "")))
+        told = cleaned(str(content.get("detail") or content.get("error_description") or ""))
         if kind.startswith(_PROBLEM):
             return _error_of(response.status_code, content, told)
         words = one_line(told or response.text) if _is_text(response) else told
         match response.status_code:
-            case HTTPStatus.UNAUTHORIZED if self._has_token:
-                reason = f"It does not accept the token in {TOKEN}. {words}"
+            case HTTPStatus.UNAUTHORIZED if self._variable:
+                reason = f"It does not accept the key in {self._variable}. {words}"
             case HTTPStatus.UNAUTHORIZED:
-                reason = f"It wants a token. Put yours into the environment variable {TOKEN}. {words}"
+                reason = f"It wants a key or a token. Put yours into the environment variable {_VARIABLES[0]}. {words}"
             case HTTPStatus.FORBIDDEN:
                 reason = f"It does not allow that to you. {words}"
             case HTTPStatus.MISDIRECTED_REQUEST | HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
@@ -176,6 +177,12 @@ class ServerClient:
             )
         hint = " If it speaks TLS, its address begins with https://." if self.address.startswith("http://") else ""
         return f"This is no goalport server, or not its address: it answered with status {status}.{hint}"
+
+
+def _credential() -> tuple[str, str]:
+    """The variable that has a key or token, and what it has; empty where none is set."""
+    found = ((name, os.environ.get(name, "").strip()) for name in _VARIABLES)
+    return next((each for each in found if each[1]), ("", ""))
 
 
 _REASONS: Final[Mapping[type, str]] = {

@@ -41,7 +41,7 @@ NOTHING_STORED = (
 Server = Annotated[
     str | None,
     Parameter(
-        help="A running server, over REST; the token in GOALPORT_TOKEN is sent with each request. Default: the store of"
+        help="A running server, over REST; the key in GOALPORT_KEY is sent along. Default: the store of"
         ' the workspace; with the setting store = "memory" the server at its host and port.',
         show_default=False,
     ),

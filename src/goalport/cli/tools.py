@@ -16,7 +16,7 @@ import anyio
 from anyio import to_thread
 from cyclopts import App, Parameter
 
-from goalport.caller import ANONYMOUS
+from goalport.caller import OPERATOR
 from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.terminal import Format, Record, say, show, show_json, show_result
 from goalport.cli.workspace import LoadedWorkspace, open_with_warnings, open_workspace
@@ -97,7 +97,7 @@ def call(
 
     async def called() -> dict[str, Any]:
         async with connected(loaded, timeout) as platform:
-            site = DirectCalls(ANONYMOUS, platform.processes.listeners)
+            site = DirectCalls(OPERATOR, platform.processes.listeners)
             with call_hooks(progress=_show_progress):
                 return await FunctionTool.of(_tool(platform, group, tool)).call(dict(given), site, tells_errors=True)
 

@@ -9,24 +9,18 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
+from goalport.caller import is_scope
 from goalport.settings.values import listed
 
-__all__ = ["KeyEntries", "KeyEntry", "is_key_id", "is_scope"]
+__all__ = ["KeyEntries", "KeyEntry", "is_key_id"]
 
 _ID: Final = re.compile(r"key-[0-9a-f]{8}")
-_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
-"""RFC 6749, section 3.3."""
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def is_key_id(text: str) -> bool:
     """Whether a text is the id of a key, which no name may look like."""
     return _ID.fullmatch(text) is not None
-
-
-def is_scope(text: str) -> bool:
-    """Whether a text can be a scope."""
-    return _SCOPE.fullmatch(text) is not None
 
 
 def _name(value: str) -> str:

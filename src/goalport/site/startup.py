@@ -11,6 +11,9 @@ from contextlib import nullcontext
 import anyio
 
 from goalport import __version__
+from goalport.auth import Authentication
+from goalport.auth.current import granted
+from goalport.auth.local import local_grant
 from goalport.handshake import EarlyHandshake
 from goalport.observe import LogListener, log_to_stderr, tell
 from goalport.platform import AgentPlatform
@@ -63,13 +66,18 @@ async def serve_stdio(
     *,
     reload: bool = False,
     handshake: EarlyHandshake | None = None,
+    key: str = "",
 ) -> None:
     """Serve until the client closes stdin, or until SIGTERM or Ctrl-C. Logs and the report go to stderr.
 
-    `handshake` has read stdin until now, and may have answered the client's first request.
+    `handshake` has read stdin until now, and may have answered the client's first request. `key` says who the client is
+    where callers are authenticated; without one it is the user of the operating system.
+    Raises `SettingsError` for a key that is not valid.
     """
     _log_to_stderr(settings, platform)
-    async with platform:
+    authentication = Authentication.of(settings)
+    async with nullcontext() if authentication is None else authentication.running(), platform:
+        grant = await local_grant(authentication, key)
         publisher = Publisher(platform, workspace, settings)
         stdio = Stdio(publisher)
         with default_signals_in_children():
@@ -80,7 +88,8 @@ async def serve_stdio(
                     tasks.start_soon(watch, publisher)
                 _write(startup_report(publisher))
                 tune_garbage_collection()
-                await stdio.serve(handshake)
+                with granted({}, grant, key):
+                    await stdio.serve(handshake)
                 await finish(publisher)
                 tasks.cancel_scope.cancel()
 

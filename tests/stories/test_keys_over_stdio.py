@@ -1,0 +1,75 @@
+"""Who the client over stdio is: the holder of the key in the environment, or the user of the operating system."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from goalport.auth import Authentication
+from goalport.auth.key_file import KeyFile, new_key
+from goalport.auth.local import local_grant
+from goalport.caller import EVERY_SCOPE
+from goalport.errors import SettingsError
+from goalport.settings import load_settings
+from tests.stories.servers import GOALPORT, over_stdio, workspace
+
+PORTER = """
+from goalport import AgentProcess, Export, UserInput, achieves_goal, agent
+
+@agent(description="Says who calls")
+class Porter:
+    @achieves_goal(description="Who calls", export=Export(remote=True, name="who"))
+    def who(self, asked: UserInput) -> str:
+        caller = AgentProcess.current().caller
+        return f"{caller.id} of {caller.issuer}: {' '.join(sorted(caller.scopes))}"
+"""
+FILES = {"agents/porters.py": PORTER}
+
+
+def make_key(root: Path) -> str:
+    made = new_key("anna", ("goals:read",), None)
+    with KeyFile(load_settings(root).key_file).changing() as entries:
+        entries.append(made.entry)
+    return made.key.get_secret_value()
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_the_key_of_the_environment_says_who_the_client_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, era: str
+) -> None:
+    monkeypatch.setenv("GOALPORT_KEY", make_key(tmp_path))
+    async with over_stdio(tmp_path, FILES, era) as (client, _):
+        said = await client.call_tool("who", {"content": ""})
+    assert said.structured_content == {"result": "anna of goalport:keys: goals:read"}
+
+
+async def test_a_server_does_not_start_with_a_key_that_is_not_valid(tmp_path: Path) -> None:
+    make_key(tmp_path)
+    stranger = new_key("anna", ("goals:read",), None).key.get_secret_value()
+    command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]
+    with anyio.fail_after(60):
+        ended = await anyio.run_process(command, check=False, input=b"", env={"GOALPORT_KEY": stranger})
+    assert ended.returncode == 1
+    assert b"GOALPORT_KEY is set, and cannot be used: The key is not known here." in ended.stderr
+    assert stranger.encode() not in ended.stderr
+
+
+async def test_without_a_key_it_is_the_user_of_the_system_who_may_do_everything(tmp_path: Path) -> None:
+    make_key(tmp_path)
+    caller = (await local_grant(Authentication.of(load_settings(tmp_path)), "")).caller
+    assert (caller.issuer, caller.scopes, caller.admin) == ("os", {EVERY_SCOPE}, True)
+    assert caller.id not in {"", "anonymous"}
+
+
+async def test_a_key_that_cannot_be_verified_is_not_taken_for_none(tmp_path: Path) -> None:
+    key = make_key(tmp_path)
+    authentication = Authentication.of(load_settings(tmp_path))
+    (tmp_path / ".goalport" / "keys.json").write_text("{}")
+    for sent in (key, "gp_x"):
+        with pytest.raises(SettingsError, match="GOALPORT_KEY"):
+            await local_grant(authentication, sent)
+
+
+async def test_without_authentication_it_is_the_caller_that_everybody_on_this_machine_is(tmp_path: Path) -> None:
+    caller = (await local_grant(Authentication.of(load_settings(tmp_path)), "gp_whatever")).caller
+    assert (caller.id, caller.issuer, caller.has("finance:write"), caller.admin) == ("anonymous", "", True, False)
