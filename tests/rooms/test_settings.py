@@ -13,6 +13,7 @@ from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings, ProviderSettings
 from goalport.settings import (
+    AuditSettings,
     AuthSettings,
     AutonomySettings,
     DocumentsSettings,
@@ -318,7 +319,14 @@ def test_every_setting_is_documented() -> None:
     shown = re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`[^|]+) \|", of_a_provider, re.MULTILINE)))
     assert sorted(shown) == sorted(ProviderSettings.model_fields)
     documented = re.findall(r"^\| `([\w.]+)` \|", before + after, re.MULTILINE)
-    own = {"auth": AuthSettings, "retry": RetrySettings, "autonomy": AutonomySettings, "documents": DocumentsSettings}
+    audit = {"audit": AuditSettings}
+    own = {
+        "auth": AuthSettings,
+        **audit,
+        "retry": RetrySettings,
+        "autonomy": AutonomySettings,
+        "documents": DocumentsSettings,
+    }
     tables = {"models": ModelsSettings, "llm_operations": LlmOperations, **own}
     inside = [f"{table}.{name}" for table, kind in tables.items() for name in kind.model_fields]
     assert sorted([*documented, "workspace"]) == sorted([*Settings.model_fields, *inside])

@@ -8,6 +8,7 @@ import json
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from getpass import getuser
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -16,11 +17,13 @@ from pydantic import ValidationError
 
 from goalport.auth.key_file import KeyFile, NewKey, new_key
 from goalport.auth.key_uses import KeyUses
+from goalport.caller import Caller
 from goalport.cli.options import WorkspaceFolder, duration_of, workspace_root
 from goalport.cli.sources import local_time
 from goalport.cli.terminal import Record, say, show
 from goalport.errors import BadInput, SettingsError, UnknownName
 from goalport.settings import KeyEntry, Settings, load_settings
+from goalport.settings.audit import audit_of
 from goalport.words import counted, listed, validation_reason
 
 _NEVER: Final = "never"
@@ -82,6 +85,7 @@ def new(
     is_first = not settings.asks_for_keys
     with _changing(settings) as entries:
         entries.append(made.entry)
+    _note(settings, "key_created", made.entry)
     _show_new(made, settings, is_first=is_first)
 
 
@@ -122,6 +126,7 @@ def revoke(
         chosen = _chosen(which, entries, settings)
         ended = [each for each in chosen if each.revoked is None]
         _replace(entries, [each.model_copy(update={"revoked": now}) for each in ended])
+    _note(settings, "key_revoked", *ended)
     if not ended:
         say(f"{listed(each.id for each in chosen)} had been revoked before.")
         return
@@ -155,6 +160,7 @@ def rotate(
         made = _made(last.name, last.scopes, usual if expires is None else duration_of(expires))
         _replace(entries, [each.model_copy(update={"expires": min(each.expires or end, end)}) for each in valid])
         entries.append(made.entry)
+    _note(settings, "key_created", made.entry)
     _show_new(made, settings, is_first=False)
     say(f"{counted(len(valid), 'earlier key')} of {made.entry.name} will end: {local_time(end)} at the latest.")
 
@@ -169,6 +175,17 @@ def _made(name: str, scopes: Sequence[str], lasts: timedelta | None) -> NewKey:
         raise BadInput(
             "The key would expire after the year 9999. Leave --expires out for a key that does not."
         ) from None
+
+
+def _note(settings: Settings, deed: str, *entries: KeyEntry) -> None:
+    """Write into the audit log what whoever is logged in here did with keys."""
+    audit = audit_of(settings)
+    if audit is None:
+        return
+    for each in entries:
+        facts = {"door": "cli", "key": each.id, "name": each.name, "scopes": list(each.scopes)}
+        audit.note(deed, Caller(getuser()), facts)
+    audit.close()
 
 
 def _scopes(given: str | None, settings: Settings) -> Sequence[str]:

@@ -248,6 +248,14 @@ _command(
     "goalport prune --keep 1000",
 )
 _command(
+    "audit",
+    "audit:audit",
+    "Print who called, answered, approved and ended what.",
+    SERVE,
+    "goalport audit --since 24h",
+    "goalport audit --caller anna --deed approved",
+)
+_command(
     "connect",
     "connect:connect",
     "Print a client's configuration for this server, or write it.",

@@ -52,6 +52,7 @@ class Metrics:
         self._lag = histogram("event_loop_lag_seconds", "How late the event loop was.", buckets=_LAG_SECONDS)
         self.open_calls = gauge("open_calls", "Calls that are being answered.")
         self.open_connections = gauge("open_connections", "Open connections of clients.")
+        self.audit_lost = gauge("audit_lost", "Entries of the audit log that could not be written.")
         self.ready = gauge("ready", "1 if calls can be answered, by every worker.", workers="livemin")
         self._upstream_up = gauge("upstream_up", "1 if the server is up.", "server", workers="livemin")
         words = "The share of the group's servers that are up: 1, 0.5 (some) or 0."

@@ -16,9 +16,11 @@ from goalport.errors import SettingsError
 from goalport.platform import AgentPlatform
 from goalport.platform.runs import Runs
 from goalport.publish.calls import OpenCalls
+from goalport.publish.deeds import Deeds
 from goalport.publish.exported_tools import exported_groups
 from goalport.publish.publication import Publication, publish
 from goalport.settings import Settings
+from goalport.settings.audit import audit_of
 from goalport.workspace import Workspace
 
 __all__ = ["ListKind", "Publisher"]
@@ -49,6 +51,8 @@ class Publisher:
         self.workspace = workspace
         self.settings = settings
         self.calls = OpenCalls()
+        self.deeds = Deeds(audit_of(settings))
+        self.calls.observers.append(self.deeds)
         self.metrics: LimitMetrics | None = None
         """Counts what limits refuse; None where nobody reads it."""
         self.runs = Runs()
@@ -103,6 +107,7 @@ class Publisher:
                 yield
                 tasks.cancel_scope.cancel()
         finally:
+            await to_thread.run_sync(self.deeds.close)
             upstream.on_change = self.platform.on_deployment = lambda: None
 
     async def _follow(self, changed: asyncio.Event) -> None:

@@ -30,7 +30,7 @@ from goalport.publish.handle import LargeResult
 from goalport.publish.output import Pages, Wire, done, text_block
 from goalport.serve.elicitation import Round, answer_when_settled, earlier_round
 from goalport.serve.progress_notifications import Observer
-from goalport.serve.state import Context
+from goalport.serve.state import Context, McpState
 
 __all__ = ["call_companion", "stop"]
 
@@ -50,6 +50,7 @@ async def call_companion(
         process = await state.known_process(call.process_id, current_caller())
     except BadInput:
         if isinstance(call, CancelCall) and await state.kill_unreadable(call.process_id, current_caller(), _CANCELLED):
+            state.publisher.deeds.ended(current_caller(), call.process_id)
             return _stopped(call.process_id, ProcessStatus.KILLED)
         raise
     noted.process = process
@@ -65,7 +66,7 @@ async def call_companion(
                 run = state.runs.of(process, detached=policy.detached)
                 return await answer_when_settled(Observer(context, process, run), policy, earlier)
             case CancelCall():
-                return await _cancel(process)
+                return await _cancel(context.lifespan_context, process)
             case ReadCall():
                 return _page(context, process, call.page)
             case _:
@@ -87,19 +88,21 @@ async def _answer(context: Context, process: AgentProcess, call: Answer) -> Roun
         await context.lifespan_context.platform.answer(process.id, question.id, response)
     except AlreadyAnswered:
         _refuse_settled(process, question)
+    context.lifespan_context.publisher.deeds.answered(current_caller(), question, response)
     return None
 
 
-async def _cancel(process: AgentProcess) -> Wire:
+async def _cancel(state: McpState, process: AgentProcess) -> Wire:
     if process.status.ended:
         raise BadInput(f"Process {process.id} has ended already: {process.status}. {_next_step(process)}")
-    await stop(process)
+    await stop(state, process)
     return _stopped(process.id, process.status)
 
 
-async def stop(process: AgentProcess) -> None:
+async def stop(state: McpState, process: AgentProcess) -> None:
     """End a process because its caller wants that, and wait a moment until it has stopped."""
     process.kill(_CANCELLED)
+    state.publisher.deeds.ended(current_caller(), process.id)
     with anyio.move_on_after(_END_SECONDS):
         await process.rest()
 

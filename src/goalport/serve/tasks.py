@@ -137,7 +137,7 @@ async def _cancel(context: Context, params: _TaskParams) -> HandlerResult:
     """Answer `tasks/cancel`: end the process of a task; one that has ended stays as it is."""
     process = await _task(context, params.task_id, "tasks/cancel")
     if not process.status.ended:
-        await stop(process)
+        await stop(context.lifespan_context, process)
     return {"resultType": "complete"}
 
 

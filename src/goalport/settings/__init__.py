@@ -4,10 +4,11 @@ from goalport.settings.environment import environment_of, secrets_of
 from goalport.settings.key_entries import KeyEntry
 from goalport.settings.providers import IntrospectionSettings, IssuerSettings, TokenSettings
 from goalport.settings.settings import SETTINGS_FILE, Settings, load_settings
-from goalport.settings.tables import AuthSettings, AutonomySettings, DocumentsSettings, RetrySettings
+from goalport.settings.tables import AuditSettings, AuthSettings, AutonomySettings, DocumentsSettings, RetrySettings
 
 __all__ = [
     "SETTINGS_FILE",
+    "AuditSettings",
     "AuthSettings",
     "AutonomySettings",
     "DocumentsSettings",

@@ -25,7 +25,7 @@ from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings
 from goalport.observe import LogFormat
-from goalport.settings.tables import AuthSettings, AutonomySettings, DocumentsSettings, RetrySettings
+from goalport.settings.tables import AuditSettings, AuthSettings, AutonomySettings, DocumentsSettings, RetrySettings
 from goalport.settings.values import (
     Count,
     Delay,
@@ -165,6 +165,8 @@ class Settings(BaseSettings):
     """Publish the tool `achieve`, which takes a sentence and finds the goal; "open": with the actions of all agents."""
     autonomy: Annotated[AutonomySettings, Table] = AutonomySettings()
     """How a goal or an agent is chosen by what somebody said."""
+    audit: Annotated[AuditSettings, Table] = AuditSettings()
+    """Where is written who called, answered and ended what."""
     auth: Annotated[AuthSettings, Table] = AuthSettings()
     """Who may call, and how callers are authenticated."""
     retry: Annotated[RetrySettings, Table] = RetrySettings()
@@ -199,6 +201,16 @@ class Settings(BaseSettings):
         """Whether callers are authenticated, in any way."""
         auth = self.auth
         return self.asks_for_keys or bool(auth.issuers or auth.introspection or auth.trusted_proxies)
+
+    @property
+    def keeps_audit(self) -> bool:
+        """Whether the audit log is written."""
+        return self.authenticates if self.audit.enabled is None else self.audit.enabled
+
+    @property
+    def audit_file(self) -> Path:
+        """The file of the audit log."""
+        return self.data_dir / self.audit.file.expanduser()
 
     @property
     def open_to_others(self) -> bool:

@@ -4,6 +4,7 @@ Above: `settings`, which has them among its own.
 """
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -11,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from goalport.domain import RetryPolicy
 from goalport.settings.key_entries import KeyEntries
 from goalport.settings.providers import HeaderName, Introspections, Issuers, Networks
-from goalport.settings.values import Count, Delay, DocumentsPlace, ScopeTable, Words
+from goalport.settings.values import Count, Delay, DocumentsPlace, ScopeTable, Size, Words
 
-__all__ = ["AuthSettings", "AutonomySettings", "DocumentsSettings", "RetrySettings"]
+__all__ = ["AuditSettings", "AuthSettings", "AutonomySettings", "DocumentsSettings", "RetrySettings"]
 
 _RETRY = RetryPolicy()
 Confidence = Annotated[float, Field(ge=0, le=1)]
@@ -94,6 +95,21 @@ class AuthSettings(BaseModel):
                 found.add(each)
                 waiting += [*implied.get(each, ()), *self.implied_scopes.get(each, ())]
         return frozenset(found)
+
+
+class AuditSettings(BaseModel):
+    """The audit log: who did what."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool | None = None
+    """Whether it is written; None: where callers are authenticated."""
+    file: Path = Path("audit", "audit.jsonl")
+    """Where it is written; relative to `data_dir`."""
+    max_bytes: Size = 50_000_000
+    """How large the file becomes before another one is begun."""
+    keep: int = Field(default=10, ge=1)
+    """How many of the earlier files are kept."""
 
 
 class RetrySettings(BaseModel):

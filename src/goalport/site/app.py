@@ -11,8 +11,9 @@ from typing import Final, Protocol
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Route
+from starlette.types import Scope
 
-from goalport.auth import Access, Authentication, AuthGuard
+from goalport.auth import Access, Authentication, AuthGuard, current_caller
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
 from goalport.rest import RestDoor
@@ -22,7 +23,7 @@ from goalport.site.body_limit import BodyLimit
 from goalport.site.exposure import LocalCallers
 from goalport.site.guard import HostGuard
 from goalport.site.health import HEALTH_PATHS, Health
-from goalport.site.metrics import METRICS_PATH, CountedResponses, MetricsPage
+from goalport.site.metrics import METRICS_PATH, MetricsPage
 from goalport.site.request_ids import REQUEST_ID_HEADER, RequestIds
 from goalport.workspace import Workspace
 
@@ -94,6 +95,9 @@ def create_app(
     return Site(Publisher(platform, workspace or Workspace(settings.workspace), settings)).app
 
 
+_DENIALS: Final = frozenset({401, 403})
+
+
 class Site:
     """The app, with its doors. Callers are authenticated as the settings say, or by `authentication` if it is given."""
 
@@ -111,8 +115,7 @@ class Site:
         self.app = Starlette(
             routes=list(self._routes()),
             middleware=[
-                Middleware(RequestIds),
-                *([Middleware(CountedResponses, page=self.metrics)] if self.metrics else ()),
+                Middleware(RequestIds, on_response=self._note_response),
                 Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed),
                 Middleware(BodyLimit, max_bytes=publisher.settings.max_body_bytes),
                 *self._guards(),
@@ -126,6 +129,12 @@ class Site:
         for each in self.doors:
             each.close()
         await self.publisher.platform.aclose()
+
+    def _note_response(self, scope: Scope, status: int) -> None:
+        if self.metrics is not None:
+            self.metrics.metrics.response(status)
+        if status in _DENIALS:
+            self.publisher.deeds.denied(current_caller(), status, scope["path"])
 
     def _guards(self) -> Iterator[Middleware]:
         open_paths = HEALTH_PATHS | {METRICS_PATH} if self.publisher.settings.metrics == "open" else HEALTH_PATHS

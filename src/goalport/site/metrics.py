@@ -14,7 +14,6 @@ from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport import __version__
 from goalport.auth import Authentication, current_caller
@@ -25,7 +24,7 @@ from goalport.publish.report import groups_of
 from goalport.site.health import Health
 from goalport.upstream.status import ServerState
 
-__all__ = ["METRICS_PATH", "CountedResponses", "MetricsPage"]
+__all__ = ["METRICS_PATH", "MetricsPage"]
 
 METRICS_PATH: Final = "/metrics"
 _SECONDS: Final = 1.0
@@ -84,6 +83,7 @@ class MetricsPage:
     async def _note_states(self) -> None:
         publisher, metrics = self._publisher, self.metrics
         metrics.open_calls.set(publisher.calls.number)
+        metrics.audit_lost.set(publisher.deeds.lost)
         metrics.open_connections.set(self.connections())
         metrics.ready.set(int(await self._health.is_ready()))
         for each in publisher.platform.upstream.reports():
@@ -112,19 +112,3 @@ class MetricsPage:
         if caller.admin or caller.has(needed):
             return None
         return authentication.challenges.insufficient_scope([needed], f"The metrics need the scope {needed}.")
-
-
-class CountedResponses:
-    """ASGI middleware that counts responses by their status."""
-
-    def __init__(self, app: ASGIApp, page: MetricsPage) -> None:
-        self._app = app
-        self._metrics = page.metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def count(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self._metrics.response(message["status"])
-            await send(message)
-
-        await self._app(scope, receive, count if scope["type"] == "http" else send)

@@ -4,6 +4,7 @@ It is the outermost middleware, so that refusals have one too.
 """
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,8 +23,10 @@ _VALID: Final = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 class RequestIds:
     """ASGI middleware that gives each request an id. One that comes twice, or has odd characters, is not taken."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, on_response: Callable[[Scope, int], None]) -> None:
+        """`on_response` is called with each request that is answered, and the status of its response."""
         self._app = app
+        self._on_response = on_response
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -36,6 +39,7 @@ class RequestIds:
 
         async def with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
+                self._on_response(scope, message["status"])
                 message = {**message, "headers": [*message.get("headers", ()), header]}
             await send(message)
 

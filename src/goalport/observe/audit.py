@@ -1,0 +1,202 @@
+"""The audit log: who did what, one JSON object in each line of a file that is only appended to.
+
+It has no secrets and no values that a caller gave: of arguments, the names. A thread writes it, so that no call waits
+for a disk; what cannot be written is counted and told once in the log of the program. Several programs may share a
+file: each line is one write, and who rotates holds a lock. Above: the publisher, which has one, and the commands.
+"""
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from queue import Empty, Full, Queue
+from typing import Any, Final, cast
+
+from goalport.caller import Caller
+from goalport.observe.log_lines import REQUEST_ID
+from goalport.secrecy import hide_known
+
+__all__ = ["Audit", "audit_files", "read_audit"]
+
+_log = logging.getLogger(__name__)
+_MOST_WAITING: Final = 100_000
+"""How many entries wait for the disk at most; with more, what comes is lost and counted."""
+_CLOSE_SECONDS: Final = 5.0
+_FILE_MODE, _FOLDER_MODE = 0o600, 0o700
+
+
+class Audit:
+    """The audit log of one program: a file, and older ones beside it, of which `keep` are kept."""
+
+    def __init__(self, file: Path, *, max_bytes: int, keep: int) -> None:
+        self.lost = 0
+        """How many entries could not be written."""
+        self._file = _RotatedFile(file, max_bytes, keep)
+        self._waiting: Queue[str | None] = Queue(_MOST_WAITING)
+        self._thread: threading.Thread | None = None
+        self._is_failing = False
+
+    def note(self, deed: str, caller: Caller, facts: Mapping[str, object]) -> None:
+        """Write an entry, soon: what was done, who did it, and the facts about it that are not empty."""
+        entry: dict[str, object] = {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "deed": deed,
+            "caller": caller.id,
+            "issuer": caller.issuer,
+            "request_id": REQUEST_ID.get(),
+            **facts,
+        }
+        kept = {name: value for name, value in entry.items() if value not in ("", None, (), [])}
+        try:
+            self._waiting.put_nowait(hide_known(json.dumps(kept, default=str)))
+        except Full:
+            self._lose("its disk takes them too slowly")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write_all, name="audit log", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Wait until what was noted is written, for some seconds at most; what is noted later is written too."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            try:
+                self._waiting.put(None, timeout=_CLOSE_SECONDS)
+            except Full:
+                return
+            thread.join(_CLOSE_SECONDS)
+
+    def _write_all(self) -> None:
+        while (line := self._waiting.get()) is not None:
+            lines = [line]
+            ends = False
+            while len(lines) < _MOST_WAITING:
+                try:
+                    more = self._waiting.get_nowait()
+                except Empty:
+                    break
+                if more is None:
+                    ends = True
+                    break
+                lines.append(more)
+            self._write(lines)
+            if ends:
+                break
+        self._file.close()
+
+    def _write(self, lines: list[str]) -> None:
+        for at, each in enumerate(lines):
+            try:
+                self._file.append(each)
+            except OSError as error:
+                self._lose(error.strerror or str(error), len(lines) - at)
+                return
+        self._is_failing = False
+
+    def _lose(self, reason: str, number: int = 1) -> None:
+        self.lost += number
+        if not self._is_failing:
+            _log.error("Entries of the audit log %s are lost: %s. The server goes on.", self._file.path, reason)
+        self._is_failing = True
+
+
+class _RotatedFile:
+    """A file that several programs append to; when it is large, it is renamed and another one begun."""
+
+    def __init__(self, path: Path, max_bytes: int, keep: int) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self._descriptor = -1
+        self._is_cut = False
+
+    def append(self, line: str) -> None:
+        """Append a line in one write. Raises `OSError`."""
+        descriptor = self._current()
+        # What a full disk cut off must not run into the next line.
+        data = f"{chr(10) if self._is_cut else ''}{line}\n".encode()
+        written = os.write(descriptor, data)
+        self._is_cut = written < len(data)
+        if self._is_cut:
+            raise OSError(0, "only a part of a line could be written")
+        if os.fstat(descriptor).st_size >= self._max_bytes:
+            self._rotate()
+
+    def close(self) -> None:
+        """Close the file; appending opens it again."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _current(self) -> int:
+        """The descriptor of the file that has the name now: another program may have renamed the one that was open."""
+        if self._descriptor >= 0:
+            try:
+                if os.path.samestat(self.path.stat(), os.fstat(self._descriptor)):
+                    return self._descriptor
+            except FileNotFoundError:
+                pass
+            self.close()
+        self.path.parent.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _FILE_MODE)
+        return self._descriptor
+
+    def _rotate(self) -> None:
+        with _locked(self.path.with_name(f"{self.path.name}.lock")):
+            # Another program may have done it meanwhile.
+            if self.path.exists() and self.path.stat().st_size >= self._max_bytes:
+                for number in range(self._keep, 0, -1):
+                    older = _numbered(self.path, number)
+                    if older.exists():
+                        older.replace(_numbered(self.path, number + 1))
+                _numbered(self.path, self._keep + 1).unlink(missing_ok=True)
+                self.close()
+                self.path.replace(_numbered(self.path, 1))
+        if not self._keep:
+            _numbered(self.path, 1).unlink(missing_ok=True)
+
+
+def audit_files(path: Path) -> Iterator[Path]:
+    """The files of an audit log, the oldest first."""
+    number = 1
+    while _numbered(path, number).exists():
+        number += 1
+    yield from (_numbered(path, each) for each in range(number - 1, 0, -1))
+    if path.exists():
+        yield path
+
+
+def read_audit(path: Path) -> Iterator[Mapping[str, Any]]:
+    """The entries of an audit log, the oldest first; a line that a full disk cut off is left out."""
+    for file in audit_files(path):
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                try:
+                    entry = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(entry, dict):
+                    yield cast("dict[str, Any]", entry)
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}")
+
+
+@contextmanager
+def _locked(path: Path) -> Generator[None]:
+    """A time in which no other program has the lock; Windows has one program for each file, as it has no workers."""
+    try:
+        from fcntl import LOCK_EX, flock
+    except ImportError:
+        yield
+        return
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, _FILE_MODE)
+    try:
+        flock(descriptor, LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
