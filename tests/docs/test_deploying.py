@@ -132,7 +132,9 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     made.follow("The program and the workspace")
     (made.root / "srv/agents/agents/asking.py").write_text(ASKING)
     (settings,) = section("The program and the workspace", "toml")
-    (made.root / "srv/agents/server/settings.toml").write_text(made.here(settings.text))
+    # A proxy could say who calls, too; ours has to keep clients from doing so.
+    trusting = 'trusted_proxies = ["127.0.0.1"]\nproxy_user_header = "X-Forwarded-User"\n'
+    (made.root / "srv/agents/server/settings.toml").write_text(made.here(settings.text) + trusting)
     return made
 
 
@@ -176,8 +178,9 @@ async def nobody_calls_without_a_key(front: WebServer) -> None:
         assert (await http.get("/health/ready")).status_code == 200
         for path in ("/mcp", "/sse", "/api/v1/processes", "/api/v1/platform-info"):
             assert (await http.get(path)).status_code == 401
-    async with front.http(Authorization="Bearer gp_of_nobody") as http:
-        assert (await http.get("/api/v1/processes")).status_code == 401
+    for refused in ({"Authorization": "Bearer gp_of_nobody"}, {"X-Forwarded-User": "ada"}):
+        async with front.http(**refused) as http:
+            assert (await http.get("/api/v1/processes")).status_code == 401
 
 
 async def begin(front: WebServer, key: dict[str, str], name: str) -> str:

@@ -5,7 +5,7 @@ a request tells by which address it came. Above: `app` and `startup`; `guard` ch
 """
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from functools import lru_cache
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -43,6 +43,8 @@ def exposures(settings: Settings) -> Iterator[str]:
         yield f"It listens {where} ({settings.host}). {_NOBODY}"
     elif public and public not in _LOOPBACK and not settings.authenticates:
         yield f"Clients reach it at {settings.public_url}. {_NOBODY}"
+    elif not settings.authenticates and (names := _names_of_others(settings)):
+        yield f"It answers for {', '.join(sorted(names))}, so others may reach it through a proxy. {_NOBODY}"
     if ANY in host_patterns(settings.allowed_hosts):
         yield (
             "allowed_hosts is '*', so any Host is answered: a web page can reach this server by a name that it points"
@@ -50,6 +52,11 @@ def exposures(settings: Settings) -> Iterator[str]:
         )
     if ANY in host_patterns(settings.allowed_origins):
         yield "allowed_origins is '*', so every web page may call this server. Name the pages' origins instead."
+
+
+def _names_of_others(settings: Settings) -> Set[str]:
+    """The host names for which the server answers that are not those of the machine itself."""
+    return {each.removesuffix(":*") for each in host_patterns(settings.allowed_hosts)} - _LOOPBACK - {ANY}
 
 
 class LocalCallers:
