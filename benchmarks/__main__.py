@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.auth import auth
 from benchmarks.calls import calls, crowd, progress
 from benchmarks.doors import doors
 from benchmarks.durability import durability
@@ -33,6 +34,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "progress": progress,
     "crowd": crowd,
     "doors": doors,
+    "auth": auth,
     "workers": workers,
     "loop": loop,
     "orchestration": orchestration,

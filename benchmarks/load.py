@@ -40,6 +40,8 @@ class Job:
     connections: int = 1
     seconds: float = 1.0
     warm_up: float = 0.1
+    token: str = ""
+    """The credential of each request; empty: none."""
     calls: int = 0
     """When not 0: each connection makes so many calls, however long they take, without a warm-up."""
 
@@ -74,7 +76,7 @@ class _Tally:
 
 def measure(job: Job) -> Measured:
     """Do one job over fresh connections, and close them."""
-    wire = Wire(job.port, job.era, job.tool, job.arguments, job.progress)
+    wire = Wire(job.port, job.era, job.tool, job.arguments, job.progress, job.token)
     with _connected(wire, job.connections) as connections:
         if not job.calls:
             _call(connections, job, until=time.perf_counter() + job.warm_up)

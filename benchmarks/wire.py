@@ -33,6 +33,8 @@ class Wire:
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
     progress: bool = False
     """Whether calls ask to be told of progress."""
+    token: str = ""
+    """The credential that each request has; empty: none."""
 
     def connect(self) -> "Connection":
         """A connection that is ready to call: in the era of sessions, after the handshake."""
@@ -56,8 +58,9 @@ class Wire:
         return self._head("POST", headers) + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
     def _head(self, method: str, headers: str) -> bytes:
+        credential = f"Authorization: Bearer {self.token}\r\n" if self.token else ""
         return (
-            f"{method} /mcp HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nAccept-Encoding: gzip, deflate\r\n"
+            f"{method} /mcp HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nAccept-Encoding: gzip, deflate\r\n{credential}"
             "Connection: keep-alive\r\nUser-Agent: load\r\nAccept: application/json, text/event-stream\r\n"
             f"Content-Type: application/json\r\nMCP-Protocol-Version: {self.era}\r\n{headers}"
         ).encode()

@@ -16,6 +16,7 @@ TABLES = (
     "progress",
     "crowd",
     "doors",
+    "auth",
     "workers",
     "loop",
     "durability",
