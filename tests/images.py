@@ -93,11 +93,7 @@ class Image:
     @contextmanager
     def running(self, **settings: str) -> Generator[tuple[str, subprocess.Popen[str]]]:
         """A container of the image: its address and its process, which is ended with the block."""
-        as_nobody = os.geteuid() == 0
-        if as_nobody:
-            shutil.chown(self.data, _NOBODY, _NOBODY)
-        command = [*(_without_powers() if as_nobody else []), *self.command]
-        env = self._variables(**settings)
+        command, env = self._as_its_user(self.command), self._variables(**settings)
         with subprocess.Popen(command, cwd=self.root, env=env, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
             try:
@@ -105,6 +101,25 @@ class Image:
             finally:
                 process.terminate()
                 process.communicate(timeout=30)
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run another command to its end, as `docker run` does; without one, that of the image."""
+        return subprocess.run(
+            self._as_its_user(list(command) or self.command),
+            cwd=self.root,
+            env=self._variables(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def _as_its_user(self, command: list[str]) -> list[str]:
+        """A command as somebody who may write the data folder alone; only root can say who runs it."""
+        if os.geteuid() != 0:
+            return command
+        shutil.chown(self.data, _NOBODY, _NOBODY)
+        return [*_without_powers(), *command]
 
     def healthy(self, address: str) -> bool:
         """Whether the check of the image, made for the port of this container, finds it healthy."""

@@ -11,6 +11,7 @@ from typing import Any, cast
 import httpx2
 import pytest
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from ruamel.yaml import YAML
 
 from goalport import __version__
@@ -59,11 +60,18 @@ def test_an_image_brings_what_agents_and_upstream_servers_start(image: Image) ->
 
 
 async def test_a_container_serves_as_somebody_who_may_write_nothing_but_its_data(image: Image) -> None:
+    refused = image.run()
+    assert refused.returncode != 0
+    assert "goalport keys new" in refused.stderr
+    key = {"Authorization": f"Bearer {image.run('goalport', 'keys', 'new', 'ada').stdout.strip()}"}
     with image.running(GOALPORT_HOST="127.0.0.1", GOALPORT_PORT="0") as (address, process):
         assert os.geteuid() != 0 or is_nobody(process.pid)
         assert image.healthy(address)
-        async with Client(f"{address}/mcp") as client, httpx2.AsyncClient(base_url=address) as http:
-            assert (await client.list_tools()).tools
+        async with httpx2.AsyncClient(base_url=address) as http:
+            assert (await http.get("/mcp")).status_code == 401
+        async with httpx2.AsyncClient(base_url=address, headers=key, timeout=60) as http:
+            async with Client(streamable_http_client(f"{address}/mcp", http_client=http)) as client:
+                assert (await client.list_tools()).tools
             assert (await http.get("/health")).json()["loadProblems"] == 0
         assert (image.data / "processes.db").exists()
     assert process.returncode == 0

@@ -5,7 +5,7 @@ a request tells by which address it came. Above: `app` and `startup`; `guard` ch
 """
 
 import logging
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -54,9 +54,10 @@ def exposures(settings: Settings) -> Iterator[str]:
         yield "allowed_origins is '*', so every web page may call this server. Name the pages' origins instead."
 
 
-def _names_of_others(settings: Settings) -> Set[str]:
+def _names_of_others(settings: Settings) -> frozenset[str]:
     """The host names for which the server answers that are not those of the machine itself."""
-    return {each.removesuffix(":*") for each in host_patterns(settings.allowed_hosts)} - _LOOPBACK - {ANY}
+    names = {each.removesuffix(":*") for each in host_patterns(settings.allowed_hosts)}
+    return frozenset(names - _LOOPBACK - {ANY})
 
 
 class LocalCallers:
