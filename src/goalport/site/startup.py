@@ -128,7 +128,7 @@ def startup_report(publisher: Publisher, address: str = "", doors: Sequence[Door
     for exposure in exposures(settings):
         yield f"  warning: {exposure}"
     for door in doors:
-        yield from (f"  {line}" for line in door.report(address))
+        yield from (f"  {line}" for line in door.report(settings.public_url.rstrip("/") or address))
 
 
 def _url(address: str, doors: Sequence[Door]) -> str:

@@ -170,6 +170,14 @@ def test_the_report_warns_of_settings_that_let_others_in(
     assert not any(words in over_stdio for words in WORDS.values())
 
 
+def test_clients_are_told_the_address_by_which_they_reach_the_server(tmp_path: Path) -> None:
+    state = state_of(tmp_path, public_url="https://agents.example.com/", auth={"keys": True})
+    first, *lines = startup_report(state.publisher, "http://127.0.0.1:8081", Site(state.publisher).doors)
+    assert "on http://127.0.0.1:8081/mcp" in first
+    assert any("connect claude-code" in line and "--url https://agents.example.com/mcp" in line for line in lines)
+    assert not any("8081" in line for line in lines)
+
+
 def test_a_problem_of_several_lines_stays_one_entry(tmp_path: Path) -> None:
     files = {"agents/loud.py": "raise ValueError('first\\nproblem: second')"}
     state = state_of(tmp_path, files=files)
