@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +12,33 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 
-from tests.clients.running import GOALPORT, NODE_PACKAGES, Served, environment, run, started
+from goalport.auth.key_file import new_key
+from tests.clients.running import GOALPORT, NODE_PACKAGES, Served, environment, run, serving, started
 
 INSPECTOR = str(NODE_PACKAGES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js")
 BRIDGE = str(NODE_PACKAGES / "mcp-remote" / "dist" / "proxy.js")
 MCPO_READY = re.compile(r"Uvicorn running on (?P<address>http://127\.0\.0\.1:\d+)")
 
 
-def connected(client: str, served: Served, scratch: Path, transport: str) -> Path:
+def connected(client: str, served: Served, scratch: Path, transport: str, *options: str) -> Path:
     """The file that the command writes for a client, for a server that runs or one that the client starts."""
     workspace = scratch if transport == "http" else served.workspace
     where = ["--url", served.target("http")[0]] if transport == "http" else ["--transport", "stdio"]
-    done = run([GOALPORT, "connect", client, "--write", "--yes", *where, "--workspace", str(workspace)], scratch)
+    done = run(
+        [GOALPORT, "connect", client, "--write", "--yes", *where, "--workspace", str(workspace), *options], scratch
+    )
     assert done.returncode == 0, done.stderr
     return next(path for path in scratch.rglob("*.json") if str(path) in done.stderr)
+
+
+@pytest.fixture(scope="module")
+def guarded(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str]]:
+    """A server that asks for keys, and one of them."""
+    scratch = tmp_path_factory.mktemp("guarded")
+    made = new_key("anna", ("goals:write",), None)
+    entries = json.dumps([made.entry.record()])
+    with serving(served.workspace, scratch, auth__key_entries=entries) as server:
+        yield server, made.key.get_secret_value()
 
 
 def entry(file: Path) -> dict[str, Any]:
@@ -83,3 +98,39 @@ async def test_editors_are_told_the_address_of_the_server(client: str, served: S
     told = entry(connected(client, served, tmp_path, "http"))
 
     assert "shout" in await names_of(told["url"])
+
+
+def test_the_inspector_sends_the_key_of_its_file(node: str, guarded: tuple[Served, str], tmp_path: Path) -> None:
+    server, key = guarded
+    tried: list[subprocess.CompletedProcess[str]] = []
+    for options in ((), ("--key", key)):
+        file = connected("inspector", server, tmp_path, "http", *options)
+        arguments = ["--cli", "--config", str(file), "--method", "tools/list", "--format", "json", "--quiet"]
+        tried.append(run([node, INSPECTOR, *arguments], tmp_path))
+
+    assert tried[0].returncode != 0
+    assert "shout" in {tool["name"] for tool in json.loads(tried[1].stdout)["result"]["tools"]}, tried[1].stderr
+
+
+def test_mcpo_sends_the_key_of_its_file(mcpo: str, guarded: tuple[Served, str], tmp_path: Path) -> None:
+    server, key = guarded
+    file = connected("mcpo", server, tmp_path, "http", "--key", key)
+
+    command = [mcpo, "--host", "127.0.0.1", "--port", "0", "--config", str(file)]
+    with started(command, MCPO_READY, environment(tmp_path)) as ready:
+        answer = httpx2.post(f"{ready['address']}/goalport/shout", json={"text": "hi", "times": 1}, timeout=30)
+
+    assert (answer.status_code, answer.json()) == (200, "HI!")
+
+
+async def test_claude_desktop_sends_the_key_through_mcp_remote(
+    node: str, guarded: tuple[Served, str], tmp_path: Path
+) -> None:
+    server, key = guarded
+    told = entry(connected("claude-desktop", server, tmp_path, "http", "--key", key))
+
+    bridge = StdioServerParameters(
+        command=node, args=[BRIDGE, *told["args"][2:]], env={**environment(tmp_path), **told["env"]}
+    )
+
+    assert "shout" in await names_of(bridge)

@@ -7,6 +7,7 @@ Libraries are imported when a file of their format is used. Above: `clients` and
 import io
 import json
 import os
+import stat
 import tempfile
 import tomllib
 from abc import ABC, abstractmethod
@@ -159,7 +160,9 @@ def _indent(text: str) -> str:
 
 
 CONNECTION_KEYS = frozenset({"args", "cmd", "command", "httpUrl", "serverUrl", "transport", "type", "uri", "url"})
-"""The keys that say how to reach a server. They are replaced; others, such as env and headers, are kept."""
+"""The keys that say how to reach a server. They are replaced; others are kept."""
+_CREDENTIALS = frozenset({"bearer_token_env_var", "env", "headers", "oauth"})
+"""The keys by which a server is sent a key. What an entry has of them is set, and the rest of a mapping is kept."""
 _BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -184,24 +187,33 @@ class Change:
         old = (self.before or "").splitlines(keepends=True)
         return unified_diff(old, self.after.splitlines(keepends=True), f"{self.path} (now)", f"{self.path} (then)")
 
-    def apply(self) -> Path | None:
-        """Write the file. Returns the path of the backup, or None when there was no file."""
+    def apply(self, *, private: bool = False) -> Path | None:
+        """Write the file, which only its owner may read then if it is private.
+
+        Returns the path of the backup, or None when there was no file.
+        """
         # Follow symbolic links: the file may be in a repository of dot files.
         path = self.path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
         if _read(path) != self.before:
             raise Unmergeable(f"{path} has changed in the meantime; run the command again.")
         backup = None if self.before is None else _back_up(path, self.before)
-        _replace(path, self.after)
+        _replace(path, self.after, private=private)
         return backup
 
 
-def merged(path: Path, kind: FileFormat, section: Sequence[str], name: str, entry: Mapping[str, object]) -> Change:
-    """The change that puts an entry under `name` into a section of the file."""
+def merged(
+    path: Path,
+    kind: FileFormat,
+    place: Sequence[str],
+    entry: Mapping[str, object],
+    inputs: Sequence[Mapping[str, object]] = (),
+) -> Change:
+    """The change that puts an entry at a place of the file, and declares what the client asks its user for."""
     before = _read(path)
     text = (before or "").removeprefix(_BYTE_ORDER_MARK).replace("\r\n", "\n")
     try:
-        after = with_entry(text, kind, (*section, name), entry)
+        after = with_entry(text, kind, place, entry, inputs)
     except NoMapping as error:
         raise Unmergeable(f"{path}: {error}. Add the entry by hand.") from error
     except ValueError as error:
@@ -214,11 +226,18 @@ def merged(path: Path, kind: FileFormat, section: Sequence[str], name: str, entr
     return Change(path, before, f"{_BYTE_ORDER_MARK}{after}" if (before or "").startswith(_BYTE_ORDER_MARK) else after)
 
 
-def with_entry(text: str, kind: FileFormat, place: Sequence[str], entry: Mapping[str, object]) -> str:
+def with_entry(
+    text: str,
+    kind: FileFormat,
+    place: Sequence[str],
+    entry: Mapping[str, object],
+    inputs: Sequence[Mapping[str, object]] = (),
+) -> str:
     """The text of a file with the entry at a path; the same text if it has the entry already.
 
-    How the server is reached is replaced; other values are kept. Raises `ValueError` for a text that cannot be changed
-    without the risk of losing data.
+    How the server is reached is replaced; other values are kept. `inputs` are added to the file's list of that name,
+    unless one with the same id is there. Raises `ValueError` for a text that cannot be changed without the risk of
+    losing data.
     """
     before: object = kind.plain(text) if text.strip() else dict[str, object]()
     content = kind.read(text) if text.strip() else kind.empty()
@@ -233,12 +252,37 @@ def with_entry(text: str, kind: FileFormat, place: Sequence[str], entry: Mapping
     for key in entry:
         if key in CONNECTION_KEYS or key not in known:
             known[key] = entry[key]
-    if text.strip() and dict(known) == was:
+        elif key in _CREDENTIALS:
+            known[key] = _completed(known[key], entry[key])
+    added = _added_inputs(content, inputs)
+    if text.strip() and dict(known) == was and not added:
         return text
     after = kind.write(content, text)
-    if kind.plain(after) != _expected(before, place, dict(known)):
+    expected = _expected(before, place, dict(known))
+    if kind.plain(after) != ({**mapping(expected), **added} if added else expected):
         raise ValueError("what would be written does not say the same")
     return after
+
+
+def _completed(had: object, given: object) -> object:
+    """A value, with what a mapping had besides."""
+    if isinstance(had, Mapping) and isinstance(given, Mapping):
+        return {**cast("Mapping[str, object]", had), **cast("Mapping[str, object]", given)}
+    return given
+
+
+def _added_inputs(content: Content, inputs: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
+    """Add inputs to the content of a file; the list as it is then, by its name, or nothing if none was missing."""
+    had: object = content.get("inputs", [])
+    if not isinstance(had, list):
+        raise NoMapping("'inputs'", type(had).__name__)
+    known = cast("list[Any]", had)
+    ids = [cast("dict[str, object]", each).get("id") for each in known if isinstance(each, dict)]
+    missing = [dict(each) for each in inputs if each["id"] not in ids]
+    if not missing:
+        return {}
+    content["inputs"] = [*known, *missing]
+    return {"inputs": content["inputs"]}
 
 
 def _expected(before: object, place: Sequence[str], entry: Mapping[str, object]) -> object:
@@ -269,7 +313,7 @@ def _back_up(path: Path, text: str) -> Path:
     return backup
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, text: str, *, private: bool) -> None:
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     fresh = Path(name)
     try:
@@ -278,7 +322,8 @@ def _replace(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         if path.exists():
-            fresh.chmod(path.stat().st_mode)
+            mode = stat.S_IMODE(path.stat().st_mode)
+            fresh.chmod(mode & stat.S_IRWXU if private else mode)
         fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)

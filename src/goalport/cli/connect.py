@@ -9,20 +9,27 @@ import secrets
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
+from goalport.auth.key_file import PREFIX, is_whole
+from goalport.cli.client_keys import KEY_VARIABLE, KeyInClient, key_in
 from goalport.cli.clients import CLIENTS, Address, Client, Entry, Machine, Scope, Subprocess, Target, Transport
 from goalport.cli.config_files import Unmergeable, merged, with_entry
-from goalport.cli.options import WorkspaceFolder, workspace_root
+from goalport.cli.options import WorkspaceFolder, given_text, workspace_root
 from goalport.cli.terminal import Record, confirmed, say, show, show_difference
 from goalport.errors import BadInput, UnknownName
 from goalport.settings import Settings, load_settings
+
+_NO_KEY_OVER_STDIO: Final = (
+    "--key goes with --transport http. Over stdio the client starts the server itself, as the user of this machine;"
+    " leave --key out."
+)
 
 
 @Parameter(name="*")
@@ -38,6 +45,8 @@ class ConnectOptions:
     "The server's name in the client. Default: the name in the settings."
     scope: Scope | None = None
     "user: for all projects; project: for this workspace alone."
+    key: Annotated[str | None, Parameter(show_default=False, allow_leading_hyphen=True)] = None
+    "The key or token that the client sends, @FILE to read it, or - for standard input. Default: that in GOALPORT_KEY."
 
 
 @dataclass(frozen=True)
@@ -49,16 +58,41 @@ class ClientConfig:
     entry: Entry
     path: Path | None
     """The file; None: the client is configured on its own pages and by an environment variable."""
+    key: KeyInClient | None = None
+    """How the client is given a key; None: it gets none."""
 
     @property
     def snippet(self) -> str:
         if self.path is None:
             return f"{self.client.variable}='{json.dumps([self.entry], ensure_ascii=False)}'"
-        return with_entry("", self.client.kind, (*self.client.section, self.name), self.entry).rstrip("\n")
+        return with_entry("", self.client.kind, self.place, self.entry, self.inputs).rstrip("\n")
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        return (*self.client.section, self.name)
+
+    @property
+    def inputs(self) -> Sequence[Mapping[str, object]]:
+        return self.key.inputs if self.key else ()
+
+    @property
+    def is_private(self) -> bool:
+        return self.key is not None and self.key.is_written
 
     @property
     def then(self) -> str:
-        return self.client.then.format(path=shlex.quote(str(self.path)), key=secrets.token_hex(16))
+        after = self.client.then.format(path=shlex.quote(str(self.path)), key=secrets.token_hex(16))
+        return "\n".join(filter(None, [self.key and self.key.then, self._caution, after]))
+
+    @property
+    def _caution(self) -> str:
+        """A warning where the file with the key is in a repository, from which it could be published."""
+        if not self.is_private or self.path is None:
+            return ""
+        place = self.path.resolve()
+        if not any((folder / ".git").exists() for folder in place.parents):
+            return ""
+        return f"warning: {self.path} holds the key and is in a git repository. Keep it out of what is committed."
 
 
 def connect(
@@ -82,7 +116,10 @@ def connect(
         return 0
     if client not in CLIENTS:
         raise UnknownName("client", client, CLIENTS)
-    config = _config(CLIENTS[client], options, machine, load_settings(root))
+    settings = load_settings(root)
+    config = _config(CLIENTS[client], options, machine, settings)
+    if settings.asks_for_keys and config.key is None and not options.url:
+        say("The server asks for a key: add --key KEY. `goalport keys new NAME` makes one.")
     if write:
         return _write(config, asked=yes)
     print(config.snippet, flush=True)
@@ -101,17 +138,40 @@ def _places(client: Client, machine: Machine) -> Iterator[Record]:
 
 def _config(client: Client, options: ConnectOptions, machine: Machine, settings: Settings) -> ClientConfig:
     name = options.name or settings.name
-    entry = client.entry(_target(client, name, options, machine, settings), machine)
-    if not client.files:
-        return ClientConfig(client, name, entry, None)
-    scope = options.scope or client.usual_scope
-    if scope not in client.files:
+    key = _key(options.key, machine)
+    target = _target(client, name, options, machine, settings)
+    if options.key and isinstance(target, Subprocess):
+        raise BadInput(_NO_KEY_OVER_STDIO)
+    entry = client.entry(target, machine)
+    scope = options.scope or (client.usual_scope if client.files else None)
+    if scope is not None and scope not in client.files:
         raise BadInput(f"{client.title} is connected per {client.usual_scope}; leave out --scope {scope}.")
-    return ClientConfig(client, name, entry, client.files[scope](machine).absolute())
+    path = client.files[scope](machine).absolute() if scope else None
+    if not key or isinstance(target, Subprocess):
+        return ClientConfig(client, name, entry, path)
+    if target.needs_consent:
+        say(f"warning: the key is sent to {target.url} without encryption; an address with https:// protects it.")
+    with_key = key_in(client, entry, scope, key)
+    return ClientConfig(client, name, with_key.entry, path, with_key)
+
+
+def _key(given: str | None, machine: Machine) -> str:
+    """The key of the option, of standard input or of the environment; empty: none. Raises `BadInput`."""
+    if given is None:
+        key = machine.environment.get(KEY_VARIABLE, "").strip()
+    else:
+        key = given_text("@-" if given == "-" else given).strip()
+    if given is not None and not key:
+        raise BadInput("--key is empty. Leave it out for a server that asks for no key.")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise BadInput("The key has characters that no key has; was it copied whole?")
+    if key.startswith(PREFIX) and not is_whole(key):
+        raise BadInput("The key is mistyped or cut off: its last characters do not fit the others.")
+    return key
 
 
 def _target(client: Client, name: str, options: ConnectOptions, machine: Machine, settings: Settings) -> Target:
-    transport = options.transport or ("http" if options.url else client.transports[0])
+    transport = options.transport or ("http" if options.url or options.key else client.transports[0])
     if transport == "http":
         return Address(_complete(options.url) if options.url else _local_url(settings), name)
     if options.url:
@@ -150,7 +210,7 @@ def _write(config: ClientConfig, *, asked: bool) -> int:
         print(config.snippet, flush=True)
         raise BadInput(f"{client.title} has no file to write; leave out --write. {config.then}")
     try:
-        change = merged(config.path, client.kind, client.section, config.name, config.entry)
+        change = merged(config.path, client.kind, config.place, config.entry, config.inputs)
     except Unmergeable:
         print(config.snippet, flush=True)
         raise
@@ -162,6 +222,6 @@ def _write(config: ClientConfig, *, asked: bool) -> int:
     if not asked and not confirmed(f"Write {change.path}?", unattended):
         say("Nothing was written.")
         return 1
-    backup = change.apply()
+    backup = change.apply(private=config.is_private)
     say(f"Wrote {config.path}" + (f"; the old file is {backup}" if backup else "") + f"\n{config.then}")
     return 0
