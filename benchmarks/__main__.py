@@ -15,6 +15,7 @@ from benchmarks.doors import doors
 from benchmarks.durability import durability
 from benchmarks.engines import engines
 from benchmarks.fleet import fleet
+from benchmarks.flood import flood
 from benchmarks.knowledge import knowledge
 from benchmarks.knowledge_postgres import knowledge_postgres
 from benchmarks.loop import loop
@@ -33,6 +34,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "calls": calls,
     "progress": progress,
     "crowd": crowd,
+    "flood": flood,
     "doors": doors,
     "auth": auth,
     "workers": workers,

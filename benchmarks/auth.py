@@ -147,7 +147,7 @@ def _in_turn(ways: Sequence[_Way], rounds: int, seconds: float) -> Mapping[tuple
 
 
 def _loaded(server: Server, way: _Way, era: str, seconds: float, load: Load) -> Measured:
-    job = Job(server.port, server.pid, era, "greet", {"name": "Ada"}, "Hello, Ada!", token=way.token)
+    job = Job(server.port, server.pid, era, "greet", {"name": "Ada"}, "Hello, Ada!", tokens=(way.token,))
     done = load(replace(job, connections=_CONNECTIONS, seconds=seconds))
     if done.errors or not done.calls:
         raise RuntimeError(f"{server.name} gave {done.errors} wrong answers in {done.calls}.")

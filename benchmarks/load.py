@@ -40,10 +40,10 @@ class Job:
     connections: int = 1
     seconds: float = 1.0
     warm_up: float = 0.1
-    token: str = ""
-    """The credential of each request; empty: none."""
     calls: int = 0
     """When not 0: each connection makes so many calls, however long they take, without a warm-up."""
+    tokens: Sequence[str] = ("",)
+    """The credentials of the callers, of whom each has as many connections as the others; empty: none."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class _Tally:
 
 def measure(job: Job) -> Measured:
     """Do one job over fresh connections, and close them."""
-    wire = Wire(job.port, job.era, job.tool, job.arguments, job.progress, job.token)
-    with _connected(wire, job.connections) as connections:
+    wires = [Wire(job.port, job.era, job.tool, job.arguments, job.progress, token) for token in job.tokens]
+    with _connected(wires, job.connections) as connections:
         if not job.calls:
             _call(connections, job, until=time.perf_counter() + job.warm_up)
         cpu, own, began = _cpu(job.pid), time.process_time(), time.perf_counter()
@@ -103,8 +103,8 @@ def _measured(tally: _Tally, seconds: float, server_cpu: float, client_cpu: floa
 
 
 @contextmanager
-def _connected(wire: Wire, count: int) -> Generator[list[Connection]]:
-    connections = [wire.connect() for _ in range(count)]
+def _connected(wires: Sequence[Wire], count: int) -> Generator[list[Connection]]:
+    connections = [wires[number % len(wires)].connect() for number in range(count)]
     try:
         yield connections
     finally:

@@ -15,6 +15,7 @@ TABLES = (
     "calls",
     "progress",
     "crowd",
+    "flood",
     "doors",
     "auth",
     "workers",

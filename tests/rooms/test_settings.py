@@ -17,6 +17,7 @@ from goalport.settings import (
     AuthSettings,
     AutonomySettings,
     DocumentsSettings,
+    LimitSettings,
     RetrySettings,
     Settings,
     environment_of,
@@ -327,7 +328,7 @@ def test_every_setting_is_documented() -> None:
         "autonomy": AutonomySettings,
         "documents": DocumentsSettings,
     }
-    tables = {"models": ModelsSettings, "llm_operations": LlmOperations, **own}
+    tables = {"models": ModelsSettings, "llm_operations": LlmOperations, "limits": LimitSettings, **own}
     inside = [f"{table}.{name}" for table, kind in tables.items() for name in kind.model_fields]
     assert sorted([*documented, "workspace"]) == sorted([*Settings.model_fields, *inside])
 

@@ -18,6 +18,7 @@ from goalport.platform.runs import Runs
 from goalport.publish.calls import OpenCalls
 from goalport.publish.deeds import Deeds
 from goalport.publish.exported_tools import exported_groups
+from goalport.publish.limits import Limits
 from goalport.publish.publication import Publication, publish
 from goalport.settings import Settings
 from goalport.settings.audit import audit_of
@@ -55,6 +56,7 @@ class Publisher:
         self.calls.observers.append(self.deeds)
         self.metrics: LimitMetrics | None = None
         """Counts what limits refuse; None where nobody reads it."""
+        self.limits = Limits(platform, settings.limits, self.note_refusal)
         self.runs = Runs()
         self.publication: Publication = publish(platform, workspace, settings)
         self._publishing = asyncio.Lock()

@@ -19,9 +19,10 @@ from goalport.auth import Access, current_caller
 from goalport.errors import BadInput, HandedOver, StoreError, Unreadable
 from goalport.publish.calls import Call
 from goalport.publish.faults import logged
+from goalport.publish.limits import LimitReached
 from goalport.publish.publisher import Publisher
 from goalport.publish.scopes import Scopes
-from goalport.rest.problems import Problem, invalid, problem, unavailable
+from goalport.rest.problems import Problem, invalid, limit_reached, problem, unavailable
 from goalport.words import corrections, validation_problems
 
 __all__ = ["Endpoint", "Handler", "StartEndpoint", "body_of", "call_of", "read", "require", "root_of"]
@@ -72,6 +73,8 @@ class Endpoint:
             return refusal.response
         except BadInput as error:
             return invalid(error.problems, str(error)).response
+        except LimitReached as error:
+            return limit_reached(error)
         except (HandedOver, StoreError, Unreadable) as error:
             return unavailable(str(error)).response
         except ClientDisconnect:

@@ -43,7 +43,7 @@ _PROBLEMS: Final = {
     415: "The body is not announced as JSON, or is compressed.",
     421: "The server does not answer for the host in the request.",
     422: "Values are wrong, each with an entry in `errors`; or the process ended without a result.",
-    429: "The caller has as many streams of events open as one may have.",
+    429: "The caller does, or has done, as much as one may: Retry-After says when to try again.",
     500: "A bug. The server's log has it under the id that is told.",
     503: "The store cannot be reached, the server is stopping, or too much is open. Try again.",
 }
@@ -93,6 +93,7 @@ _FIXED: Final[Mapping[str, Schema]] = {
             "goal": _TEXT,
             "processStatus": _TEXT,
             "links": _LINKS,
+            "limit": _TEXT,
         },
     ),
     "Question": _an_object(
@@ -259,7 +260,7 @@ def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
     return {
         PROCESSES: {
             "post": _operation(
-                "start", "Start a goal", started, *body, description=f"Goals: {names}.", takes="Start", given=[key]
+                "start", "Start a goal", started, *body, 429, description=f"Goals: {names}.", takes="Start", given=[key]
             )
         },
         one: {
@@ -269,7 +270,7 @@ def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
         },
         f"{one}/continue": {
             "parameters": [_ID],
-            "post": _operation("continue", "Answer a question", resumed, *body, 404, 409, takes="Continue"),
+            "post": _operation("continue", "Answer a question", resumed, *body, 404, 409, 429, takes="Continue"),
         },
         "/api/v1/processes": {"get": _operation("list", "List your processes", listed, given=_query(ListQuery))},
         f"{EVENTS}/{{id}}": {

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse
 
+from goalport.publish.limits import LimitReached
 from goalport.secrecy import hide_known
 from goalport.words import cleaned
 
-__all__ = ["MEDIA_TYPE", "Problem", "invalid", "problem", "unavailable"]
+__all__ = ["MEDIA_TYPE", "Problem", "invalid", "limit_reached", "problem", "unavailable"]
 
 MEDIA_TYPE: Final = "application/problem+json"
 _RETRY_SECONDS: Final = 5
@@ -49,6 +50,12 @@ def invalid(problems: Iterable[str], detail: str, *, within: str = "") -> Proble
 def unavailable(detail: str, status: HTTPStatus = HTTPStatus.SERVICE_UNAVAILABLE) -> Problem:
     """The refusal of what may succeed a little later."""
     return Problem(status, "unavailable", detail, headers={"Retry-After": str(_RETRY_SECONDS)})
+
+
+def limit_reached(error: LimitReached) -> JSONResponse:
+    """The refusal of a request whose caller has reached a limit, with the seconds after which it may try again."""
+    after = {"Retry-After": str(error.retry_seconds)}
+    return problem(HTTPStatus.TOO_MANY_REQUESTS, "limit-reached", str(error), after, limit=error.kind)
 
 
 def _entry(line: str, within: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ its answer waits for a result has no id yet: its process is killed as over MCP. 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from goalport.publish.goal_tools import GoalTool
 from goalport.publish.publication import Publication
 from goalport.publish.published_arguments import PublishedArguments
 from goalport.publish.publisher import Publisher
+from goalport.rest.admission import admitted
 from goalport.rest.endpoint import body_of, call_of, read, require, root_of
 from goalport.rest.problems import Problem, invalid
 from goalport.rest.process_answers import answer_to, record_line, view_of
@@ -67,6 +69,7 @@ class ProcessHandlers:
         self._publisher = publisher
         self._access = access
         self._platform = publisher.platform
+        self._limits = publisher.limits
 
     async def start(self, request: Request) -> Response:
         """Start a process of a published goal, and wait for its result for a while."""
@@ -75,9 +78,11 @@ class ProcessHandlers:
         tool, call = self._tool(asked), call_of(request)
         call.name, call.arguments = tool.tool.name, tuple(asked.input or asked.bindings or ())
         require(self._access, self._publisher.publication.scopes.tools[tool.tool.name])
-        call.process = process = await self._started(tool, asked, request.headers.get(_KEY))
-        run = self._publisher.runs.of(process, detached=tool.policy.detached)
-        return answer_to(process, await _outcome_for(request, run, asked.wait), root_of(request))
+        async with admitted(self._limits, request, begins=True):
+            start = partial(self._started, tool, asked, request.headers.get(_KEY))
+            call.process = process = await self._limits.started(current_caller(), start)
+            run = self._publisher.runs.of(process, detached=tool.policy.detached)
+            return answer_to(process, await _outcome_for(request, run, asked.wait), root_of(request))
 
     async def _started(self, tool: GoalTool, asked: StartRequest, key: str | None) -> AgentProcess:
         within, given = ("input", asked.input or {}) if asked.bindings is None else ("bindings", asked.bindings)
@@ -130,6 +135,11 @@ class ProcessHandlers:
         read(NoQuery, query_of(request))
         asked = read(ContinueRequest, await body_of(request))
         question = self._question(process, asked.awaitable_id)
+        async with admitted(self._limits, request, begins=False):
+            await self._answer(process, question, asked)
+            return answer_to(process, await _outcome_within(process, asked.wait), root_of(request))
+
+    async def _answer(self, process: AgentProcess, question: Question, asked: ContinueRequest) -> None:
         try:
             response = None if asked.declined else _form(question).read(asked.response)
             await self._platform.answer(process.id, question.id, response, declined=asked.declined)
@@ -141,7 +151,6 @@ class ProcessHandlers:
                 raise _conflict("not-waiting", str(error)) from None
             problems = [each.removeprefix("answer: ") for each in error.problems]
             raise invalid(problems, str(error), within="response") from None
-        return answer_to(process, await _outcome_within(process, asked.wait), root_of(request))
 
     def _question(self, process: AgentProcess, question_id: str | None) -> Question:
         """The open question of that id, or the only one. Raises `Problem`."""

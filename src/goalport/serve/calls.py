@@ -5,8 +5,8 @@ an error result with one sentence, and its traceback goes to the log.
 """
 
 import logging
+from functools import partial
 
-import anyio
 from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams
@@ -20,9 +20,11 @@ from goalport.publish.calls import Call
 from goalport.publish.companions import Companion
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool
+from goalport.publish.limits import LimitReached, Place
 from goalport.publish.publication import PublishedTool, RawTool
+from goalport.serve.admission import GONE, admitted, limit_wire
 from goalport.serve.companion_calls import call_companion
-from goalport.serve.disconnects import disconnect_of
+from goalport.serve.disconnects import ended_by_disconnect
 from goalport.serve.elicitation import answer_when_settled, earlier_round
 from goalport.serve.progress_notifications import Observer, heartbeat
 from goalport.serve.scope_check import refuse_call
@@ -57,6 +59,9 @@ async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerR
             call.status = "refused"
             _log.debug("%s was refused: %s", params.name, first_line(str(error).replace("\n", " ")))
             return error_wire(str(error))
+        except LimitReached as error:
+            call.status = "refused"
+            return limit_wire(error)
         except HandlerFailed as failure:
             call.status = "error"
             return error_wire(failure.message)
@@ -67,36 +72,41 @@ async def _answer(
 ) -> HandlerResult:
     match published:
         case GoalTool():
-            return await _call_goal(context, published, params, call)
+            async with admitted(context, begins=params.request_state is None) as place:
+                return await _call_goal(context, published, params, call, place)
         case Companion():
             return await call_companion(context, published, params, call)
         case FunctionTool():
             state = context.lifespan_context
             site = DirectCalls(current_caller(), state.platform.processes.listeners)
-            async with heartbeat(context, params.name):
-                with _ended_by_disconnect(context):
+            async with admitted(context, begins=True) as place, heartbeat(context, place, params.name):
+                with ended_by_disconnect(context):
                     arguments = params.arguments or {}
                     wire = await published.call(arguments, site, tells_errors=state.settings.show_errors)
                     call.status = "failed" if wire.get("isError") else "completed"
                     return state.answers.fitting(params.name, wire)
         case RawTool():
-            with _ended_by_disconnect(context):
-                return await published.handler(context, params)
+            async with admitted(context, begins=True):
+                with ended_by_disconnect(context):
+                    return await published.handler(context, params)
     call.status = "cancelled"
-    return error_wire("Its caller went away.")
+    return error_wire(GONE)
 
 
-async def _call_goal(context: Context, goal: GoalTool, params: CallToolRequestParams, call: Call) -> HandlerResult:
+async def _call_goal(
+    context: Context, goal: GoalTool, params: CallToolRequestParams, call: Call, place: Place
+) -> HandlerResult:
     state = context.lifespan_context
     earlier, as_task = earlier_round(params), gets_task(context, goal.policy)
     if earlier is None:
-        process = await _begin(context, goal, params, stored=as_task)
+        begin = partial(_begin, context, goal, params, stored=as_task)
+        process = await state.publisher.limits.started(current_caller(), begin)
     else:
         process = await state.known_process(earlier.process_id, current_caller())
     call.process = process
     run = state.runs.of(process, detached=goal.policy.detached)
     answering = answer_or_task if as_task else answer_when_settled
-    answer = await answering(Observer(context, process, run), goal.policy, earlier)
+    answer = await answering(Observer(context, process, run, place), goal.policy, earlier)
     outcome = process.outcome
     if isinstance(outcome, Stuck | Terminated) or (isinstance(outcome, Failed) and not outcome.caller_mistake):
         _log.warning("%s (process %s) %s: %s", goal.tool.name, process.id, outcome.status, outcome.reason)
@@ -121,12 +131,3 @@ async def _begin(context: Context, goal: GoalTool, params: CallToolRequestParams
     else:
         joined = await platform.start_once(*once, goal.agent, *objects, goals=goal.goals, caller=caller)
     return joined or call.refuse()
-
-
-def _ended_by_disconnect(context: Context) -> anyio.CancelScope:
-    """A cancel scope for a handler; it is cancelled when the client of the request disconnects."""
-    scope = anyio.CancelScope()
-    disconnect = disconnect_of(context)
-    if disconnect is not None:
-        disconnect.then(scope.cancel)
-    return scope

@@ -28,6 +28,7 @@ from goalport.publish.forms import form_of
 from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.handle import LargeResult
 from goalport.publish.output import Pages, Wire, done, text_block
+from goalport.serve.admission import admitted
 from goalport.serve.elicitation import Round, answer_when_settled, earlier_round
 from goalport.serve.progress_notifications import Observer
 from goalport.serve.state import Context, McpState
@@ -60,11 +61,12 @@ async def call_companion(
                 policy = CallPolicy.of_process(process)
                 return await answer_when_settled(Observer(context, process), policy, earlier, call.wait_seconds)
             case Answer():
-                policy = CallPolicy.of_process(process)
-                if earlier is None:
-                    earlier = await _answer(context, process, call)
-                run = state.runs.of(process, detached=policy.detached)
-                return await answer_when_settled(Observer(context, process, run), policy, earlier)
+                async with admitted(context, begins=False) as place:
+                    policy = CallPolicy.of_process(process)
+                    if earlier is None:
+                        earlier = await _answer(context, process, call)
+                    run = state.runs.of(process, detached=policy.detached)
+                    return await answer_when_settled(Observer(context, process, run, place), policy, earlier)
             case CancelCall():
                 return await _cancel(context.lifespan_context, process)
             case ReadCall():

@@ -7,6 +7,7 @@ scope of the request. `progress_notifications`, `calls` and the transports are a
 
 from typing import Any, Final
 
+import anyio
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
@@ -14,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.platform.runs import Disconnect
 
-__all__ = ["DisconnectMiddleware", "disconnect_of", "is_modern_request", "new_disconnect"]
+__all__ = ["DisconnectMiddleware", "disconnect_of", "ended_by_disconnect", "is_modern_request", "new_disconnect"]
 
 _KEY: Final = "goalport.disconnect"
 _VERSION: Final = b"mcp-protocol-version"
@@ -30,6 +31,15 @@ def new_disconnect(scope: Scope) -> Disconnect:
     """Make the `Disconnect` of a request and store it in its scope; the caller must watch the connection."""
     disconnect = scope[_KEY] = Disconnect()
     return disconnect
+
+
+def ended_by_disconnect(context: ServerRequestContext[Any, Any]) -> anyio.CancelScope:
+    """A cancel scope for a handler; it is cancelled when the client of the request disconnects."""
+    scope = anyio.CancelScope()
+    disconnect = disconnect_of(context)
+    if disconnect is not None:
+        disconnect.then(scope.cancel)
+    return scope
 
 
 class DisconnectMiddleware:

@@ -183,6 +183,7 @@ class Elicitation:
             self._asks = self._asks and not self._is_open(page)
         else:
             return False
+        await self._take_place(observer)
         await self._complete()
         return True
 
@@ -207,6 +208,8 @@ class Elicitation:
         self, work: Callable[[], Awaitable[None]], question_id: str, observer: Observer, doing: str
     ) -> None:
         """Do something until it is done, the question is settled elsewhere, the client leaves or this server ends."""
+        if observer.place is not None:
+            observer.place.leave()
         async with anyio.create_task_group() as tasks:
             disconnect = disconnect_of(self._context)
             if disconnect is not None:
@@ -215,6 +218,18 @@ class Elicitation:
             tasks.start_soon(self._until_closing, tasks.cancel_scope)
             tasks.start_soon(observer.beat, doing)
             await work()
+            tasks.cancel_scope.cancel()
+
+    async def _take_place(self, observer: Observer) -> None:
+        """Wait until it is the call's turn again, which others had while a person was asked, or its client leaves."""
+        if observer.place is None:
+            return
+        async with anyio.create_task_group() as tasks:
+            disconnect = disconnect_of(self._context)
+            if disconnect is not None:
+                disconnect.then(tasks.cancel_scope.cancel)
+            tasks.start_soon(observer.beat, "waits for its turn")
+            await observer.place.wait()
             tasks.cancel_scope.cancel()
 
     async def _complete(self) -> None:

@@ -29,6 +29,7 @@ from goalport.events import (
 from goalport.observe import in_words
 from goalport.platform.runs import Run, Watch
 from goalport.process import AgentProcess, Outcome
+from goalport.publish.limits import Place
 from goalport.serve.cancellations import call_of
 from goalport.serve.disconnects import disconnect_of
 from goalport.serve.sessions import log_level_of, progress_wanted, send_log
@@ -109,8 +110,10 @@ class Observer:
     (`Watch.leave`). Without one the process runs on in any case.
     """
 
-    def __init__(self, context: Context, process: AgentProcess, run: Run | None = None) -> None:
-        self.context, self.process = context, process
+    def __init__(
+        self, context: Context, process: AgentProcess, run: Run | None = None, place: Place | None = None
+    ) -> None:
+        self.context, self.process, self.place = context, process, place
         self._run = run
         self._progress: _ProcessProgress | None = None
 
@@ -140,7 +143,8 @@ class Observer:
         with anyio.move_on_after(patience):
             progress, level = progress_wanted(self.context), log_level_of(self.context)
             if progress or level:
-                self._progress = self._progress or _ProcessProgress(self.context, progress=progress, level=level)
+                begin = 0.0 if self.place is None else self.place.progress
+                self._progress = self._progress or _ProcessProgress(self.context, begin, progress=progress, level=level)
                 await self._progress.follow(self.process)
             return await self.process.wait()
         return self.process.outcome
@@ -149,8 +153,9 @@ class Observer:
 class _ProcessProgress:
     """The progress and log notifications to one request while it waits for a process."""
 
-    def __init__(self, context: Context, *, progress: bool, level: LoggingLevel | None) -> None:
+    def __init__(self, context: Context, begin: float, *, progress: bool, level: LoggingLevel | None) -> None:
         self._context = context
+        self._begin = begin
         self._progress = progress
         self._interval = _EARLY * context.lifespan_context.settings.heartbeat_seconds
         self._least = _LEVELS.index(level) if level else len(_LEVELS)
@@ -196,7 +201,8 @@ class _ProcessProgress:
     async def _report(self, step: ProgressStep) -> None:
         if self._progress:
             self._reported_at = anyio.current_time()
-            await self._context.session.report_progress(step.progress, step.total, first_line(step.message))
+            total = None if step.total is None else step.total + self._begin
+            await self._context.session.report_progress(step.progress + self._begin, total, first_line(step.message))
 
     async def _report_event(self, event: Event) -> None:
         step = self._meter.after(event)
@@ -218,31 +224,37 @@ def _level_of(event: Event) -> LoggingLevel:
 
 
 @asynccontextmanager
-async def heartbeat(context: Context, tool: str) -> AsyncGenerator[None]:
+async def heartbeat(context: Context, place: Place, tool: str = "") -> AsyncGenerator[None]:
     """A context for one call of an exported tool, which has no process: a client that asked for progress gets it.
 
-    It is sent what the tool reports, and a heartbeat at least every `heartbeat_seconds`.
+    It is sent what the tool reports, and a heartbeat at least every `heartbeat_seconds`. Without a tool, the context is
+    for a call of anything that waits for its turn.
     """
     if not progress_wanted(context):
         yield
         return
-    progress = _ToolProgress(context, tool)
+    progress = _ToolProgress(context, place.progress, tool)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(progress.beat)
-        with call_hooks(progress=progress.report):
-            yield
+        try:
+            with call_hooks(progress=progress.report):
+                yield
+        finally:
+            if progress.sent > place.progress:
+                place.progress = progress.sent + _LITTLE
         tasks.cancel_scope.cancel()
 
 
 class _ToolProgress:
     """The progress notifications of one call of a tool, whose numbers only grow."""
 
-    def __init__(self, context: Context, tool: str) -> None:
+    def __init__(self, context: Context, begin: float, tool: str) -> None:
         self._context = context
-        self._tool = tool
+        self._doing = f"still at {tool}" if tool else "waits for its turn"
         self._interval = _EARLY * context.lifespan_context.settings.heartbeat_seconds
         self._began = self._sent_at = anyio.current_time()
-        self._progress = 0.0
+        self.sent = begin
+        """The number that was sent last."""
         self._total: float | None = None
         self._base: float | None = None
         """The progress sent before the tool's first report; None while the tool has reported nothing."""
@@ -254,16 +266,16 @@ class _ToolProgress:
             now = anyio.current_time()
             if now >= self._sent_at + self._interval:
                 more = 1 if self._base is None else _LITTLE
-                await self._send(self._progress + more, f"still at {self._tool} after {now - self._began:.0f} s")
+                await self._send(self.sent + more, f"{self._doing} after {now - self._began:.0f} s")
 
     async def report(self, progress: float, total: float | None, message: str | None) -> None:
         """Send progress that the tool reports; a number that does not grow is left out."""
         if self._base is None:
-            self._base = self._progress
-        if self._base + progress > self._progress:
+            self._base = self.sent
+        if self._base + progress > self.sent:
             self._total = None if total is None else self._base + total
             await self._send(self._base + progress, message or "")
 
     async def _send(self, progress: float, message: str) -> None:
-        self._sent_at, self._progress = anyio.current_time(), progress
+        self._sent_at, self.sent = anyio.current_time(), progress
         await self._context.session.report_progress(progress, self._total, first_line(message) or None)

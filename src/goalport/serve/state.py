@@ -18,6 +18,7 @@ from goalport.platform.runs import process_of
 from goalport.process import AgentProcess
 from goalport.publish.answers import AnswerFormat
 from goalport.publish.faults import logged
+from goalport.publish.limits import LimitReached
 from goalport.publish.publication import Publication
 from goalport.publish.publisher import Publisher
 from goalport.sealing import sealing_keys
@@ -97,7 +98,7 @@ class McpState:
         """
         try:
             return await handling
-        except (BadInput, HandedOver, MCPError, StoreError):
+        except (BadInput, HandedOver, LimitReached, MCPError, StoreError):
             raise
         except Exception as bug:
             raise HandlerFailed(logged(name, bug, tells_errors=self.settings.show_errors)) from bug

@@ -4,17 +4,27 @@ from goalport.settings.environment import environment_of, secrets_of
 from goalport.settings.key_entries import KeyEntry
 from goalport.settings.providers import IntrospectionSettings, IssuerSettings, TokenSettings
 from goalport.settings.settings import SETTINGS_FILE, Settings, load_settings
-from goalport.settings.tables import AuditSettings, AuthSettings, AutonomySettings, DocumentsSettings, RetrySettings
+from goalport.settings.tables import (
+    AuditSettings,
+    AuthSettings,
+    AutonomySettings,
+    CallerLimits,
+    DocumentsSettings,
+    LimitSettings,
+    RetrySettings,
+)
 
 __all__ = [
     "SETTINGS_FILE",
     "AuditSettings",
     "AuthSettings",
     "AutonomySettings",
+    "CallerLimits",
     "DocumentsSettings",
     "IntrospectionSettings",
     "IssuerSettings",
     "KeyEntry",
+    "LimitSettings",
     "RetrySettings",
     "Settings",
     "TokenSettings",

@@ -25,7 +25,14 @@ from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
 from goalport.llm import ModelsSettings
 from goalport.observe import LogFormat
-from goalport.settings.tables import AuditSettings, AuthSettings, AutonomySettings, DocumentsSettings, RetrySettings
+from goalport.settings.tables import (
+    AuditSettings,
+    AuthSettings,
+    AutonomySettings,
+    DocumentsSettings,
+    LimitSettings,
+    RetrySettings,
+)
 from goalport.settings.values import (
     Count,
     Delay,
@@ -169,6 +176,8 @@ class Settings(BaseSettings):
     """Where is written who called, answered and ended what."""
     auth: Annotated[AuthSettings, Table] = AuthSettings()
     """Who may call, and how callers are authenticated."""
+    limits: Annotated[LimitSettings, Table] = LimitSettings()
+    """How much each caller may do, and all together."""
     retry: Annotated[RetrySettings, Table] = RetrySettings()
     """How often a failed action is tried again, unless the action has a policy of its own."""
     documents: Annotated[DocumentsSettings, Table] = DocumentsSettings()

@@ -3,18 +3,27 @@
 Above: `settings`, which has them among its own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from goalport.caller import Caller
 from goalport.domain import RetryPolicy
 from goalport.settings.key_entries import KeyEntries
 from goalport.settings.providers import HeaderName, Introspections, Issuers, Networks
-from goalport.settings.values import Count, Delay, DocumentsPlace, ScopeTable, Size, Words
+from goalport.settings.values import Count, Delay, DocumentsPlace, ScopeTable, Size, Table, Words
 
-__all__ = ["AuditSettings", "AuthSettings", "AutonomySettings", "DocumentsSettings", "RetrySettings"]
+__all__ = [
+    "AuditSettings",
+    "AuthSettings",
+    "AutonomySettings",
+    "CallerLimits",
+    "DocumentsSettings",
+    "LimitSettings",
+    "RetrySettings",
+]
 
 _RETRY = RetryPolicy()
 Confidence = Annotated[float, Field(ge=0, le=1)]
@@ -110,6 +119,39 @@ class AuditSettings(BaseModel):
     """How large the file becomes before another one is begun."""
     keep: int = Field(default=10, ge=1)
     """How many of the earlier files are kept."""
+
+
+class CallerLimits(BaseModel):
+    """How much one caller may do; 0: as much as it likes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    calls: int = Field(default=0, ge=0)
+    """How many calls of a caller are answered at once."""
+    processes: int = Field(default=0, ge=0)
+    """How many processes of a caller run at once; those that wait for people do not count."""
+    calls_per_minute: int = Field(default=0, ge=0)
+    """How many calls of a caller may begin something within a minute."""
+    cost_per_day: Delay = 0.0
+    """How many US dollars the processes of a caller may cost from one midnight (UTC) to the next."""
+
+
+class LimitSettings(CallerLimits):
+    """How much each caller may do, and all together; 0: as much as they like."""
+
+    total_calls: int = Field(default=0, ge=0)
+    """How many calls of all callers are answered at once; others wait, and callers take turns."""
+    waiting_calls: Count = 100
+    """How many calls of one caller may wait for their turn."""
+    callers: Annotated[Mapping[str, CallerLimits], Table] = {}
+    """What is different for a caller, by its id, or by its issuer and its id with a space between them."""
+
+    def of(self, caller: Caller) -> CallerLimits:
+        """The limits of a caller: what is said of it, and for the rest what is said of all."""
+        own = self.callers.get(f"{caller.issuer} {caller.id}") or self.callers.get(caller.id) if self.callers else None
+        if own is None:
+            return self
+        return self.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
 class RetrySettings(BaseModel):

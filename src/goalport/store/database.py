@@ -202,6 +202,9 @@ class DatabaseProcessStore:
             partial(operations.records, after, limit, caller, statuses, newest_first=newest_first)
         )
 
+    async def spent(self, caller: Caller, since: datetime, /) -> Mapping[str, float]:
+        return await self._database.read(partial(operations.spent, caller, since))
+
     async def counts(self) -> Mapping[str, int]:
         return await self._database.read(operations.counts)
 

@@ -222,6 +222,10 @@ class InMemoryProcessStore:
         )
         return list(islice(chosen, limit))
 
+    async def spent(self, caller: Caller, since: datetime, /) -> Mapping[str, float]:
+        """Nothing: it has no process of another program."""
+        return {}
+
     async def counts(self) -> Mapping[str, int]:
         return Counter(family.members[each].process.status for each, family in self._family_of.items())
 

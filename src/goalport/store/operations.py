@@ -7,6 +7,7 @@ the statement once for each. Below: the statements. Above: a store that runs the
 
 import json
 from collections.abc import Collection, Generator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from sqlalchemy import SelectBase, TextClause, UpdateBase
@@ -16,7 +17,17 @@ from goalport.errors import LeaseHeld, LeaseLost
 from goalport.store import statements as the
 from goalport.store.programs import Program
 from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess
-from goalport.store.rows import FamilyRows, ProcessRows, Row, event_records, json_text, process_record, stored_processes
+from goalport.store.rows import (
+    FamilyRows,
+    ProcessRows,
+    Row,
+    event_records,
+    json_text,
+    microseconds,
+    process_record,
+    stored_processes,
+)
+from goalport.store.spent_statement import SPENT
 from goalport.store.statements import Dialect, upserts
 
 __all__ = [
@@ -35,6 +46,7 @@ __all__ = [
     "replied",
     "reply",
     "send",
+    "spent",
     "versions",
     "withdraw",
 ]
@@ -314,6 +326,17 @@ def records(
         values["status_list"] = json.dumps(sorted(statuses))
     rows = yield the.listing(frozenset(values), newest_first=newest_first), values
     return [process_record(each, whole=False) for each in rows]
+
+
+def spent(caller: Caller, since: datetime) -> Operation[Mapping[str, float]]:
+    values: dict[str, object] = {
+        "caller_id": caller.id,
+        "caller_issuer": caller.issuer,
+        "since": microseconds(since),
+        "since_text": since.astimezone(UTC).replace(tzinfo=None).isoformat(),
+    }
+    rows = yield SPENT, values
+    return {each["root"]: each["cost"] for each in rows}
 
 
 def counts() -> Operation[Mapping[str, int]]:

@@ -316,6 +316,13 @@ class ProcessStore(Protocol):
         """
         ...
 
+    async def spent(self, caller: Caller, since: datetime, /) -> Mapping[str, float]:
+        """What the processes of a caller have cost since a moment, in US dollars, by the id of their root.
+
+        It is what a store knows that outlives the program: for processes of this program, no more than the ledgers say.
+        """
+        ...
+
     async def counts(self) -> Mapping[str, int]:
         """How many processes that are kept have each status."""
         ...

@@ -1,0 +1,76 @@
+"""The statement that sums what the processes of a caller have cost, from the spendings that are stored as JSON.
+
+Its parameters are the caller's `caller_id` and `caller_issuer`, and the moment as `since`, in microseconds, and as
+`since_text`, in UTC as ISO 8601 has it. `operations` is above.
+"""
+
+from typing import Any, ClassVar, Final
+
+from sqlalchemy import Float, Text, and_, bindparam, func, literal_column, select, union
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from goalport.store.tables import process, spendings
+
+__all__ = ["SPENT"]
+
+_SPENDING: Final = "goalport.process.ledger:Spending"
+
+
+class _Part(FunctionElement[Any]):
+    """A part of a value that is stored as JSON."""
+
+    path: ClassVar[tuple[str, ...]] = ()
+
+
+class _Cost(_Part):
+    path = (_SPENDING, "usage", "goalport.llm.model:TokenUsage", "cost")
+    type = Float()
+    inherit_cache = True
+
+
+class _Time(_Part):
+    """In UTC and as ISO 8601 has it, so that times compare as texts."""
+
+    path = (_SPENDING, "at", "$datetime", "0")
+    type = Text()
+    inherit_cache = True
+
+
+@compiles(_Part, "sqlite")
+def _part_in_sqlite(element: _Part, compiler: SQLCompiler, **options: Any) -> str:
+    steps = "".join(f"[{each}]" if each.isdecimal() else f'."{each}"' for each in element.path)
+    return f"json_extract({compiler.process(element.clauses, **options)}, '${steps}')"
+
+
+@compiles(_Part, "postgresql")
+def _part_in_postgresql(element: _Part, compiler: SQLCompiler, **options: Any) -> str:
+    text = f"CAST({compiler.process(element.clauses, **options)} AS JSON) #>> '{{{','.join(element.path)}}}'"
+    return f"CAST({text} AS DOUBLE PRECISION)" if isinstance(element, _Cost) else f"({text})"
+
+
+_OPEN: Final = ("not_started", "running", "waiting", "paused", "stuck")
+_CALLERS: Final = and_(
+    process.c.caller_id == bindparam("caller_id"), process.c.caller_issuer == bindparam("caller_issuer")
+)
+# A caller may have a hundred thousand processes that ended before. Those since the first one that ended after the
+# moment are found by the index of callers. The others that go on are found by that of statuses: SQLite would take the
+# first one for them too, but cannot for what is computed.
+_CALLERS_TOO: Final = and_(
+    process.c.caller_id.concat(literal_column("''")) == bindparam("caller_id"),
+    process.c.caller_issuer == bindparam("caller_issuer"),
+)
+_FIRST: Final = select(func.min(process.c.number)).where(process.c.finished_at >= bindparam("since")).scalar_subquery()
+_SPENDERS: Final = union(
+    select(process.c.number, process.c.root).where(_CALLERS, process.c.number >= _FIRST),
+    select(process.c.number, process.c.root).where(
+        _CALLERS_TOO, process.c.status.in_([literal_column(f"'{each}'") for each in _OPEN])
+    ),
+).subquery("spenders")
+SPENT: Final = (
+    select(_SPENDERS.c.root, func.sum(_Cost(spendings.c.value)).label("cost"))
+    .join(spendings, spendings.c.process == _SPENDERS.c.number)
+    .where(_Time(spendings.c.value) >= bindparam("since_text", type_=Text))
+    .group_by(_SPENDERS.c.root)
+)

@@ -1,0 +1,92 @@
+"""Calls over MCP that wait for their turn, because as many as may be are answered."""
+
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
+
+from tests.rooms.rest.test_limits import Bakery
+from tests.rooms.serve.askers import Answering, Pizzeria, call
+from tests.rooms.serve.served import ERAS, Served, as_caller, served, text_of
+
+ADD = "from goalport import tool\n@tool(export=True)\ndef add(a: int, b: int) -> int:\n    '''Add.'''\n    return a + b"
+HAM = {"name": "ham", "portions": 2}
+
+
+async def bake(server: Served, era: str, bread: str, results: list[CallToolResult]) -> None:
+    with as_caller(bread):
+        async with server.client(era) as client:
+            results.append(await call(client, "bake_bread", content=bread))
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("tool", ["bake_bread", "add"])
+async def test_a_call_that_waits_for_its_turn_is_heard_of_and_its_progress_grows(
+    tmp_path: Path, era: str, tool: str
+) -> None:
+    breads, results, told = Bakery(), list[CallToolResult](), list[tuple[float, str]]()
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        assert total is None or total >= progress
+        told.append((progress, message or ""))
+        if sum("waits for its turn" in each for _, each in told) == 3:
+            breads.let("rye")
+
+    arguments = {"content": "oat"} if tool == "bake_bread" else {"a": 1, "b": 2}
+    breads.let("oat")
+    files = {"tools/maths.py": ADD}
+    async with served(tmp_path, breads, files=files, heartbeat_seconds=0.02, limits={"total_calls": 1}) as server:
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(bake, server, era, "rye", results)
+                await breads.until(1)
+                with as_caller("ada"):
+                    async with server.client(era) as client:
+                        results.append(await client.call_tool(tool, arguments, progress_callback=note))
+    assert {text_of(each) for each in results} == {"rye", "oat" if tool == "bake_bread" else "3"}
+    numbers = [number for number, _ in told]
+    assert numbers == sorted(set(numbers))
+    if tool == "bake_bread":
+        assert any("begins" in message for _, message in told)
+
+
+async def test_a_call_has_no_place_while_a_person_is_asked(tmp_path: Path) -> None:
+    breads, results, person = Bakery(), list[CallToolResult](), Answering.with_(HAM)
+    breads.let("rye")
+
+    async with served(tmp_path, breads, Pizzeria(), limits={"total_calls": 1, "calls": 1}) as server:
+
+        async def ask(context: object, params: ElicitRequestParams) -> ElicitResult:
+            await bake(server, "legacy", "rye", results)
+            assert not server.state.publisher.limits.waiting
+            answer = await person(None, params)
+            assert isinstance(answer, ElicitResult)
+            return answer
+
+        with anyio.fail_after(30), as_caller("ada"):
+            async with server.client("legacy", elicitation_callback=ask) as client:
+                baked = await call(client, "order_pizza", size=30)
+    assert baked.structured_content == {"content": "30 cm with 2 ham"}
+    assert text_of(results[0]) == "rye"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_call_that_is_cancelled_while_it_waits_never_begins(tmp_path: Path, era: str) -> None:
+    breads, results = Bakery(), list[CallToolResult]()
+    async with served(tmp_path, breads, limits={"total_calls": 1}) as server:
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(bake, server, era, "rye", results)
+                await breads.until(1)
+                async with anyio.create_task_group() as leaving:
+                    leaving.start_soon(bake, server, era, "never", results)
+                    while not server.state.publisher.limits.waiting:
+                        await anyio.lowlevel.checkpoint()
+                    leaving.cancel_scope.cancel()
+                while server.state.publisher.limits.waiting:
+                    await anyio.lowlevel.checkpoint()
+                breads.let("rye")
+            await bake(server, era, "rye", results)
+    assert breads.begun == ["rye", "rye"]
