@@ -16,6 +16,7 @@ from goalport.auth.provider_client import ProviderClient, ProviderError
 from goalport.auth.verifiers import VerifierUnavailable
 from goalport.settings import IssuerSettings
 from goalport.settings.providers import is_secure
+from goalport.words import first_line
 
 __all__ = ["IssuerKeys", "metadata_urls"]
 
@@ -135,7 +136,7 @@ class IssuerKeys:
                 continue
             uri = metadata.get("jwks_uri")
             if metadata.get("issuer") != self._issuer.issuer:
-                problems.append(f"{url} is the metadata of {metadata.get('issuer')!r}.")
+                problems.append(f"{url} is the metadata of {first_line(repr(metadata.get('issuer')))}.")
             elif not isinstance(uri, str) or not _as_secure(uri, self._issuer.issuer):
                 problems.append(f"{url} names no jwks_uri with https.")
             else:

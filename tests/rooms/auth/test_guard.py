@@ -205,6 +205,28 @@ async def test_the_session_of_another_is_not_to_be_found(tmp_path: Path) -> None
         assert (await server.http.get("/mcp", headers=events)).status_code == 404
 
 
+async def test_the_stream_of_the_older_transport_is_its_callers_alone_and_ends_with_its_token(tmp_path: Path) -> None:
+    async with issuing() as issuer, guarded(tmp_path, auth=by(issuer)) as server:
+        soon = issuer.token(exp=int(issuer.claims["iat"]) + 2)
+        with anyio.fail_after(15):
+            async with server.http.stream("GET", "/sse", headers={"Authorization": f"Bearer {soon}"}) as stream:
+                lines = stream.aiter_lines()
+                while not (line := await anext(lines)).startswith("data: "):
+                    pass
+                place = line.removeprefix("data: ")
+                statuses = [
+                    (
+                        await server.http.post(
+                            place, json=message("ping"), headers={"Authorization": f"Bearer {issuer.token(sub=each)}"}
+                        )
+                    ).status_code
+                    for each in ("anna", "ben")
+                ]
+                assert statuses == [202, 404]
+                async for _ in lines:
+                    pass
+
+
 @dataclass
 class Changing:
     """A verifier whose tokens can be revoked, and which can fail."""
@@ -302,9 +324,15 @@ async def test_a_stream_of_events_ends_when_its_token_expires_and_a_call_that_ru
             cook = message("tools/call", name="cook", arguments={"content": "soup"})
             answers.append((await post(server, soon, cook, session)).text)
 
+        async def listen() -> None:
+            wanted = message("subscriptions/listen", _META, notifications={"toolsListChanged": True})
+            route = ("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "subscriptions/listen")
+            assert "acknowledged" in (await post(server, soon, wanted, *route)).text  # read to its end
+
         with anyio.fail_after(15):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(call)
+                tasks.start_soon(listen)
                 async with server.http.stream("GET", "/mcp", headers=headers) as stream:
                     assert stream.status_code == 200
                     async for _ in stream.aiter_lines():
