@@ -18,6 +18,7 @@ from goalport.llm.endpoints import Dialect, Endpoint
 from goalport.llm.model import ModelCard
 from goalport.llm.provider_errors import check_responses
 from goalport.llm.retries import RetryingEmbeddings, RetryingModel
+from goalport.observe.spans import send_trace
 
 __all__ = ["embedding_service", "language_model"]
 
@@ -64,7 +65,7 @@ def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
     hooks: list[Callable[[httpx2.Request], Any]] = [] if endpoint.api_key else [_without_key]
     if any(paths.values()):
         hooks.append(to_configured_path)
-    client.event_hooks["request"] += hooks
+    client.event_hooks["request"] += [*hooks, send_trace]
     check_responses(client, endpoint.dialect.stream_end)
     return client
 

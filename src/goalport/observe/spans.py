@@ -12,10 +12,10 @@ recorded by a `note_*` function. Other rooms set no attributes themselves, so al
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
-from typing import Final, Literal
+from types import MappingProxyType, TracebackType
+from typing import Final, Literal, Protocol
 
 from opentelemetry import context
 from opentelemetry.trace import (
@@ -35,8 +35,11 @@ from goalport.secrecy import hide, hide_known, traceback_of
 
 __all__ = [
     "Spent",
+    "Trace",
     "action_span",
+    "current_trace",
     "embeddings_span",
+    "in_trace_of",
     "model_span",
     "note_contents",
     "note_end",
@@ -44,6 +47,7 @@ __all__ = [
     "note_reply",
     "note_tool",
     "process_span",
+    "send_trace",
     "step_span",
     "tool_span",
 ]
@@ -53,6 +57,18 @@ Attribute = str | int | float | bool | tuple[str, ...] | None
 Spent = tuple[int, int, float]
 """Input tokens, output tokens, US dollars."""
 
+Trace = Mapping[str, str]
+"""A place in a trace, by the names and values of the headers that send it: `traceparent` and others."""
+
+
+class _WithHeaders(Protocol):
+    """A request of an HTTP client."""
+
+    @property
+    def headers(self) -> MutableMapping[str, str]: ...
+
+
+_NO_TRACE: Final[Trace] = MappingProxyType({})
 _CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _WITH_CONTENT: Final = frozenset({"true", "1", "span_only", "span_and_event"})
 _PROVIDERS: Final = {
@@ -69,8 +85,37 @@ _tracer = get_tracer("goalport")
 _off: AbstractContextManager[Span] = nullcontext(INVALID_SPAN)
 
 
-def process_span(agent: str, *, process_id: str, description: str = "") -> AbstractContextManager[Span]:
-    """A span around one run of a process; when a process that waited continues, another span begins."""
+def current_trace() -> Trace:
+    """Where the running code stands in a trace, in a form that can be stored and sent; empty if nobody looks."""
+    if _nobody_looks():
+        return _NO_TRACE
+    from opentelemetry.propagate import inject
+
+    carrier: dict[str, str] = {}
+    inject(carrier)
+    return carrier
+
+
+def in_trace_of(headers: Iterable[tuple[bytes, bytes]]) -> AbstractContextManager[object]:
+    """A context in which spans are parts of the trace that the headers of a request name, if they name one."""
+    if _nobody_looks():
+        return _off
+    return _Within(_context_of({name.decode("latin-1"): value.decode("latin-1") for name, value in headers}))
+
+
+async def send_trace(request: _WithHeaders) -> None:
+    """Add the headers of the current trace to a request, as a hook of an HTTP client."""
+    if not _nobody_looks():
+        request.headers.update(current_trace())
+
+
+def process_span(
+    agent: str, *, process_id: str, description: str = "", trace: Trace = _NO_TRACE
+) -> AbstractContextManager[Span]:
+    """A span around one run of a process; when a process that waited continues, another span begins.
+
+    `trace` is where the process was started: all its spans stand there, whoever lets it go on.
+    """
     if _nobody_looks():
         return _off
     attributes: dict[str, Attribute] = {
@@ -79,7 +124,7 @@ def process_span(agent: str, *, process_id: str, description: str = "") -> Abstr
         "gen_ai.agent.description": description,
         "goalport.process.id": process_id,
     }
-    return _span(f"invoke_agent {agent}", attributes)
+    return _span(f"invoke_agent {agent}", attributes, parent=_context_of(trace) if trace else None)
 
 
 def action_span(action: str, *, agent: str, process_id: str) -> AbstractContextManager[Span]:
@@ -205,6 +250,19 @@ def note_failure(span: Span, error: BaseException) -> None:
             span.set_status(StatusCode.ERROR)
 
 
+class _Within:
+    """A context of OpenTelemetry as a block."""
+
+    def __init__(self, within: context.Context) -> None:
+        self._within = within
+
+    def __enter__(self) -> None:
+        self._token = context.attach(self._within)
+
+    def __exit__(self, *_: object) -> None:
+        context.detach(self._token)
+
+
 class _Recording:
     """A span as a block: it is current inside, ends with the block, and fails by any exception that is no signal."""
 
@@ -235,11 +293,23 @@ def _nobody_looks() -> bool:
 
 
 def _span(
-    name: str, attributes: Mapping[str, Attribute], *, kind: SpanKind = SpanKind.INTERNAL, current: bool = True
+    name: str,
+    attributes: Mapping[str, Attribute],
+    *,
+    kind: SpanKind = SpanKind.INTERNAL,
+    current: bool = True,
+    parent: context.Context | None = None,
 ) -> AbstractContextManager[Span]:
     if _nobody_looks():
         return _off
-    return _Recording(_tracer.start_span(name, kind=kind, attributes=_present(attributes)), current=current)
+    span = _tracer.start_span(name, parent, kind=kind, attributes=_present(attributes))
+    return _Recording(span, current=current)
+
+
+def _context_of(carrier: Mapping[str, str]) -> context.Context:
+    from opentelemetry.propagate import extract
+
+    return extract(carrier)
 
 
 def _request(operation: str, model: str, provider: str) -> dict[str, Attribute]:

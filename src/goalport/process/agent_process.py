@@ -30,6 +30,7 @@ from goalport.events import (
     QuestionSettled,
 )
 from goalport.llm import TokenUsage
+from goalport.observe.spans import current_trace
 from goalport.process.action_progress import MOST_WORDS, ActionInvocation, ActionProgress, Failure, in_words
 from goalport.process.contexts import Context
 from goalport.process.ledger import NOTHING, Ledger, Spending
@@ -73,6 +74,8 @@ class AgentProcess(Lifecycle):
     ) -> None:
         super().__init__(process_id, parent)
         self.started_by = started_by
+        self.trace = current_trace()
+        """Where it was started in a trace, which its spans are parts of also when another program lets it go on."""
         """The name of the action that started it."""
         self.scope, self.options, self.caller, self.services = scope, options, caller, services
         self.agent: Agent = scope.agent  # with the actions of components

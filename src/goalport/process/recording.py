@@ -84,6 +84,8 @@ class ProcessState(NamedTuple):
     given: Mapping[str, int] | None = None
     """The objects with which it began, by number: those with names, and under the empty name how many there are in all.
     None: unknown, since journals were not kept then."""
+    trace: Mapping[str, str] = {}
+    """Where it was started in a trace; empty: nobody looked."""
 
 
 class Recorder:
@@ -306,6 +308,7 @@ def _end_state(process: AgentProcess) -> ProcessState:
         failure=process.failure,
         progress=process.progress.state,
         unsettled=process.ledger.all_unsettled,
+        trace=dict(process.trace),
     )
 
 

@@ -82,6 +82,7 @@ def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) 
             fix = "Give it back its name; the process has asked or done something in it."
             raise Unreadable(process.agent.name, f"it has no action {action!r} any more.", fix)
     entries = {each.number: Entry(each.value, each.kind) for each in stored.objects}
+    process.trace = state.trace
     for each in stored.questions:
         process.questions.restore(_question(process.id, each))
     for each in stored.history:

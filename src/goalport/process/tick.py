@@ -46,7 +46,9 @@ async def step(process: AgentProcess) -> None:
 
 
 async def _advance(process: AgentProcess, steps: Steps) -> None:
-    with process_span(process.agent.name, process_id=process.id, description=process.agent.description) as span:
+    with process_span(
+        process.agent.name, process_id=process.id, description=process.agent.description, trace=process.trace
+    ) as span:
         outcome: Outcome | None = None
         goes_on = False
         try:

@@ -1,6 +1,7 @@
 """The id of a request: that of the proxy before the server, or a new one; in the answer, and in all lines of the log.
 
-It is the outermost middleware, so that refusals have one too.
+It is the outermost middleware, so that refusals have one too. What is done for the request is also a part of the trace
+that its headers name; the trace in `_meta` of an MCP message goes before that, see `serve.server`.
 """
 
 import re
@@ -10,6 +11,7 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.observe import REQUEST_ID
+from goalport.observe.spans import in_trace_of
 from goalport.publish.calls import new_request_id
 
 __all__ = ["REQUEST_ID_HEADER", "RequestIds"]
@@ -45,6 +47,7 @@ class RequestIds:
 
         token = REQUEST_ID.set(identity)
         try:
-            await self._app(scope, receive, with_id)
+            with in_trace_of(scope["headers"]):
+                await self._app(scope, receive, with_id)
         finally:
             REQUEST_ID.reset(token)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import httpx2
 
+from goalport.observe.spans import send_trace
 from goalport.upstream.config import ServerConfig
 
 __all__ = ["HttpTransport"]
@@ -87,7 +88,7 @@ class HttpTransport:
             headers={"Accept-Encoding": "identity", **self._config.headers, **self._config.listing_headers},
             timeout=httpx2.Timeout(_CONNECT, read=read),
             auth=self._auth(),
-            event_hooks={"response": [self._note_status]},
+            event_hooks={"request": [send_trace], "response": [self._note_status]},
         )
 
     async def _note_status(self, response: httpx2.Response) -> None:
