@@ -4,7 +4,7 @@ Nothing runs: conditions count as unknown. Below the program; the platform is be
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -32,6 +32,8 @@ class ExplainedGoal:
     given: tuple[str, ...]
     """The names of the start types."""
     explanation: Explanation
+    access: Mapping[str, Sequence[str]]
+    """The rules about who may run an action, by the names of the actions that have some."""
 
     @property
     def start(self) -> str:
@@ -59,8 +61,10 @@ def plan(
     """
     loaded, found = open_goal(workspace, goal)
     starts = (_types(loaded.platform, found, given),) if given else found.starts
+    actions = loaded.platform.agents.scope(found.agent).actions.values()
+    access = {each.name: [rule.text for rule in each.access] for each in actions if each.access}
     explained = [
-        ExplainedGoal(found.agent, each, tuple(map(type_label, types)), loaded.platform.explain(each, types))
+        ExplainedGoal(found.agent, each, tuple(map(type_label, types)), loaded.platform.explain(each, types), access)
         for each in found.goals
         for types in starts
     ]
@@ -166,6 +170,8 @@ def _drawing(explained: ExplainedGoal) -> Iterator[str]:
     yield f"{title}: {counted(len(rows), 'step')}, cost {plan.cost:g}, net value {plan.net_value:g}{doubt}"
     for number, (name, needed, made) in enumerate(rows, start=1):
         yield f"  {number}. {name:<{names}}  {needed:>{inputs}} → {made}"
+        if access := explained.access.get(explanation.steps[number - 1].operator.action):
+            yield f"     runs only for callers with {' and '.join(access)}"
         if explained.agent.opaque:  # nobody can look into its steps
             yield f"     {explained.agent.action(explanation.steps[number - 1].operator.action).description}"
     yield from text[1 + len(rows) :]

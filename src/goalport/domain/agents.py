@@ -5,12 +5,13 @@ functions.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from goalport.blackboard import DEFAULT_BINDING, alternatives, fits
+from goalport.caller import Caller
 from goalport.domain.decorators import ActionMark, GroupRequirement
 from goalport.domain.export import Export
 from goalport.domain.planner_type import PlannerType
@@ -21,6 +22,19 @@ from goalport.introspection import Origin
 __all__ = ["Action", "Agent", "Condition", "Cost", "Goal"]
 
 D = TypeVar("D", "Action", "Condition")
+
+
+class ActionRule(Protocol):
+    """A rule about who may run an action."""
+
+    @property
+    def text(self) -> str:
+        """The rule as it is written."""
+        ...
+
+    def lacking(self, caller: Caller, arguments: Mapping[str, object]) -> str:
+        """What is missing for a caller to run the action with these arguments, in words; empty: nothing."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +53,8 @@ class Action:
     """What computes the cost on each planning; None: it is `settings.cost`."""
     value: "Cost | None" = None
     """What computes the value on each planning; None: it is `settings.value`."""
+    access: tuple[ActionRule, ...] = ()
+    """What must hold of the caller before the action runs: the rules of its class, and its own."""
 
     @property
     def short_name(self) -> str:

@@ -71,9 +71,10 @@ class AgentMark:
     opaque: bool = False
     component: bool = False
     planner: PlannerType = PlannerType.GOAP
+    access: str = ""
 
     def __post_init__(self) -> None:
-        for what in ("name", "description", "provider", "version"):
+        for what in ("name", "description", "provider", "version", "access"):
             require_text(what, getattr(self, what))
         require_boolean("opaque", self.opaque)
         if not isinstance(self.planner, PlannerType):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -104,9 +105,11 @@ class ActionMark:
     """Whether it may run again when the program ended in its middle."""
     retry: RetryPolicy | None = None
     """How often a failure is tried again; None: the policy of the platform."""
+    access: str = ""
+    """Who may run it: scopes, or an expression over the caller and the inputs (`AccessRule`); empty: everybody."""
 
     def __post_init__(self) -> None:
-        for what in ("description", "cost_method", "value_method", "output_binding"):
+        for what in ("description", "cost_method", "value_method", "output_binding", "access"):
             require_text(what, getattr(self, what))
         if self.output_binding and not self.output_binding.strip():
             raise TypeError(
@@ -183,13 +186,15 @@ def agent(
     version: str = "0.1.0",
     opaque: bool = False,
     planner: PlannerType = PlannerType.GOAP,
+    access: str = "",
 ) -> Callable[[C], C]: ...
 def agent(cls: C | None = None, /, *, version: str = "0.1.0", **settings: Any) -> C | Callable[[C], C]:
     """Mark a class as an agent: actions and at least one goal, planned together.
 
     `description` says what the agent is for, to people and to models that choose among agents, and defaults to the
     class's docstring; `name` defaults to the class's name. An `opaque` agent keeps its actions to itself. `planner`
-    chooses the next action; a utility agent needs no goal. The class is read when an instance is deployed.
+    chooses the next action; a utility agent needs no goal. `access` says who may run its actions, as that of `@action`
+    does, and holds besides it. The class is read when an instance is deployed.
     """
     mark = AgentMark(version=version, component=False, **settings)
     return partial(_put, mark) if cls is None else _put(mark, cls)
@@ -198,10 +203,15 @@ def agent(cls: C | None = None, /, *, version: str = "0.1.0", **settings: Any) -
 @overload
 def component(cls: C, /) -> C: ...
 @overload
-def component(*, name: str = "", description: str = "") -> Callable[[C], C]: ...
-def component(cls: C | None = None, /, *, name: str = "", description: str = "") -> C | Callable[[C], C]:
-    """Mark a class whose actions and conditions every agent of the platform may use; it needs no goal of its own."""
-    mark = AgentMark(name=name, description=description, component=True)
+def component(*, name: str = "", description: str = "", access: str = "") -> Callable[[C], C]: ...
+def component(
+    cls: C | None = None, /, *, name: str = "", description: str = "", access: str = ""
+) -> C | Callable[[C], C]:
+    """Mark a class whose actions and conditions every agent of the platform may use; it needs no goal of its own.
+
+    `access` is as that of `@agent`.
+    """
+    mark = AgentMark(name=name, description=description, component=True, access=access)
     return partial(_put, mark) if cls is None else _put(mark, cls)
 
 
@@ -226,6 +236,7 @@ def action(
     read_only: bool = False,
     repeatable: bool = True,
     retry: RetryPolicy | None = None,
+    access: str = "",
 ) -> Callable[[F], F]: ...
 def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     """Mark a method as a step that the planner may take.
@@ -238,7 +249,8 @@ def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> An
     `output_binding`: the name of the output. `trigger`: run only when the newest object is of this type. `read_only`:
     changes nothing. `repeatable`: begins again after a crash in its middle, with the same `context.key`; otherwise the
     process is stuck until somebody says how it goes on. `retry`: how often a failure is tried again; None: as the
-    platform says. (User guide, 3.6.2.)
+    platform says. `access`: the scopes that the caller of the process needs, such as "finance:write", or an expression
+    such as "expr: caller.has('finance:write') and order.total < 100"; refused, the process fails. (User guide, 3.6.2.)
     """
     mark = ActionMark(**settings)
     return partial(_put, mark) if function is None else _put(mark, function)

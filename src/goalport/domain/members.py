@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
+from goalport.domain.access import AccessRule
 from goalport.domain.agents import Action, Condition, Cost, Goal
-from goalport.domain.decorators import ActionMark, ConditionMark, CostMark, GoalMark, mark_of, marks_of
+from goalport.domain.decorators import ActionMark, AgentMark, ConditionMark, CostMark, GoalMark, mark_of, marks_of
 from goalport.domain.formulas import checked
 from goalport.domain.signature import Input, Outputs, Parameter, Resolver, read_outputs, read_parameters
 from goalport.introspection import Origin
@@ -82,7 +83,7 @@ def read_action(
     settings = mark or mark_of(function, ActionMark) or ActionMark()
     action_name = name or getattr(function, "__name__", "action")
     parameters = read_parameters(origin, services, resolvers=resolvers)
-    return _checked(origin, Action(action_name, function, parameters, read_outputs(origin), settings))
+    return _checked(origin, Action(action_name, function, parameters, read_outputs(origin), settings), ())
 
 
 def read_goal(action: Action, mark: GoalMark) -> Goal:
@@ -115,6 +116,10 @@ class _Reading:
         self._services = services
         self._resolvers = resolvers
         self._holder = owner if isinstance(owner, cls) else cls
+        # What a base class demands holds in its subclasses too, and what an agent demands holds in its states.
+        classes = dict.fromkeys((*cls.__mro__, *type(owner).__mro__))
+        marks = [found for each in classes if (found := mark_of(each, AgentMark))]
+        self._class_access = tuple(dict.fromkeys(each.access for each in marks if each.access))
 
     def action(self, name: str, marks: dict[type, object], costs: Mapping[str, Cost]) -> Action | None:
         goal, settings = _get(marks, GoalMark), _get(marks, ActionMark)
@@ -131,7 +136,7 @@ class _Reading:
             _named_cost(origin, settings.cost_method, costs),
             _named_cost(origin, settings.value_method, costs),
         )
-        return _checked(origin, action)
+        return _checked(origin, action, self._class_access)
 
     def condition(self, name: str, marks: dict[type, object]) -> Condition | None:
         mark = _get(marks, ConditionMark)
@@ -235,11 +240,13 @@ def _by_name(costs: Iterable[Cost]) -> dict[str, Cost]:
     return found
 
 
-def _checked(origin: Origin, action: Action) -> Action:
+def _checked(origin: Origin, action: Action, class_access: Sequence[str]) -> Action:
     for what, figure in (("cost", action.settings.cost), ("value", action.settings.value)):
         _refuse_infinite(origin, what, figure, least=0 if what == "cost" else -math.inf)
     pre, post = checked(origin, action.settings)
-    return replace(action, settings=replace(action.settings, pre=pre, post=post))
+    texts = dict.fromkeys((*class_access, *filter(None, [action.settings.access])))
+    access = tuple(AccessRule.of(origin, each, action.parameters) for each in texts)
+    return replace(action, settings=replace(action.settings, pre=pre, post=post), access=access)
 
 
 def _refuse_infinite(origin: Origin, what: str, figure: float, least: float = -math.inf) -> None:

@@ -14,6 +14,7 @@ from typing import cast
 import anyio
 
 from goalport.domain import Action, SomeOf, WaitFor, parts_of
+from goalport.domain.access import AccessDenied
 from goalport.errors import (
     BadInput,
     ModelError,
@@ -100,7 +101,17 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         process.emit(ActionFinished(action.name, number, planned, end.status, seconds, words, process_id=process.id))
     if process.lasting:
         await process.checkpoint(soon=_ends(process, action, end))
-    return Failed(hide(str(end.error)), caller_mistake=True) if isinstance(end.error, BadInput) else None
+    mistake = _mistake_in(end.error)
+    return None if mistake is None else Failed(hide(str(mistake)), caller_mistake=True)
+
+
+def _mistake_in(error: BaseException | None) -> BadInput | None:
+    """The caller's mistake for which an action ended; a refused access counts in its sub-processes too."""
+    if isinstance(error, BadInput):
+        return error
+    while error is not None and not isinstance(error, AccessDenied):
+        error = error.__cause__
+    return error
 
 
 def _ends(process: AgentProcess, action: Action, end: "_End") -> bool:
@@ -215,7 +226,20 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
     process.blackboard.forget_stated()
     process.progress.decline(action.name, "")
     with _parking(context), context.active():
-        return await context.call(action.function, **fill(action.parameters, action.owner, context))
+        arguments = fill(action.parameters, action.owner, context)
+        _require_access(process, action, arguments)
+        return await context.call(action.function, **arguments)
+
+
+def _require_access(process: AgentProcess, action: Action, arguments: Mapping[str, object]) -> None:
+    """Raise `AccessDenied` unless every rule of an action holds; one that cannot be decided does not."""
+    for rule in action.access:
+        try:
+            lacking = rule.lacking(process.caller, arguments)
+        except Exception as error:
+            raise AccessDenied(action.name, f"that {rule.text!r} can be decided ({in_words(error)})") from error
+        if lacking:
+            raise AccessDenied(action.name, lacking)
 
 
 def _tools(process: AgentProcess, action: Action) -> list[Tool]:

@@ -146,6 +146,7 @@ def agent_view(agent: Agent, shows: Callable[[Goal], bool]) -> dict[str, Any]:
                 "description": each.description,
                 "needs": [type_name(given.type) for given in each.inputs if given.required],
                 "gives": type_name(each.outputs.type) if each.outputs.type is not None else None,
+                **({"access": [rule.text for rule in each.access]} if each.access else {}),
             }
             for each in agent.actions
         ],

@@ -24,6 +24,10 @@ def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str
     """The indented lines about goals, resources, tool groups, models, problems and warnings."""
     for name, tool in publication.tools.items():
         yield f"  {name}: {_what(tool)}"
+    for agent in (*platform.agents, *platform.agents.components):
+        for action in agent.actions:
+            if action.access:
+                yield f"  {action.name}: runs only for callers with {' and '.join(each.text for each in action.access)}"
     for namespace, provider in publication.providers.items():
         yield f"  {namespace}: resources, {_indented(provider.description)}"
     for refusal in publication.refusals:
@@ -43,7 +47,10 @@ def _what(tool: PublishedTool) -> str:
         case GoalTool():
             starts = ", ".join(tool.tool.input_schema.get("properties", {})) or "nothing"
             how = "; may ask a person or take long" if tool.policy.may_give_handle else ""
-            return f"goal {' or '.join(tool.goals)} of {tool.agent.name}, from {starts}{how}"
+            goals = [each for each in tool.agent.goals if each.name in tool.goals]
+            named = " ".join(sorted({scope for each in goals for scope in each.export.scopes or ()}))
+            who = f"; needs the scopes {named}" if named else ""
+            return f"goal {' or '.join(tool.goals)} of {tool.agent.name}, from {starts}{how}{who}"
         case FunctionTool():
             return "exported tool"
         case Companion() if tool.tool.name == READ:
