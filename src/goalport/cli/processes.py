@@ -33,6 +33,12 @@ def ps(
     ] = False,
     limit: Annotated[int, Parameter(help="How many at most.")] = 50,
     after: Annotated[str, Parameter(help="Go on below this process.", show_default=False)] = "",
+    every_caller: Annotated[
+        bool,
+        Parameter(
+            negative="", help="Of a server those of all callers, which takes the scope of an admin.", show_default=False
+        ),
+    ] = False,
     structured: Json = False,
     server: Server = None,
     workspace: WorkspaceFolder = Path(),
@@ -41,7 +47,7 @@ def ps(
     if limit < 1:
         raise BadInput(f"Expected --limit to be 1 or more, but got {limit}.")
     chosen = tuple(status) or (() if all_ else _OPEN)
-    page = run_here(source_of(server, workspace).page(chosen, limit, after))
+    page = run_here(source_of(server, workspace, of_all=every_caller).page(chosen, limit, after))
     show_records(page.lines, "json" if structured else "text", none=page.none)
     if page.more:
         say(f"There are more: --after {page.lines[-1]['process']} goes on below the last one.")

@@ -30,10 +30,11 @@ View = dict[str, Any]
 
 
 class ServedProcesses:
-    """The processes that the caller has at a server."""
+    """The processes that the caller has at a server; with `of_all`, those of all callers are listed."""
 
-    def __init__(self, address: str, options: str, *, hint: str = "") -> None:
+    def __init__(self, address: str, options: str, *, hint: str = "", of_all: bool = False) -> None:
         self.options = options
+        self._of_all = {"all": True} if of_all else {}
         self._client = ServerClient(address, hint)
 
     async def page(self, statuses: Sequence[str], limit: int, after: str) -> Page:
@@ -42,17 +43,18 @@ class ServedProcesses:
         async with self._client.connected() as server:
             while more and len(found) < limit:
                 size = min(limit - len(found), _LARGEST_PAGE)
-                asked: dict[str, Any] = {"limit": size, "after": after, "status": [*statuses]}
+                asked: dict[str, Any] = {"limit": size, "after": after, "status": [*statuses], **self._of_all}
                 page = await server.send("GET", "/api/v1/processes", "processes", params=asked)
                 found += [_line(each) for each in page["processes"]]
                 more = "next" in page["links"]
                 after = str(found[-1]["process"]) if found else ""
             if statuses and not found:
-                others = await server.send("GET", "/api/v1/processes", "processes", params={"limit": 1})
+                others = await server.send("GET", "/api/v1/processes", "processes", params={"limit": 1, **self._of_all})
                 count = len(others["processes"])
-        none = f"You have no process at {server.shown}."
+        whose = "the" if self._of_all else "your"
+        none = f"{'There is' if self._of_all else 'You have'} no process at {server.shown}."
         if count:
-            none = f"None of your processes at {server.shown} runs, waits or is stuck; --all lists the others."
+            none = f"None of {whose} processes at {server.shown} runs, waits or is stuck; --all lists the others."
         return Page(found, more, none)
 
     async def view(self, process_id: str, *, events: bool) -> View:
@@ -131,6 +133,7 @@ def _line(each: Mapping[str, Any]) -> Record:
     return {
         "process": each["processId"],
         "agent": each["agent"],
+        **({"caller": f"{each['caller']['id']} {each['caller']['issuer']}".strip()} if "caller" in each else {}),
         "status": each["status"],
         "created": local_time(datetime.fromisoformat(each["createdAt"])),
         "ended": "" if ended is None else local_time(datetime.fromisoformat(ended)),

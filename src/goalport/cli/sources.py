@@ -142,22 +142,22 @@ def run_here(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work) if shell is None else shell.runner.run(work)
 
 
-def source_of(server: str | None, folder: Path) -> Source:
+def source_of(server: str | None, folder: Path, *, of_all: bool = False) -> Source:
     """The server that was named; without one the store of a workspace, or its server if the store is in memory.
 
-    In a shell, and without a server, its own processes are there too.
+    In a shell, and without a server, its own processes are there too. `of_all`: a server lists those of all callers.
     """
     shell = _shell.get()
-    found = _outside(server, folder)
+    found = _outside(server, folder, of_all=of_all)
     return found if shell is None or server is not None or folder != Path() else shell.beside(found)
 
 
-def _outside(server: str | None, folder: Path) -> Source:
+def _outside(server: str | None, folder: Path, *, of_all: bool) -> Source:
     root = workspace_root(folder)
     if server is not None:
         from goalport.cli.served import ServedProcesses
 
-        return ServedProcesses(server, f" --server {hide(server)}")
+        return ServedProcesses(server, f" --server {hide(server)}", of_all=of_all)
     from goalport.settings import load_settings
 
     settings, place = load_settings(root), "" if folder == Path() else f" --workspace {folder}"
@@ -167,4 +167,4 @@ def _outside(server: str | None, folder: Path) -> Source:
         return StoredProcesses(settings, place)
     from goalport.cli.served import ServedProcesses, address_in
 
-    return ServedProcesses(address_in(settings.host, settings.port), place, hint=NOTHING_STORED)
+    return ServedProcesses(address_in(settings.host, settings.port), place, hint=NOTHING_STORED, of_all=of_all)
