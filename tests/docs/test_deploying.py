@@ -5,6 +5,7 @@ servers are started with the command of the unit.
 """
 
 import configparser
+import json
 import re
 import shutil
 import subprocess
@@ -140,9 +141,19 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 
 @pytest.fixture(scope="module")
 def keys(machine: Machine) -> dict[str, dict[str, str]]:
-    """What each colleague's client sends."""
+    """What each colleague's client sends; that of the first one, by what `goalport connect` writes for it."""
     printed = machine.follow("Keys").split()
-    return {name: {"Authorization": f"Bearer {key}"} for name, key in zip(COLLEAGUES, printed, strict=True)}
+    sent = {name: {"Authorization": f"Bearer {key}"} for name, key in zip(COLLEAGUES, printed, strict=True)}
+    (machine.root / "key.txt").write_text(printed[0])
+    line = next(each for each in section("Fifty colleagues", "sh")[0].text.splitlines() if "cursor" in each)
+    command = line.removeprefix("uvx ").replace("goalport", str(machine.root / "opt/goalport/bin/goalport"), 1)
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(machine.root)}
+    done = subprocess.run(
+        command.removesuffix(" --write").split(), cwd=machine.root, env=env, capture_output=True, check=True, timeout=60
+    )
+    (entry,) = json.loads(done.stdout)["mcpServers"].values()
+    assert entry["url"] == "https://agents.example.com/mcp"
+    return {**sent, COLLEAGUES[0]: entry["headers"]}
 
 
 @asynccontextmanager
