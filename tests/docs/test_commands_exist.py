@@ -30,7 +30,9 @@ def commands(fence: Fence) -> Iterator[list[str]]:
 
 
 def own(words: list[str]) -> list[str]:
-    """A command of goalport without what runs it: as somebody else, or in a container."""
+    """A command of goalport without what runs it, as somebody else or in a container, and without what it reads."""
+    if "<" in words:
+        words = words[: words.index("<")]
     if words[0] in {"sudo", "uvx", "docker"}:
         places = [number for number, word in enumerate(words[:-1]) if word in PROGRAMS]
         return words[places[-1] :] if places else words
