@@ -11,6 +11,7 @@ from goalport.auth.local import local_grant
 from goalport.caller import EVERY_SCOPE
 from goalport.errors import SettingsError
 from goalport.settings import load_settings
+from tests.rooms.serve.served import text_of
 from tests.stories.servers import GOALPORT, over_stdio, workspace
 
 PORTER = """
@@ -18,10 +19,16 @@ from goalport import AgentProcess, Export, UserInput, achieves_goal, agent
 
 @agent(description="Says who calls")
 class Porter:
-    @achieves_goal(description="Who calls", export=Export(remote=True, name="who"))
+    @achieves_goal(description="Who calls", export=Export(remote=True, name="who", read_only=True))
     def who(self, asked: UserInput) -> str:
         caller = AgentProcess.current().caller
         return f"{caller.id} of {caller.issuer}: {' '.join(sorted(caller.scopes))}"
+
+@agent(description="Opens doors")
+class Doorman:
+    @achieves_goal(description="Open", export=Export(remote=True, name="open_door"))
+    def open_door(self, asked: UserInput) -> str:
+        return "open"
 """
 FILES = {"agents/porters.py": PORTER}
 
@@ -40,7 +47,12 @@ async def test_the_key_of_the_environment_says_who_the_client_is(
     monkeypatch.setenv("GOALPORT_KEY", make_key(tmp_path))
     async with over_stdio(tmp_path, FILES, era) as (client, _):
         said = await client.call_tool("who", {"content": ""})
+        listed = {each.name for each in (await client.list_tools()).tools}
+        refused = await client.call_tool("open_door", {"content": ""})
     assert said.structured_content == {"result": "anna of goalport:keys: goals:read"}
+    assert listed == {"who", "helloBanner", "read_result"}
+    assert refused.is_error
+    assert text_of(refused).startswith("This needs the scope goals:write, which your credential does not have.")
 
 
 async def test_a_server_does_not_start_with_a_key_that_is_not_valid(tmp_path: Path) -> None:

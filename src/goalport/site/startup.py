@@ -11,7 +11,7 @@ from contextlib import nullcontext
 import anyio
 
 from goalport import __version__
-from goalport.auth import Authentication
+from goalport.auth import Access, Authentication
 from goalport.auth.current import granted
 from goalport.auth.local import local_grant
 from goalport.handshake import EarlyHandshake
@@ -79,7 +79,7 @@ async def serve_stdio(
     async with nullcontext() if authentication is None else authentication.running(), platform:
         grant = await local_grant(authentication, key)
         publisher = Publisher(platform, workspace, settings)
-        stdio = Stdio(publisher)
+        stdio = Stdio(publisher, Access(publisher, authentication))
         with default_signals_in_children():
             async with publisher.connected(), anyio.create_task_group() as tasks:
                 if sys.platform != "win32":

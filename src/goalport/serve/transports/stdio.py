@@ -25,6 +25,7 @@ from mcp.shared._stream_protocols import WriteStream
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
+from goalport.auth import Access
 from goalport.handshake import EarlyHandshake
 from goalport.publish.publisher import Publisher
 from goalport.serve.server import make_server
@@ -40,9 +41,9 @@ _CHUNK: Final = 65_536
 class Stdio:
     """An MCP server whose only client is the one on stdin and stdout."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(self, publisher: Publisher, access: Access | None = None) -> None:
         self._most = publisher.settings.max_body_bytes
-        self._server, _ = make_server(McpState(publisher))
+        self._server, _ = make_server(McpState(publisher, access))
 
     async def serve(self, handshake: EarlyHandshake | None = None) -> None:
         """Answer the messages on stdin until its end, from those on that `handshake` has read."""
