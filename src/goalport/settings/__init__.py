@@ -2,8 +2,9 @@
 
 from goalport.settings.environment import environment_of, secrets_of
 from goalport.settings.key_entries import KeyEntry
+from goalport.settings.loading import load_settings
 from goalport.settings.providers import IntrospectionSettings, IssuerSettings, TokenSettings
-from goalport.settings.settings import SETTINGS_FILE, Settings, load_settings
+from goalport.settings.settings import SETTINGS_FILE, Settings
 from goalport.settings.tables import (
     AuditSettings,
     AuthSettings,

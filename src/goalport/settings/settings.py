@@ -1,21 +1,18 @@
 """How a server is set up: one typed object, from options, the environment, `.env` and `server/settings.toml`.
 
 An earlier source in that list takes precedence over a later one; defaults come last. Settings are read once and passed
-on; no module reads them for itself. Nothing here starts or opens anything. Above: `publish`, `serve`, `site`, `cli`.
+on; no module reads them for itself. Nothing here starts or opens anything. Above: `loading`, which words what is wrong.
 """
 
-import logging
-import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
-    EnvSettingsSource,
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -46,29 +43,36 @@ from goalport.settings.values import (
     Table,
     Words,
 )
-from goalport.words import did_you_mean, nearest, offer, validation_reason
+from goalport.words import offer
 
-__all__ = ["ENV_FILE", "SETTINGS_FILE", "Settings", "load_settings"]
+__all__ = [
+    "ENV_FILE",
+    "PREFIX",
+    "SETTINGS_FILE",
+    "WITHIN",
+    "Settings",
+    "dotenv_source",
+    "known_settings",
+    "offer_settings",
+]
 
 SETTINGS_FILE = Path("server", "settings.toml")
 """The path of the settings file in a workspace; the file is optional."""
 ENV_FILE = ".env"
-_PREFIX = "GOALPORT_"
+PREFIX = "GOALPORT_"
 _LOOPBACK = frozenset({"localhost", "::1", "[::1]"})
-_WITHIN = "__"
+WITHIN = "__"
 """The separator between a table and its setting in the name of an environment variable."""
 _SHORTEST_KEY = 32
 _KEY_FILE = "keys.json"
-_NEARLY = 0.75
-_log = logging.getLogger(__name__)
 
 
 class Settings(BaseSettings):
     """Every setting of a server. `docs/settings.md` says what each is for."""
 
     model_config = SettingsConfigDict(
-        env_prefix=_PREFIX,
-        env_nested_delimiter=_WITHIN,
+        env_prefix=PREFIX,
+        env_nested_delimiter=WITHIN,
         env_ignore_empty=True,
         enable_decoding=False,
         dotenv_filtering="only_existing",
@@ -278,30 +282,11 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         workspace = _workspace_in(init_settings())
         file = InitSettingsSource(settings_cls, _read_file(workspace))
-        return init_settings, env_settings, _dotenv(settings_cls, workspace), file
+        return init_settings, env_settings, dotenv_source(settings_cls, workspace), file
 
 
-def load_settings(workspace: Path, **options: Any) -> Settings:
-    """The settings of a workspace. `options` precede all other sources; one that is None counts as not given.
-
-    Raises `SettingsError`, with a line for each setting that is invalid and the source that it came from.
-    """
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    for name in given:
-        if name not in _known():
-            raise SettingsError(f"There is no setting {name!r}. {_offer(name)}")
-    try:
-        settings = Settings(**given, workspace=workspace)
-    except ValidationError as error:
-        raise SettingsError(_problems(error, workspace, given)) from None
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{workspace / ENV_FILE}: should be text in UTF-8 ({error.reason}).") from None
-    for name, meant in _misspelt(os.environ):
-        _log.warning("The environment variable %s is not a setting. %s", name, did_you_mean([meant]))
-    return settings
-
-
-def _dotenv(settings: type[BaseSettings], workspace: Path) -> DotEnvSettingsSource:
+def dotenv_source(settings: type[BaseSettings], workspace: Path) -> DotEnvSettingsSource:
+    """What the workspace's `.env` says."""
     return DotEnvSettingsSource(settings, env_file=workspace / ENV_FILE, env_file_encoding="utf-8")
 
 
@@ -315,94 +300,23 @@ def _read_file(workspace: Path) -> dict[str, object]:
         raise SettingsError(f"{path}: should be TOML in UTF-8, but {error}.") from None
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read ({error.strerror}).") from None
-    unknown = [name for name in found if name not in _known()]
+    unknown = [name for name in found if name not in known_settings()]
     if unknown:
-        raise SettingsError("\n".join(f"{path}: there is no setting {name!r}. {_offer(name)}" for name in unknown))
+        raise SettingsError(
+            "\n".join(f"{path}: there is no setting {name!r}. {offer_settings(name)}" for name in unknown)
+        )
     return found
 
 
-def _known() -> tuple[str, ...]:
+def known_settings() -> tuple[str, ...]:
     """The names of all settings but `workspace`, which says where the settings are read from."""
     return tuple(name for name in Settings.model_fields if name != "workspace")
 
 
-def _offer(name: str, known: Sequence[str] = ()) -> str:
-    names = sorted(known or _known())
+def offer_settings(name: str, known: Sequence[str] = ()) -> str:
+    """The names that could be meant by one that is no setting, in a sentence."""
+    names = sorted(known or known_settings())
     return offer(name, names, most=len(names))
-
-
-def _misspelt(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Variables that look like misspelt settings, with the probable names. Names in tables are checked elsewhere."""
-    names = {each.upper() for each in Settings.model_fields}
-    for name in sorted(each for each in environment if each.startswith(_PREFIX)):
-        # Without the prefix, which all have: it would make any two names alike.
-        head, delimiter, rest = name.removeprefix(_PREFIX).partition(_WITHIN)
-        if head not in names and (near := nearest(head, names, likeness=_NEARLY)):
-            yield name, f"{_PREFIX}{near[0]}{delimiter}{rest}"
-
-
-def _problems(error: ValidationError, workspace: Path, options: Mapping[str, object]) -> str:
-    """One line per invalid setting. The value is shown, unless it is or may contain a secret."""
-    lines: list[str] = []
-    for each in error.errors(include_url=False, include_context=False):
-        path = tuple(map(str, each["loc"])) if each["loc"][0] in _TABLES else (str(each["loc"][0]),)
-        reason = validation_reason(each["msg"])
-        came = "" if _is_secret(path) else f"; came {each['input']!r}"
-        problem = f"{'.'.join(path)} {reason}{came}"
-        if each["type"] == "extra_forbidden":
-            problem = (
-                f"there is no setting {path[-1]!r} in [{'.'.join(path[:-1])}]. {_offer(path[-1], _names_at(path))}"
-            )
-        lines.append(f"{_origin(path, workspace, options)}: {problem}")
-    return "\n".join(dict.fromkeys(lines))
-
-
-_TABLES = ("models", "llm_operations", "retry", "autonomy", "documents", "auth")
-_KEYLESS = (("default_llm",), ("default_embedding_model",), ("llms",), ("embedding_services",))
-_SECRET_OF_AUTH = ((), ("key_entries",), ("introspection",))
-_LEAF = len(("models", "providers", "openai", "api_key"))
-"""The depth of single settings of providers and models; what is higher in the tree contains keys."""
-
-
-def _is_secret(path: tuple[str, ...]) -> bool:
-    if path[0] == "auth":
-        return path[1:2] in _SECRET_OF_AUTH
-    if path[0] != "models" or path[1:2] in _KEYLESS:
-        return path[0] in {"state_keys", "store"} or path in {("documents",), ("documents", "store")}
-    return len(path) < _LEAF or path[-1] in {"api_key", "base_url"}
-
-
-def _names_at(path: Iterable[str]) -> tuple[str, ...]:
-    """The fields of the model that a path leads to; keys and indexes of items in the path are skipped."""
-    table: type[BaseModel] = Settings
-    for each in path:
-        field = table.model_fields.get(each)
-        inner = [] if field is None else [field.annotation, *get_args(field.annotation)]
-        table = next((kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel)), table)
-    return tuple(table.model_fields)
-
-
-def _origin(path: tuple[str, ...], workspace: Path, options: Mapping[str, object]) -> str:
-    """The source of a setting's value, as the user would look for it."""
-    variable = f"{_PREFIX}{_WITHIN.join(path).upper()}"
-    if path[0] in options:
-        return "option"
-    if _is_in(EnvSettingsSource(Settings)(), path):
-        return f"environment variable {variable}"
-    if _is_in(_dotenv(Settings, workspace)(), path):
-        return f"{workspace / ENV_FILE}, {variable}"
-    return str(workspace / SETTINGS_FILE)
-
-
-def _is_in(values: object, path: tuple[str, ...]) -> bool:
-    """Whether a source has a value at a path, or for something that contains the path."""
-    for each in path:
-        if not isinstance(values, Mapping):
-            return True
-        if each not in values:
-            return False
-        values = cast("Mapping[str, object]", values)[each]
-    return True
 
 
 def _workspace_in(values: Mapping[str, Any]) -> Path:
