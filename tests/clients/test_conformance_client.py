@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import socket
 import sys
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from goalport.upstream.active_calls import call_hooks
 from goalport.upstream.config_file import read_config
 from goalport.upstream.servers import UpstreamServers
 from tests.clients.running import CLIENTS, CONFORMANCE, environment
+from tests.rooms.upstream.signing_in import free_port
 
 CLIENT = CLIENTS / "conformance_client.py"
 BASELINE = CLIENTS / "conformance_client.yml"
@@ -62,11 +62,6 @@ async def browser(url: str) -> None:
     """A person who agrees at once."""
     async with httpx2.AsyncClient(follow_redirects=True, trust_env=False) as client:
         await client.get(url)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 async def accepted(_message: str, asked: Any) -> Mapping[str, object]:

@@ -33,6 +33,7 @@ from goalport.process.journal import (
 from goalport.process.lifecycle import ProcessStatus
 from goalport.process.questions import Question, SchemaSubmission
 from goalport.tools import Tool, ToolResult
+from goalport.upstream.active_calls import Asked, SignInAddress
 from goalport.words import excerpt, one_line
 
 __all__ = ["ActionCalls", "ActionOperation", "Attempt"]
@@ -169,10 +170,16 @@ class _Asker:
     attempt: AskingAttempt
     server: str
 
-    def ask(self, message: str, asked: Mapping[str, object] | str, /) -> Question:
+    def ask(self, message: str, asked: Asked, /) -> Question:
         words = f"{self.server} asks: {message}"
         try:
-            wait = WaitFor.url(words, asked) if isinstance(asked, str) else _form(words, asked)
+            match asked:
+                case SignInAddress(url):
+                    wait = WaitFor.url(words, url, calls_back=True)
+                case str():
+                    wait = WaitFor.url(words, asked)
+                case _:
+                    wait = _form(words, asked)
         except TypeError as error:
             raise ToolError(f"The server {self.server!r} asked for something that is no form: {error}") from None
         return self.attempt.process.ask(self.attempt.action, wait, in_action=True)

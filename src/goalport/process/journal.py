@@ -29,7 +29,7 @@ from pydantic_core import to_json
 from goalport.llm import AssistantMessage, Message, ModelCall, ModelReply, ToolReply, UserMessage
 from goalport.process.questions import Question
 from goalport.tools import ContextValue, Interruption, ToolResult
-from goalport.upstream.active_calls import call_hooks
+from goalport.upstream.active_calls import Asked, call_hooks
 
 __all__ = [
     "Asker",
@@ -69,8 +69,8 @@ P = TypeVar("P", bound=Child)
 class Asker(Protocol):
     """Asks people questions for a call, and receives its progress."""
 
-    def ask(self, message: str, asked: Mapping[str, object] | str, /) -> Question:
-        """Put a question to a person: a form of this JSON Schema, or an address that they open.
+    def ask(self, message: str, asked: Asked, /) -> Question:
+        """Put a question to a person: a form of a JSON Schema, an address that they open, or where they sign in.
 
         Raises `ToolError` when that is not possible.
         """
@@ -115,7 +115,7 @@ class OpenCall:
         with call_hooks(ask=self._ask, progress=self._asker.progress):
             return await run()
 
-    async def _ask(self, message: str, asked: Mapping[str, object] | str) -> object:
+    async def _ask(self, message: str, asked: Asked) -> object:
         question = self._asker.ask(message, asked)
         answered: Future[Question] = self._loop.create_future()
         self._asked[question.id] = question, answered

@@ -25,6 +25,7 @@ from goalport.site.guard import HostGuard
 from goalport.site.health import HEALTH_PATHS, Health
 from goalport.site.metrics import METRICS_PATH, MetricsPage
 from goalport.site.request_ids import REQUEST_ID_HEADER, RequestIds
+from goalport.site.sign_ins import SIGN_IN_PATH, SignInPage
 from goalport.workspace import Workspace
 
 __all__ = ["DOORS", "Door", "Site", "create_app"]
@@ -109,6 +110,7 @@ class Site:
         self.doors = [door(publisher, access) for door in DOORS if served or door is not RestDoor]
         exposed = [REQUEST_ID_HEADER, *(header for door in self.doors for header in door.exposed_headers)]
         open_details = self._authentication is None and publisher.settings.on_loopback
+        self._sign_ins = SignInPage(publisher)
         self._health = Health(publisher, open_details=open_details)
         has_metrics = publisher.settings.metrics is not False
         self.metrics = MetricsPage(publisher, self._authentication, self._health) if has_metrics else None
@@ -139,7 +141,7 @@ class Site:
     def _guards(self) -> Iterator[Middleware]:
         open_paths = HEALTH_PATHS | {METRICS_PATH} if self.publisher.settings.metrics == "open" else HEALTH_PATHS
         if self._authentication is not None:
-            yield Middleware(AuthGuard, authentication=self._authentication, open_paths=open_paths)
+            yield Middleware(AuthGuard, authentication=self._authentication, open_paths=open_paths | {SIGN_IN_PATH})
         elif not self.publisher.settings.auth.insecure_no_auth:
             yield Middleware(LocalCallers, open_paths=open_paths)
 
@@ -153,6 +155,7 @@ class Site:
 
     def _own_routes(self) -> Iterator[Route]:
         yield from self._health.routes()
+        yield from self._sign_ins.routes()
         if self.metrics is not None:
             yield self.metrics.route()
 
@@ -163,6 +166,7 @@ class Site:
                 await stack.enter_async_context(self._authentication.running())
             for each in self.doors:
                 await stack.enter_async_context(each.running())
+            self._sign_ins.announce()
             await stack.enter_async_context(self.publisher.connected())
             if self.metrics is not None:
                 await stack.enter_async_context(self.metrics.measuring())

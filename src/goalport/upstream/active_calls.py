@@ -19,14 +19,36 @@ import anyio
 from goalport.errors import Signal, ToolError
 from goalport.words import cleaned
 
-__all__ = ["MOST_ASKED", "ActiveCalls", "Ask", "Call", "CallHooks", "Progress", "call_hooks", "current_hooks"]
+__all__ = [
+    "MOST_ASKED",
+    "ActiveCalls",
+    "Ask",
+    "Asked",
+    "Call",
+    "CallHooks",
+    "Progress",
+    "SignInAddress",
+    "call_hooks",
+    "current_hooks",
+    "note_sign_in_needed",
+]
 
 _log = logging.getLogger(__name__)
 MOST_ASKED: Final = 4_000
 """Characters of a server's question that a person is shown."""
 
-Ask = Callable[[str, Mapping[str, object] | str], Awaitable[object]]
-"""Asks a person, given the server's message and the JSON Schema of the answer, or the address that they are to open.
+
+@dataclass(frozen=True, slots=True)
+class SignInAddress:
+    """Where a person signs in to a server. The page itself says when it is done."""
+
+    url: str
+
+
+Asked = Mapping[str, object] | str | SignInAddress
+"""What a person is asked for: an answer of this JSON Schema, to open an address, or to sign in."""
+Ask = Callable[[str, Asked], Awaitable[object]]
+"""Asks a person, given the server's message and what they are asked for.
 
 Returns the answer, which is a mapping if there is a schema; None: the person declined. Raises `ToolError` when nobody
 can be asked. A `Signal` that it raises ends the call of the tool and is raised to its caller.
@@ -75,6 +97,8 @@ class Call:
         """What `Ask` raised instead of an answer."""
         self.unanswered = ""
         """Why a question of the server was declined without asking anybody; empty: none was."""
+        self.sign_in_needed = False
+        """Whether it was refused, as nobody has signed in; the server has done nothing then."""
         self.scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
         self._left = seconds
         self._pauses = 0
@@ -118,6 +142,12 @@ class Call:
 
 
 _CALL: ContextVar[Call | None] = ContextVar("goalport_upstream_call", default=None)
+
+
+def note_sign_in_needed() -> None:
+    """Note that the call which the running code belongs to was refused, as a person has to sign in first."""
+    if (call := _CALL.get()) is not None:
+        call.sign_in_needed = True
 
 
 class ActiveCalls:

@@ -20,7 +20,6 @@ from goalport.errors import ToolError
 from goalport.secrecy import register_secrets
 from goalport.tools import ToolResult, current_call_site
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.status import ServerState
 from goalport.upstream.tool import ToolRequest
 from goalport.upstream.upstream_server import UpstreamServer
 
@@ -83,7 +82,9 @@ class CallerServers:
 
     def _headers(self, caller: Caller) -> dict[str, str]:
         """The headers that say who calls. Raises `ToolError` where that cannot be said."""
-        templates = self._config.caller_headers
+        templates, oauth = self._config.caller_headers, self._config.oauth
+        if oauth is not None and oauth.per_caller and caller.same_as(ANONYMOUS):
+            raise ToolError(self._unknown(_ID, caller, ""))
         known: dict[str, str] = {}
         if any(_ID in each for each in templates.values()):
             known[_ID] = "" if caller.same_as(ANONYMOUS) else caller.id
@@ -115,7 +116,7 @@ class CallerServers:
         lent.unused_since = math.inf
         try:
             await lent.server.wait_first_attempt()
-            if lent.server.state is not ServerState.UP and not lent.server.was_up:
+            if not (lent.server.state.callable or lent.server.was_up):
                 self._forget(key, lent)
                 raise ToolError(
                     f"the server {self._config.name!r} did not let this caller in, or is down. Do without it, or make "

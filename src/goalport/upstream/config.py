@@ -71,6 +71,8 @@ class OAuthConfig:
     """Scopes with spaces between; empty: what the server says it needs."""
     issuer: str = ""
     """The authorization server that the client's secret or key is for, and no other."""
+    per_caller: bool = False
+    """Whether each caller signs in, and has tokens of their own."""
     redirect_port: int = 0
     """The port of loopback that a person's browser is sent back to; 0: one that is always the same for the server."""
 

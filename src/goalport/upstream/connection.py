@@ -23,7 +23,18 @@ if TYPE_CHECKING:
     from mcp.client import ClientRequestContext
     from mcp_types import CallToolResult, CreateMessageRequestParams, CreateMessageResult, ErrorData, Tool as Definition
 
-__all__ = ["Connection", "ConnectionLost", "Listing", "NotCalled", "Sample", "SignIn", "Timing", "Transport", "Wakeup"]
+__all__ = [
+    "Connection",
+    "ConnectionLost",
+    "Listing",
+    "NotCalled",
+    "Sample",
+    "SignIn",
+    "SignInNeeded",
+    "Timing",
+    "Transport",
+    "Wakeup",
+]
 
 MODERN: Final = "2026-07-28"
 _RESUBSCRIBE_FIRST: Final = 1.0
@@ -72,6 +83,16 @@ class Transport(Protocol):
 
 class ConnectionLost(Exception):
     """The connection cannot be used any more; the message says why, as far as that is known."""
+
+
+class SignInNeeded(GoalportError):
+    """A person has to sign in to the server, and there is none before the screen."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(
+            f"the server {server!r} wants a person to sign in: run `goalport mcp check` in a terminal, "
+            "or give it a client_id and a client_secret under `oauth`"
+        )
 
 
 class NotCalled(ConnectionLost):

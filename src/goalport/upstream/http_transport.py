@@ -7,15 +7,18 @@ the last error, of which the SDK says nothing (of a refused key, only that there
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
 import httpx2
 
 from goalport.observe.spans import send_trace
+from goalport.upstream.active_calls import note_sign_in_needed
 from goalport.upstream.config import ServerConfig
+from goalport.upstream.connection import SignInNeeded
 
-__all__ = ["HttpTransport"]
+__all__ = ["Challenge", "HttpTransport"]
 
 _CONNECT: Final = 30.0
 """Seconds until there must be a connection."""
@@ -28,6 +31,18 @@ _ADVICE: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """The refusal of a request whose credential does not suffice: its status and its header `WWW-Authenticate`."""
+
+    status: int = HTTPStatus.UNAUTHORIZED
+    header: str = field(default="", repr=False)
+
+    def response(self, request: httpx2.Request) -> httpx2.Response:
+        """The refusal, as an answer to a request."""
+        return httpx2.Response(self.status, headers={"WWW-Authenticate": self.header}, request=request)
+
+
 class HttpTransport:
     """The transport to one HTTP server; `auth` gives what signs the requests of a new connection, or None."""
 
@@ -36,6 +51,8 @@ class HttpTransport:
         self._auth = auth
         self._status = 0
         self._session_expired = False
+        self.challenge = Challenge()
+        """The last refusal of a request without a token that suffices."""
         self._unanswered: set[object] = set()
         """The ids of requests whose stream of events ended without an answer."""
 
@@ -98,6 +115,8 @@ class HttpTransport:
             # Without a session, 404 is an error of the call: a method that there is not.
             in_session = "mcp-session-id" in response.request.headers
             self._session_expired = in_session and response.status_code == HTTPStatus.NOT_FOUND
+            if str(response.url) == self._config.url:
+                self.challenge = Challenge(response.status_code, response.headers.get("www-authenticate", ""))
         elif response.is_success:
             self._status, self._session_expired = 0, False
 
@@ -114,7 +133,11 @@ class _BoundedClient(httpx2.AsyncClient):
         self._unanswered = unanswered
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        response = await super().send(request, **options)
+        try:
+            response = await super().send(request, **options)
+        except SignInNeeded:
+            note_sign_in_needed()
+            raise
         stream = response.stream
         if isinstance(stream, httpx2.AsyncByteStream) and not response.is_stream_consumed:
             if not response.headers.get("content-type", "").startswith("text/event-stream"):

@@ -4,6 +4,7 @@ For programs that have a person before the screen, and no web server. Above: `oa
 """
 
 import asyncio
+from collections.abc import Awaitable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from errno import EADDRINUSE
@@ -13,7 +14,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from goalport.errors import GoalportError
@@ -22,7 +23,9 @@ from goalport.upstream.connection import SignIn
 if TYPE_CHECKING:
     from mcp.shared.auth import AuthorizationCodeResult
 
-__all__ = ["LoopbackPage", "PortTaken"]
+__all__ = ["LoopbackPage", "PortTaken", "until_back"]
+
+T = TypeVar("T")
 
 _PATH = "/callback"
 _FIRST_PORT, _PORTS = 20_000, 12_000
@@ -64,9 +67,7 @@ class LoopbackPage:
         with self._callback_server(received) as server:
             Thread(target=server.serve_forever, args=(_POLL,), daemon=True).start()
             try:
-                # Whoever shows it may wait for the browser.
-                await self._show(url)
-                query = await asyncio.wrap_future(received)
+                query = await until_back(self._show(url), asyncio.wrap_future(received))
             finally:
                 server.shutdown()
         code, state, iss = (query.get(name, [None])[0] for name in ("code", "state", "iss"))
@@ -79,6 +80,19 @@ class LoopbackPage:
             if error.errno != EADDRINUSE:
                 raise
             raise PortTaken(self._server, self._port) from error
+
+
+async def until_back(showing: Awaitable[None], received: "asyncio.Future[T]") -> T:
+    """What a browser brings that comes back, while the page is shown. Raises what showing it raises before that."""
+    shown = asyncio.ensure_future(showing)
+    try:
+        await asyncio.wait({shown, received}, return_when=asyncio.FIRST_COMPLETED)
+        if not received.done():
+            shown.result()
+        return await received
+    finally:
+        shown.cancel()
+        await asyncio.wait({shown})
 
 
 class _CallbackServer(ThreadingTCPServer):

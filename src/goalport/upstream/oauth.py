@@ -24,23 +24,14 @@ from pydantic import BaseModel, ValidationError
 
 from goalport.errors import GoalportError
 from goalport.upstream.config import IdentityProvider, OAuthConfig, ServerConfig
+from goalport.upstream.connection import SignInNeeded
 from goalport.upstream.token_file import TokenFile
 
-__all__ = ["SignInNeeded", "SignInPage", "signed_requests"]
+__all__ = ["SignInPage", "signed_requests"]
 
 _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - the name of a kind of token
 _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant
-
-
-class SignInNeeded(GoalportError):
-    """A person has to sign in, and there is none."""
-
-    def __init__(self, server: str) -> None:
-        super().__init__(
-            f"the server {server!r} wants a person to sign in: run `goalport mcp check` in a terminal, "
-            "or give it a client_id and a client_secret under `oauth`"
-        )
 
 
 class ExchangeFailed(GoalportError):
@@ -118,6 +109,7 @@ def _authorization_code(
         oauth.client_metadata_url or None,
         redirect,
         lambda: page.visit(given),
+        attended=attended,
     )
 
 
@@ -136,8 +128,11 @@ class _RememberingProvider(OAuthClientProvider):
         document: str | None,
         redirect: Callable[[str], Awaitable[None]],
         come_back: Callable[[], Awaitable[AuthorizationCodeResult]],
+        *,
+        attended: bool,
     ) -> None:
         super().__init__(url, metadata, storage, redirect, come_back, document)
+        self._attended = attended
         self._storage = storage
         self._registered = registered
 
@@ -148,6 +143,11 @@ class _RememberingProvider(OAuthClientProvider):
             context.token_expiry_time = calculate_token_expiry(context.current_tokens.expires_in)
             context.oauth_metadata, context.protected_resource_metadata = await self._storage.metadata()
         context.client_info = self._registered or context.client_info
+        known, wanted = context.client_info, context.client_metadata.redirect_uris or []
+        if self._attended and known is not None and not set(wanted) <= set(known.redirect_uris or wanted):
+            # It was registered for another place to come back to, as for a terminal in place of the web server.
+            context.client_info = None
+            context.clear_tokens()
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         await super()._handle_token_response(response)

@@ -14,6 +14,7 @@ from goalport.upstream.section import Section
 __all__ = ["read_oauth"]
 
 _GRANTS: Final = ("authorization_code", "client_credentials", "jwt_bearer")
+_LOGINS: Final = ("shared", "per_caller")
 _METHODS: Final = ("client_secret_basic", "client_secret_post")
 
 
@@ -53,6 +54,7 @@ def _read(inner: Section) -> OAuthConfig:
         identity_provider=_identity_provider(inner),
         scope=" ".join(inner.texts("scope", "scopes")),
         issuer=inner.text("issuer", "authServer"),
+        per_caller=inner.word("login", _LOGINS) == "per_caller",
         redirect_port=inner.count("redirectPort", 0, 65_535) or inner.count("callbackPort", 0, 65_535),
     )
 
@@ -106,6 +108,8 @@ def _problems(oauth: OAuthConfig) -> Iterator[str]:
         yield "has a clientMetadataUrl that is no https:// address of a document."
     if oauth.issuer and urlsplit(oauth.issuer).scheme not in {"http", "https"}:
         yield "has an issuer that is no address; it should begin with https://."
+    if oauth.per_caller and oauth.grant != "authorization_code":
+        yield f"has a login per_caller, and the grant {oauth.grant}, for which nobody signs in."
     match oauth.grant:
         case "authorization_code":
             if oauth.private_key:

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Any, Final, Protocol, Self
 
 import anyio
 from anyio import to_thread
@@ -22,17 +23,15 @@ from goalport.caller import Caller
 from goalport.errors import SettingsError
 from goalport.sealing import ProcessSeals, sealing_keys
 from goalport.secrecy import hide_in, register_secrets
+from goalport.upstream.active_calls import Ask
 from goalport.upstream.caller_servers import CallerServers
-from goalport.upstream.config import ConfigProblem, McpConfig, ServerConfig
-from goalport.upstream.connection import Sample, SignIn, Timing, Transport
+from goalport.upstream.config import ConfigProblem, McpConfig, OAuthConfig, ServerConfig
+from goalport.upstream.connection import Sample, SignIn, Timing
 from goalport.upstream.pins import PINS_FILE, Pins
 from goalport.upstream.status import ServerReport, ServerState
 from goalport.upstream.stdio_transport import BurstLimit, StdioTransport, Watchdog, WindowsStdioTransport
 from goalport.upstream.upstream_groups import UpstreamGroups
 from goalport.upstream.upstream_server import UpstreamServer
-
-if TYPE_CHECKING:
-    from httpx2 import Auth
 
 __all__ = ["UpstreamServers"]
 
@@ -90,8 +89,9 @@ class UpstreamServers:
         """Called when a server's state or its list of tools has changed; it must not raise."""
         self._read = read
         self._timing = timing
-        self._token_folder = data_dir / "oauth"
-        self._seals = ProcessSeals(lambda: sealing_keys(_Keys(state_keys, data_dir)))
+        self.redirect_uri = ""
+        """Where a web server takes the browsers of people who have signed in, for `come_back`; empty: there is none."""
+        self._data_dir, self._state_keys = data_dir, state_keys
         self._watchdog = Watchdog()
         self._servers: dict[str, UpstreamServer] = {}
         self._callers: dict[str, CallerServers] = {}
@@ -128,6 +128,10 @@ class UpstreamServers:
         return tuple(
             replace(each.report(), callers=len(self._callers.get(each.name, ()))) for each in self._servers.values()
         )
+
+    def come_back(self, query: Mapping[str, str]) -> bool:
+        """Take what a browser brings to `redirect_uri`. Returns False if nobody waits for it."""
+        return self._sign_ins.come_back(query)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -229,45 +233,51 @@ class UpstreamServers:
                     raise SettingsError(f"The required server {each.name!r} is {each.state}: {each.last_error}.")
 
     def _server(self, config: ServerConfig) -> UpstreamServer:
+        own_tokens = config.oauth is not None and config.oauth.per_caller
+
+        def changed() -> None:
+            # It may be another one by the time that it is called.
+            self.on_change()
+
+        def of_caller(filled: ServerConfig, caller: Caller) -> UpstreamServer:
+            return self._made(filled, f"{caller.issuer}\0{caller.id}" if own_tokens else "", whose=caller.id)
+
         call = None
-        if config.forward_auth:
+        if config.forward_auth or own_tokens:
             assert self._tasks is not None
-            callers = CallerServers(config, self._server_of_caller, self._tasks, self._timing.caller_idle)
+            callers = CallerServers(config, of_caller, self._tasks, self._timing.caller_idle)
             self._callers[config.name] = callers
             call = callers.call
-        return UpstreamServer(
-            config,
-            self._transport(config),
-            timing=self._timing,
-            sample=self.sample,
-            on_change=lambda: self.on_change(),  # noqa: PLW0108 - it may be another one by then
-            call=call,
-        )
+        return self._made(config, "", on_change=changed, call=call)
 
-    def _server_of_caller(self, config: ServerConfig, caller: Caller) -> UpstreamServer:
-        transport = self._transport(config)
-        return UpstreamServer(config, transport, timing=self._timing, sample=self.sample, whose=caller.id)
+    def _made(self, config: ServerConfig, owner: str, **more: Any) -> UpstreamServer:
+        """A server whose tokens are those of an owner; empty: all callers share them."""
+        more |= {"timing": self._timing, "sample": self.sample}
+        if config.transport == "stdio":
+            windows = sys.platform == "win32"
+            transport = WindowsStdioTransport(config) if windows else StdioTransport(config, self._watchdog)
+            return UpstreamServer(config, transport, **more)
+        from goalport.upstream.http_transport import HttpTransport
 
-    def _transport(self, config: ServerConfig) -> Transport:
-        if config.transport != "stdio":
-            from goalport.upstream.http_transport import HttpTransport
+        oauth = config.oauth
+        if oauth is None or (oauth.per_caller and config.listing_headers):
+            return UpstreamServer(config, HttpTransport(config, lambda: None), **more)
+        web = HttpTransport(config, lambda: self._sign_ins.auth(config, oauth, owner, self.show_sign_in))
+        server = UpstreamServer(config, web, **more)
 
-            return HttpTransport(config, lambda: self._auth(config))
-        if sys.platform == "win32":
-            return WindowsStdioTransport(config)
-        return StdioTransport(config, self._watchdog)
+        async def obtain(show: SignIn) -> None:
+            await self._sign_ins.obtain_tokens(config, oauth, owner, show, web.challenge)
+            await server.reconnect()
 
-    def _auth(self, config: ServerConfig) -> "Auth | None":
-        """What signs the requests of a new connection; None: nothing does."""
-        if (oauth := config.oauth) is None:
-            return None
-        from goalport.upstream.loopback_page import LoopbackPage
-        from goalport.upstream.oauth import signed_requests
-        from goalport.upstream.token_file import TokenFile
+        server.client.ask_to_sign_in = lambda ask: self._sign_ins.ask((config.name, owner), ask, obtain)
+        return server
 
-        tokens = TokenFile(self._token_folder, config.name, config.url, self._seals.of(f"tokens of {config.name}"))
-        page = LoopbackPage(config.name, oauth.redirect_port, self.show_sign_in)
-        return signed_requests(config, oauth, tokens, page, attended=self.show_sign_in is not None)
+    @cached_property
+    def _sign_ins(self) -> "_SignIns":
+        from goalport.upstream.sign_ins import SignIns
+
+        seals = ProcessSeals(lambda: sealing_keys(_Keys(self._state_keys, self._data_dir)))
+        return SignIns(self._data_dir / "oauth", seals, lambda: self.redirect_uri)
 
     async def _stop(self, servers: Iterable[UpstreamServer]) -> None:
         # Shielded, as every wait in it is bounded: whoever is cancelled must leave no process behind.
@@ -277,6 +287,19 @@ class UpstreamServers:
                     if (callers := self._callers.pop(each.name, None)) is not None:
                         callers.stop()
                     tasks.start_soon(each.stop)
+
+
+class _SignIns(Protocol):
+    """The `SignIns`, which are imported when they are first needed."""
+
+    def auth(self, config: ServerConfig, oauth: OAuthConfig, owner: str, show: SignIn | None, /) -> Any: ...
+    def come_back(self, query: Mapping[str, str], /) -> bool: ...
+    async def ask(
+        self, key: tuple[str, str], ask: Ask, obtain: Callable[[SignIn], Coroutine[None, None, None]], /
+    ) -> None: ...
+    async def obtain_tokens(
+        self, config: ServerConfig, oauth: OAuthConfig, owner: str, show: SignIn, challenge: Any, /
+    ) -> None: ...
 
 
 @dataclass(frozen=True)

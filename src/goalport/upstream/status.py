@@ -34,8 +34,15 @@ class ServerState(StrEnum):
     UP = "up"
     DOWN = "down"
     """It was tried, and will be tried again."""
+    SIGN_IN = "sign_in"
+    """A person has to sign in first. A call asks for it, where somebody can be asked."""
     DISABLED = "disabled"
     STOPPED = "stopped"
+
+    @property
+    def callable(self) -> bool:
+        """Whether the tools of such a server can be called."""
+        return self in {ServerState.UP, ServerState.SIGN_IN}
 
 
 def why_unavailable(name: str, state: ServerState, retry_at: float) -> str:
@@ -47,6 +54,8 @@ def why_unavailable(name: str, state: ServerState, retry_at: float) -> str:
     match state:
         case ServerState.UP:
             return ""
+        case ServerState.SIGN_IN:
+            return f"The server {name!r} wants a person to sign in."
         case ServerState.DISABLED:
             return f"The server {name!r} is disabled in mcp_config.json: remove its `disabled`."
         case ServerState.CONNECTING:

@@ -146,7 +146,7 @@ class LiveGroup:
             self._clashes.append((first, member))
 
     def _is_usable(self, member: _Member, withheld: Mapping[tuple[str, str], str]) -> bool:
-        return self._servers[member.server].state is ServerState.UP and member.key not in withheld
+        return self._servers[member.server].state.callable and member.key not in withheld
 
     def _member(self, server: str, listed: UpstreamTool, before: Mapping[tuple[str, str], _Member]) -> _Member:
         """The tool as the group has it: the same object as before, while its definition is the same."""

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final, cast
 import anyio
 from anyio import to_thread
 
-from goalport.errors import ToolError
+from goalport.errors import ToolError, leaves
 from goalport.secrecy import hide
 from goalport.tools import ToolResult
-from goalport.upstream.active_calls import MOST_ASKED, Call
+from goalport.upstream.active_calls import MOST_ASKED, Ask, Call, current_hooks
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.connection import (
     Connection,
@@ -25,6 +25,7 @@ from goalport.upstream.connection import (
     Listing,
     NotCalled,
     Sample,
+    SignInNeeded,
     Timing,
     Transport,
     Wakeup,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["ToolClient", "UpstreamServer"]
 
 _log = logging.getLogger(__name__)
+_NOT_COMING: Final = frozenset({ServerState.DISABLED, ServerState.SIGN_IN, ServerState.STOPPED})
+"""The states in which a server is not being connected."""
 _MOST_OF_ERROR: Final = 2_000
 """Characters of an error that a model reads: the words in it are the server's."""
 
@@ -60,6 +63,8 @@ class ToolClient:
         self.calls = 0
         self.failures = 0
         """Calls that gave no result."""
+        self.ask_to_sign_in: Callable[[Ask], Awaitable[None]] | None = None
+        """Has a person sign in and the server connected again; None: nobody can."""
         self._config = config
         self._connected = connected
         self._transport = transport
@@ -74,14 +79,28 @@ class ToolClient:
         self.calls += 1
         try:
             try:
-                return await self._once(request)
-            except ConnectionLost as lost:
-                if not (request.repeatable or isinstance(lost, NotCalled)):
-                    raise
-                return await self._once(request)
-        except (ConnectionLost, ToolError) as error:
+                return await self._twice(request)
+            except SignInNeeded:
+                await self._sign_in()
+                return await self._twice(request)
+        except (ConnectionLost, SignInNeeded, ToolError) as error:
             self.failures += 1
             raise ToolError(cleaned(hide(f"{request.shown}: {error}"), _MOST_OF_ERROR)) from None
+
+    async def _twice(self, request: ToolRequest) -> ToolResult:
+        try:
+            return await self._once(request)
+        except ConnectionLost as lost:
+            if not (request.repeatable or isinstance(lost, NotCalled)):
+                raise
+            return await self._once(request)
+
+    async def _sign_in(self) -> None:
+        """Ask the person behind the call to sign in. Raises `SignInNeeded` if there is nobody."""
+        ask = current_hooks().ask
+        if ask is None or self.ask_to_sign_in is None:
+            raise SignInNeeded(self._config.name)
+        await self.ask_to_sign_in(ask)
 
     async def _once(self, request: ToolRequest) -> ToolResult:
         connection = await self._connected()
@@ -120,6 +139,9 @@ class ToolClient:
             result = await connection.call(request.own_name, request.arguments, call)
             result = await self._followed(connection, result, call)
         except MCPError as error:
+            if call.sign_in_needed:
+                connection.mark_broken()
+                raise SignInNeeded(server) from error
             if self._transport.session_expired():
                 connection.mark_broken()
                 raise NotCalled(f"the server {server!r} was started anew, and knows us no more.") from error
@@ -202,6 +224,9 @@ class UpstreamServer:
         self._state_changed = anyio.Event()
         self._ended = anyio.Event()
         self._stopping = False
+        self._needs_sign_in = False
+        self._begun = self._decided = 0
+        """The number of the last attempt to connect that has begun, and of the last that has succeeded or failed."""
         self._notes: tuple[str, ...] = ()
         self._up_since = 0.0
         self._connections = 0
@@ -249,6 +274,17 @@ class UpstreamServer:
                 self._set_state(ServerState.STOPPED)
             self._ended.set()
 
+    async def reconnect(self) -> None:
+        """Connect again at once, as somebody has signed in, and wait until that has succeeded or failed."""
+        begun = self._begun
+        with anyio.move_on_after(self.config.connect_timeout):
+            # What has begun before does not know of the sign-in, also where it succeeds.
+            while self._decided <= begun and self.state is not ServerState.STOPPED:
+                if self._connection is not None:
+                    self._connection.mark_broken()
+                self._wakeup.notify()
+                await self._state_changed.wait()
+
     async def stop(self) -> None:
         """End the connection: in good order within `Timing.close_timeout`, else by cancelling."""
         self._stopping = True
@@ -269,16 +305,19 @@ class UpstreamServer:
         if (connection := _usable(self._connection)) is not None:
             return connection
         with anyio.move_on_after(self._timing.wait_for_up):
-            while _usable(self._connection) is None and self.state not in {ServerState.DISABLED, ServerState.STOPPED}:
+            while _usable(self._connection) is None and self.state not in _NOT_COMING:
                 await self._state_changed.wait()
         if (connection := _usable(self._connection)) is not None:
             return connection
+        if self.state is ServerState.SIGN_IN:
+            raise SignInNeeded(self.name)
         why = why_unavailable(self.name, self.state, self.retry_at)
         raise ToolError(f"{why[:1].lower()}{why[1:]} Call it again after that, or do without it.")
 
     async def _connect_once(self) -> float:
         """One connection from its beginning to its end; the seconds that it was up."""
         self._up_since = 0.0
+        self._begun += 1
         self._wakeup = Wakeup()
         connection = Connection(self.config, self._transport, self._wakeup, self._sample)
         try:
@@ -292,6 +331,7 @@ class UpstreamServer:
                         connection.broken = True
                         limit.deadline = anyio.current_time() + self._timing.close_timeout
         except Exception as error:
+            self._needs_sign_in = any(isinstance(each, SignInNeeded) for each in leaves(error))
             self._fail(failure_reason(self.config, error, self._transport.last_error(), self._transport.stderr_tail()))
         finally:
             self._connection = None
@@ -304,6 +344,7 @@ class UpstreamServer:
         await self._accept(listing)
         _log.info("Upstream server %r is up: %d tools, %s", self._shown, len(self.tools), connection.protocol_version)
         self.last_error = ""
+        self._decided = self._begun
         self._set_state(ServerState.UP)
 
     async def _watch(self, connection: Connection) -> None:
@@ -343,8 +384,9 @@ class UpstreamServer:
         level = logging.DEBUG if reason == self.last_error else logging.WARNING
         _log.log(level, "Upstream server %r is down: %s", self._shown, reason)
         self.last_error = reason
+        self._decided = self._begun
         if not self._stopping:
-            self._set_state(ServerState.DOWN)
+            self._set_state(ServerState.SIGN_IN if self._needs_sign_in else ServerState.DOWN)
 
     def _set_state(self, state: ServerState) -> None:
         self.state = state

@@ -79,7 +79,9 @@ async def web(
     protocol: Any = partial(LimitedProtocol, Connections(Limits.of(publisher.settings)))
     site = Site(publisher, authentication)
     app = ByHeader(site) if authentication is None else site.app
-    config = uvicorn.Config(app, port=0, http=protocol, log_config=None, timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        app, port=settings.get("port", 0), http=protocol, log_config=None, timeout_graceful_shutdown=2
+    )
     server = _Server(config)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve)

@@ -18,6 +18,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
 async def list_tools(ctx: Any, params: Any) -> ListToolsResult:
     return ListToolsResult(tools=[Tool(name=name, input_schema={"type": "object"}) for name in ("hello", "headers")])
 
@@ -38,6 +43,8 @@ class Doorkeeper:
     tokens: set[str] = field(default_factory=set[str])
     is_open: bool = False
     """Whether everybody is let in."""
+    renews: bool = True
+    """Whether a token can be had for one that was given out before."""
     lifetime: int = 3600
     """Seconds after which a token that is given out from now on ends."""
 
@@ -69,7 +76,8 @@ class Doorkeeper:
     async def token(self, request: Request) -> Response:
         form = await request.form()
         grant = str(form["grant_type"])
-        wrong = grant == "client_credentials" and "authorization" not in request.headers
+        wrong = grant == "refresh_token" and not self.renews
+        wrong |= grant == "client_credentials" and "authorization" not in request.headers
         if wrong or (grant == "authorization_code" and form["code"] != "c0de"):
             return JSONResponse({"error": "invalid_client"}, 401)
         self.granted.append(grant)
@@ -77,6 +85,11 @@ class Doorkeeper:
         self.tokens.add(token)
         renewed = {} if grant == "client_credentials" else {"refresh_token": "refresh-token"}
         return JSONResponse({"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime, **renewed})
+
+    def sign_everybody_out(self) -> None:
+        """Take all tokens back, also those that renew others."""
+        self.tokens.clear()
+        self.renews = False
 
     def guard(self, app: ASGIApp) -> ASGIApp:
         where = f'Bearer resource_metadata="{self.address}/.well-known/oauth-protected-resource/mcp"'

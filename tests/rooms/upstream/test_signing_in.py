@@ -88,7 +88,7 @@ async def test_a_port_that_is_taken_is_named_with_what_to_do(tmp_path: Path) -> 
 async def test_without_a_person_it_is_said_how_to_sign_in(tmp_path: Path) -> None:
     async with doorkeeper() as keeper, connected(guarded(keeper, OAuthConfig()), data=tmp_path) as servers:
         report = servers.server("guarded").report()
-    assert report.state is ServerState.DOWN
+    assert report.state is ServerState.SIGN_IN
     assert "wants a person to sign in: run `goalport mcp check` in a terminal" in report.last_error
 
 

@@ -1,0 +1,144 @@
+"""A server that wants a person to sign in: a process that calls it asks for that, and goes on when it is done."""
+
+import json
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from goalport import ActionContext, AgentPlatform, UserInput, achieves_goal, action, agent
+from goalport.caller import Caller
+from goalport.domain.wait_for import UrlVisit
+from goalport.platform import UpstreamServers
+from goalport.process import AgentProcess, Completed, ProcessStatus
+from goalport.upstream import GroupConfig, McpConfig, ServerConfig
+from goalport.upstream.config import OAuthConfig
+from tests.rooms.upstream.connected import QUICK
+from tests.rooms.upstream.signing_in import Doorkeeper, doorkeeper, free_port
+from tests.rooms.upstream.test_signing_in import browser
+
+
+@dataclass(frozen=True)
+class Greeting:
+    content: str
+
+
+@agent(description="Greets")
+class Greeter:
+    @achieves_goal(description="The greeting")
+    @action(tool_groups=["doors"])
+    async def greet(self, said: UserInput, context: ActionContext) -> Greeting:
+        (tool,) = (each for each in context.tools if each.name == "headers")
+        result = await tool.call({})
+        return Greeting(result.text)
+
+
+def upstream(keeper: Doorkeeper, folder: Path, port: int, **oauth: Any) -> UpstreamServers:
+    server = ServerConfig(
+        "guarded", "http", url=f"{keeper.address}/mcp", oauth=OAuthConfig(redirect_port=port, **oauth)
+    )
+    config = McpConfig({"guarded": server}, {"doors": GroupConfig("doors", ("guarded",))})
+    return UpstreamServers(config, folder, timing=QUICK, start_seconds=20)
+
+
+@asynccontextmanager
+async def signed_out(folder: Path, **oauth: Any) -> AsyncGenerator[tuple[Doorkeeper, AgentPlatform]]:
+    """A platform whose server knows nobody any more who had signed in once."""
+    port = free_port()
+    async with doorkeeper() as keeper:
+        before = upstream(keeper, folder, port, **oauth)
+        before.show_sign_in = browser
+        async with before:
+            pass
+        async with AgentPlatform([Greeter], upstream=upstream(keeper, folder, port, **oauth)) as platform:
+            keeper.sign_everybody_out()
+            yield keeper, platform
+
+
+async def settled(process: AgentProcess) -> None:
+    with anyio.fail_after(20):
+        while process.status not in {ProcessStatus.WAITING, ProcessStatus.COMPLETED, ProcessStatus.FAILED}:
+            await process.changed()
+
+
+async def asked(platform: AgentPlatform, caller: str = "ada") -> tuple[AgentProcess, str]:
+    """A process that waits for a sign-in, and where that is done."""
+    process = platform.start("Greeter", UserInput("hello"), caller=Caller(caller, "https://id.example"))
+    await settled(process)
+    assert process.status is ProcessStatus.WAITING, process.outcome
+    (question,) = process.open_questions
+    assert question.message == "guarded asks: Sign in, so that it can be called for you."
+    assert isinstance(question.wait, UrlVisit)
+    assert question.wait.calls_back
+    return process, question.wait.address
+
+
+async def greeting(process: AgentProcess) -> dict[str, str]:
+    """The headers that the server saw in the end."""
+    with anyio.fail_after(20):
+        while process.status is not ProcessStatus.COMPLETED:
+            await process.changed()
+    assert isinstance(process.outcome, Completed)
+    assert isinstance(process.outcome.value, Greeting)
+    assert process.outcome.value.content.startswith("{"), process.outcome.value.content
+    return json.loads(process.outcome.value.content)
+
+
+async def test_a_process_asks_for_a_sign_in_and_goes_on_by_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with signed_out(tmp_path) as (keeper, platform):
+        process, address = await asked(platform)
+        await browser(address)
+        seen = await greeting(process)
+        assert seen["authorization"].removeprefix("Bearer ") in keeper.tokens
+        again = platform.start("Greeter", UserInput("hello"))
+        assert await greeting(again) == seen
+    ours = "\n".join(each.getMessage() for each in caplog.records if each.name.startswith("goalport"))
+    assert "access-token" not in ours
+    assert "state=" not in ours
+
+
+async def test_whoever_declines_to_sign_in_is_not_asked_again_and_the_tool_says_so(tmp_path: Path) -> None:
+    async with signed_out(tmp_path) as (_, platform):
+        process, _ = await asked(platform)
+        (question,) = process.open_questions
+        await platform.answer(process.id, question.id, False)
+        with anyio.fail_after(20):
+            while process.status is not ProcessStatus.COMPLETED:
+                await process.changed()
+    assert "a person was asked to sign in to the server 'guarded' and declined" in str(process.outcome)
+
+
+async def test_one_sign_in_answers_all_processes_that_ask_for_it(tmp_path: Path) -> None:
+    async with signed_out(tmp_path) as (_, platform):
+        first, address = await asked(platform, "ada")
+        second = platform.start("Greeter", UserInput("hello"), caller=Caller("bob", "https://id.example"))
+        await settled(second)
+        assert [each.wait for each in second.open_questions] == [each.wait for each in first.open_questions]
+        await browser(address)
+        assert await greeting(first) == await greeting(second)
+
+
+async def test_each_caller_signs_in_where_the_server_is_to_know_them_apart(tmp_path: Path) -> None:
+    async with signed_out(tmp_path, per_caller=True) as (_, platform):
+        tokens: dict[str, str] = {}
+        for caller in ("ada", "bob"):
+            process, address = await asked(platform, caller)
+            await browser(address)
+            tokens[caller] = (await greeting(process))["authorization"]
+        assert tokens["ada"] != tokens["bob"]
+        for caller in ("bob", "ada"):
+            process = platform.start("Greeter", UserInput("hello"), caller=Caller(caller, "https://id.example"))
+            assert (await greeting(process))["authorization"] == tokens[caller]
+        nobody = platform.start("Greeter", UserInput("hello"))
+        await settled(nobody)
+        assert "wants to know who calls, and this call is nobody's" in str(nobody.outcome)
+    assert len(list((tmp_path / "oauth").iterdir())) == 3
+    assert not any("access-token" in each.read_text() for each in (tmp_path / "oauth").iterdir())
