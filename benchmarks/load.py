@@ -78,7 +78,7 @@ def measure(job: Job) -> Measured:
     """Do one job over fresh connections, and close them."""
     wires = [Wire(job.port, job.era, job.tool, job.arguments, job.progress, token) for token in job.tokens]
     with _connected(wires, job.connections) as connections:
-        if not job.calls:
+        if job.warm_up and not job.calls:
             _call(connections, job, until=time.perf_counter() + job.warm_up)
         cpu, own, began = _cpu(job.pid), time.process_time(), time.perf_counter()
         tally = _call(connections, job, until=began + (_PATIENCE if job.calls else job.seconds))
