@@ -14,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 from goalport import Export, McpToolExport, ToolObject, UserInput, achieves_goal, agent, tool
 from goalport.auth import Access
 from goalport.auth.current import granted
+from goalport.caller import Caller
 from goalport.publish.publisher import Publisher
 from goalport.serve.server import GoalServer, make_server
 from goalport.serve.state import McpState
@@ -175,3 +176,23 @@ async def test_views_follow_what_is_published(tmp_path: Path) -> None:
         publisher.platform.deploy(Talker())
         await publisher.republish("tools")
         assert "talk" in {each.name for each in (await client.list_tools(cache_mode="refresh")).tools}
+
+
+@agent(description="Moves money")
+class Mover:
+    @achieves_goal(description="Move money", export=Export(remote=True, name="move", scopes=["finance:write"]))
+    def move(self, said: UserInput) -> str:
+        return "moved"
+
+
+def test_where_callers_are_authenticated_the_front_tool_may_start_what_its_caller_may(tmp_path: Path) -> None:
+    publisher = state_of(tmp_path, Talker(), Mover()).publisher
+    goals = [goal for each in publisher.platform.agents for goal in each.goals]
+    reader, payer = Caller("ada", scopes=frozenset({"goals:read"})), Caller("bob", scopes=frozenset({"finance:write"}))
+
+    def started_by(caller: Caller) -> list[str]:
+        return [each.short_name for each in goals if publisher.platform.may_start(caller, each)]
+
+    assert started_by(reader) == ["talk", "move"]
+    Access(publisher, spoken())
+    assert (started_by(reader), started_by(payer)) == (["talk"], ["move"])

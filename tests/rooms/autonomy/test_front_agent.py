@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from goalport.autonomy import Achieved, front_agent
+from goalport.caller import Caller
 from goalport.domain import Export, PlannerType, UserInput, WaitFor, achieves_goal, action, agent
 from goalport.errors import NoAgentFound, NoGoalFound, ProcessStuck
 from goalport.platform import AgentPlatform, SupervisorInvocation
@@ -172,3 +173,14 @@ async def test_a_choice_that_waits_goes_on_in_another_program(tmp_path: Path, *,
     assert isinstance(outcome.value, Achieved)
     assert outcome.value.result == {"text": "Nina"}
     assert again.ledger.requests == 1
+
+
+async def test_it_chooses_only_among_the_goals_that_its_caller_may_start() -> None:
+    async with platform() as open_:
+        open_.may_start = lambda caller, goal: caller.id == "ann" and goal.short_name == "greet"
+        # The only candidate is chosen without asking a model, and this one would have no reply.
+        process = await open_.run("FrontAgent", SAID, caller=Caller("ann"))
+        assert process.result_of_type(Achieved).content == "Hello"
+        nothing = await open_.run("FrontAgent", SAID, caller=Caller("bob"))
+    assert isinstance(nothing.outcome, Failed)
+    assert nothing.outcome.caller_mistake
