@@ -41,6 +41,8 @@ class Doorkeeper:
     """The kinds of grants that tokens were given for."""
     registered: int = 0
     tokens: set[str] = field(default_factory=set[str])
+    seen: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Who the requests said that they came from, by the headers `X-User` and `Authorization`."""
     is_open: bool = False
     """Whether everybody is let in."""
     renews: bool = True
@@ -95,6 +97,9 @@ class Doorkeeper:
         where = f'Bearer resource_metadata="{self.address}/.well-known/oauth-protected-resource/mcp"'
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http" and scope["path"] == "/mcp":
+                headers = Request(scope).headers
+                self.seen.add((headers.get("x-user", ""), headers.get("authorization", "")))
             wanted = scope["type"] == "http" and scope["path"] == "/mcp" and not self.is_open
             if wanted and Request(scope).headers.get("authorization", "")[7:] not in self.tokens:
                 await Response("no", 401, {"WWW-Authenticate": where})(scope, receive, send)
