@@ -53,7 +53,7 @@ class AuthorizationServer:
         """Order `rotate`, `silence/1`, `silence/0` or `forget`; the value is how often each path was asked for."""
         return dict(httpx2.post(f"{self.address}/test/{what}").raise_for_status().json())
 
-    async def sign_in(self, url: str, name: str = "anna") -> dict[str, str]:
+    async def sign_in(self, url: str, name: str = "anna", redirect: str = REDIRECT) -> dict[str, str]:
         """Sign in and consent at an address where a client sends a browser; the value is what comes back to it."""
         self.signed_in.append(parse_qs(urlsplit(url).query)["scope"][0])
         async with httpx2.AsyncClient(timeout=20) as browser:
@@ -61,7 +61,7 @@ class AuthorizationServer:
                 page = await browser.get(url)
                 while page.is_redirect:
                     url = urljoin(url, page.headers["location"])
-                    if url.startswith(REDIRECT):
+                    if url.startswith(redirect):
                         return {key: value for key, (value,) in parse_qs(urlsplit(url).query).items()}
                     page = await browser.get(url)
                 form = _FORM.search(page.text)

@@ -1,0 +1,49 @@
+"""Signing in at a real authorization server, oidc-provider, to another goalport that takes its tokens."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+
+from goalport import ActionContext, Export, UserInput, achieves_goal, agent
+from goalport.auth import Authentication
+from goalport.settings import load_settings
+from goalport.upstream.config import OAuthConfig, ServerConfig
+from tests.authorization import authorization_server
+from tests.rooms.rest.web import web
+from tests.rooms.upstream.connected import connected
+from tests.rooms.upstream.signing_in import free_port
+
+
+@dataclass
+class Answer:
+    content: str
+
+
+@agent(description="Says who calls")
+class Mirror:
+    @achieves_goal(description="Who calls", export=Export(remote=True, name="who_am_i", read_only=True))
+    async def tell(self, said: UserInput, context: ActionContext) -> Answer:
+        return Answer(f"{context.caller.id} of {context.caller.issuer}")
+
+
+async def test_a_person_signs_in_and_is_known_to_the_other_server(tmp_path: Path) -> None:
+    port, back = free_port(), free_port()
+    address = f"http://127.0.0.1:{port}"
+    with authorization_server(f"{address}/mcp") as provider:
+        auth = {"issuers": [{"issuer": provider.address, "audience": f"{address}/mcp"}]}
+        settings = {"public_url": address, "port": port, "auth": auth}
+        authentication = Authentication.of(load_settings(tmp_path, **settings))
+
+        async def anna(url: str) -> None:
+            brought = await provider.sign_in(url, redirect=f"http://127.0.0.1:{back}/callback")
+            async with httpx2.AsyncClient(trust_env=False) as browser:
+                await browser.get(f"http://127.0.0.1:{back}/callback", params=brought)
+
+        config = ServerConfig("mirror", "http", url=f"{address}/mcp", oauth=OAuthConfig(redirect_port=back))
+        async with web(tmp_path, Mirror, authentication=authentication, **settings):
+            for show in (anna, None):
+                async with connected(config, data=tmp_path / "ours", show_sign_in=show) as servers:
+                    said = await servers.call("who_am_i", "mirror", content="hello")
+                    assert f"anna of {provider.address}" in said.text, (said.text, servers.server("mirror").report())
+        assert len(provider.signed_in) == 1
