@@ -22,7 +22,9 @@ from goalport.caller import Caller
 from goalport.errors import DeclarationError
 from goalport.process import Failed
 from goalport.publish.own_resources import agent_view
+from goalport.publish.report import report_of
 from goalport.store.sqlite import SqliteProcessStore
+from tests.rooms.serve.served import state_of
 
 
 class Order(BaseModel):
@@ -194,3 +196,16 @@ def test_a_rule_that_cannot_be_read_is_refused_when_its_class_is_read(access: st
 def test_the_rules_of_an_action_are_shown() -> None:
     shown: dict[str, Any] = agent_view(AgentPlatform([Teller]).deploy(Cashier()), lambda _: True)
     assert [each.get("access") for each in shown["actions"]] == [["finance:write"], None, None]
+
+
+def test_the_report_says_who_may_call_a_goal_and_run_an_action(tmp_path: Path) -> None:
+    @agent(description="Pays", access="finance:read")
+    class Payer:
+        @achieves_goal(description="Pay", export=Export(remote=True, name="pay", scopes=["finance:write", "audit"]))
+        def pay(self, said: UserInput) -> str:
+            return "paid"
+
+    state = state_of(tmp_path, Payer())
+    report = list(report_of(state.publication, state.platform))
+    assert "  pay: goal Payer.pay of Payer, from content; needs the scopes audit finance:write" in report
+    assert "  Payer.pay: runs only for callers with finance:read" in report

@@ -114,7 +114,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {name: {"content": "hi"} for name in ("ba
 
 @asynccontextmanager
 async def bank(root: Path, *more: object, **auth: Any) -> AsyncGenerator[Web]:
-    given = {"authentication": spoken(**auth), "files": FILES, "auth": auth}
+    given: dict[str, Any] = {"authentication": spoken(**auth), "files": FILES, "auth": auth}
     async with web(root, Bank(), Cashier(), Treasurer(), *more, **given) as server:
         yield server
 
@@ -191,7 +191,7 @@ async def test_who_has_no_scopes_learns_who_the_server_is_and_what_to_ask_for(tm
 
 async def test_what_a_caller_may_not_use_is_named_nowhere(tmp_path: Path) -> None:
     async with bank(tmp_path) as server, client_of(server, "ada", "goals:read") as client:
-        shown = [
+        shown: list[object] = [
             await client.list_tools(),
             await client.list_prompts(),
             await client.list_resources(),
@@ -206,7 +206,7 @@ async def test_what_a_caller_may_not_use_is_named_nowhere(tmp_path: Path) -> Non
             with pytest.raises(MCPError) as unknown:
                 await (client.call_tool(name) if name == "transfe" else client.read_resource(name))
             shown.append(str(unknown.value).replace("Cashie", "").replace("'transfe'", ""))
-        text = " ".join(each if isinstance(each, str) else each.model_dump_json() for each in shown)
+        text = " ".join(each.model_dump_json() if isinstance(each, BaseModel) else str(each) for each in shown)
     assert "balance" in text
     assert "Bank" in text
     for hidden in ("transfer", "Cashier", "Treasurer", "close", "ledger", "audit", "accounts", "pay_out"):
@@ -303,7 +303,8 @@ async def test_rest_shows_and_starts_what_the_scopes_allow(tmp_path: Path) -> No
 
 
 async def test_messages_over_sse_are_refused_by_their_bodies(tmp_path: Path) -> None:
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "transfer", "arguments": {}}}
+    params = {"name": "transfer", "arguments": {"content": "hi"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     async with bank(tmp_path) as server:
         headers = {**bearer("ada", "goals:read"), "Documented": "no"}
         answer = await server.http.post("/messages/?session_id=00", json=message, headers=headers)

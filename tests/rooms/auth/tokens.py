@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import httpx2
@@ -53,7 +54,7 @@ async def client_of(
     """The official client with a token; it notes the responses of status 403 in `refusals`."""
 
     async def note(response: httpx2.Response) -> None:
-        if response.status_code == httpx2.codes.FORBIDDEN and refusals is not None:
+        if response.status_code == HTTPStatus.FORBIDDEN and refusals is not None:
             await response.aread()
             refusals.append(response)
 

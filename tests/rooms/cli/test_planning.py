@@ -278,3 +278,22 @@ def test_the_steps_of_an_opaque_agent_say_what_they_do(goalport: Command, worksp
         "  2. consolidate  Gathered[Joke] → Best, the goal",
         "     Makes the result of them with a lambda",
     ]
+
+
+GUARDED = """
+from goalport import Export, UserInput, achieves_goal, agent
+
+@agent(description="Pays", access="finance:read")
+class Cashier:
+    @achieves_goal(description="Pay", export=Export(remote=True, name="pay", scopes=["finance:write", "audit"]))
+    def pay(self, said: UserInput) -> str:
+        return "paid"
+"""
+
+
+def test_a_plan_says_who_may_run_its_actions(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "cashier.py").write_text(GUARDED)
+
+    planned = goalport("plan", "Cashier.pay", "--workspace", str(workspace))
+
+    assert "     runs only for callers with finance:read\n" in planned.out
