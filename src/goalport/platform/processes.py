@@ -90,7 +90,7 @@ class Processes:
         self._scope_of = scope_of
         self._engine = engine
         self._retry = retry
-        self._warned_of_blocking: set[str] = set()
+        self._warned_of_blocking: dict[str, float] = {}
         self.on_spending: Callable[[Spending], None] = lambda _: None
         """Called with each request of a model that a process has paid for, from any thread; it must not raise."""
         self._running: dict[asyncio.Task[None], AgentProcess] = {}

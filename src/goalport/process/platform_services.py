@@ -46,5 +46,5 @@ class PlatformServices(NamedTuple, Generic[P]):
     """Whether the history keeps what models replied and tools returned."""
     spent: Callable[[Spending], None]
     """Called with each request of a model that a process has paid for, from any thread."""
-    warned_of_blocking: set[str]
-    """The actions for which the log has a warning that they block the event loop."""
+    warned_of_blocking: dict[str, float]
+    """The actions that blocked the event loop: when the log warned of each last, on the monotonic clock."""

@@ -307,7 +307,7 @@ def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[obj
         tells_errors=True,
         keep_journals=False,
         spent=_nothing,
-        warned_of_blocking=set(),
+        warned_of_blocking={},
     )
     scope = Scope(Agent("Test", "Stands in for the agent whose action is tested"))
     process = AgentProcess("test", scope, ProcessOptions(), caller, lent)
