@@ -15,6 +15,7 @@ from goalport.cli.sources import local_time
 from goalport.cli.terminal import Format, say, show_json, show_lines
 from goalport.observe.audit import read_audit
 from goalport.settings import load_settings
+from goalport.settings.audit import audit_file_of, keeps_audit
 
 _FIRST: Final = ("time", "deed", "caller", "issuer")
 
@@ -39,7 +40,9 @@ def audit(
     settings = load_settings(workspace_root(workspace))
     wanted = {"caller": caller, "deed": deed, "process_id": process}
     begin = None if since is None else datetime.now(UTC) - duration_of(since)
-    found = _chosen(read_audit(settings.audit_file), {name: value for name, value in wanted.items() if value}, begin)
+    found = _chosen(
+        read_audit(audit_file_of(settings)), {name: value for name, value in wanted.items() if value}, begin
+    )
     is_empty = True
     for entry in found:
         is_empty = False
@@ -48,7 +51,7 @@ def audit(
         else:
             show_lines([_in_words(entry)])
     if is_empty:
-        say(_none(settings.audit_file, is_on=settings.keeps_audit))
+        say(_none(audit_file_of(settings), is_on=keeps_audit(settings)))
 
 
 def _chosen(

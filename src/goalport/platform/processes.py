@@ -5,7 +5,7 @@ Below: the process and its repository. Above: the platform, which has one `Proce
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
 from logging import getLogger
 from typing import Final
@@ -32,7 +32,7 @@ from goalport.process import (
     ProcessOptions,
     ProcessStatus,
     Scope,
-    Spending,
+    SpendingHook,
     StoredContexts,
     Terminated,
     decline,
@@ -91,8 +91,7 @@ class Processes:
         self._engine = engine
         self._retry = retry
         self._warned_of_blocking: dict[str, float] = {}
-        self.on_spending: Callable[[Spending], None] = lambda _: None
-        """Called with each request of a model that a process has paid for, from any thread; it must not raise."""
+        self.on_spending = SpendingHook()
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
         self._timers = ExpiryTimers(self._expire)
         self._drives = True
@@ -107,6 +106,7 @@ class Processes:
         self._factory = ProcessFactory(self.contexts, self._services, self.listeners, scope_of, groups)
         self._repository = AgentProcessRepository(store, self._factory, seals)
         self.page_of_records = self._repository.page_of_records
+        self.counts = self._repository.counts
         self._replicas = Replicas(self._repository, self._continue_family, partial(execute, self), lease_seconds)
         self._deliveries = Deliveries(process_engine, self._repository, self._continue_family, lease_seconds)
 
@@ -177,12 +177,9 @@ class Processes:
             self._retry,
             self.tells_errors,
             self.keep_journals,
-            self._note_spending,
+            self.on_spending,
             self._warned_of_blocking,
         )
-
-    def _note_spending(self, entry: Spending) -> None:
-        self.on_spending(entry)
 
     async def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
         """Settle a question of a process, or of one that it started, and continue what waited for it.
@@ -323,10 +320,6 @@ class Processes:
     async def records(self) -> Sequence[ProcessRecord]:
         """What is known of all processes that are still kept, oldest first."""
         return await self._repository.records()
-
-    async def counts(self) -> Mapping[str, int]:
-        """How many processes that are still kept have each status."""
-        return await self._repository.counts()
 
     @property
     def running(self) -> Sequence[AgentProcess]:

@@ -10,7 +10,7 @@ from goalport.process.event_log import LoggedEvent
 from goalport.process.family import family_of, with_descendants
 from goalport.process.formulation import PLANNING_SECONDS, pruned
 from goalport.process.ids import new_id
-from goalport.process.ledger import Budget, Ledger, Spending
+from goalport.process.ledger import Budget, Ledger, Spending, SpendingHook
 from goalport.process.lifecycle import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
 from goalport.process.listeners import Listeners
 from goalport.process.outside import CurrentOperation, DirectCalls, spending_outside
@@ -82,6 +82,7 @@ __all__ = [
     "Schedule",
     "Scope",
     "Spending",
+    "SpendingHook",
     "StoredContexts",
     "Stuck",
     "StuckCode",

@@ -30,7 +30,7 @@ from goalport.events import (
     QuestionSettled,
 )
 from goalport.llm import TokenUsage
-from goalport.observe.spans import current_trace
+from goalport.observe.spans import Trace, current_trace
 from goalport.process.action_progress import MOST_WORDS, ActionInvocation, ActionProgress, Failure, in_words
 from goalport.process.contexts import Context
 from goalport.process.ledger import NOTHING, Ledger, Spending
@@ -343,9 +343,17 @@ class AgentProcess(Lifecycle):
         self.notify_waiters()
 
     def restore(
-        self, goal: str, plan: Sequence[str], failure: Failure | None, seconds_run: float, *, forgotten: bool
+        self,
+        goal: str,
+        plan: Sequence[str],
+        failure: Failure | None,
+        seconds_run: float,
+        *,
+        trace: Trace,
+        forgotten: bool,
     ) -> None:
         """Pursue what a process pursued of which there are records; `forgotten`: only its end and its history."""
+        self.trace = trace
         self.goal, self.plan, self.failure = self.scope.goals.get(goal), tuple(plan), failure
         self._seconds_run, self._behind = seconds_run, False
         self.forgotten = forgotten

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from goalport.llm import TokenUsage
 
-__all__ = ["NOTHING", "Budget", "Ledger", "Spending", "in_dollars"]
+__all__ = ["NOTHING", "Budget", "Ledger", "Spending", "SpendingHook", "in_dollars"]
 
 NOTHING = TokenUsage()
 _CENT = 0.01
@@ -36,6 +36,17 @@ class Spending:
     seconds: float = 0.0
     """How many seconds the reply took."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+class SpendingHook:
+    """Passes on what processes spend, from any thread, to whoever counts it."""
+
+    def __init__(self) -> None:
+        self.tell: Callable[[Spending], None] = lambda _: None
+        """Called with each request of a model that a process has paid for; it must not raise."""
+
+    def __call__(self, entry: Spending) -> None:
+        self.tell(entry)
 
 
 class Ledger:

@@ -82,7 +82,6 @@ def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) 
             fix = "Give it back its name; the process has asked or done something in it."
             raise Unreadable(process.agent.name, f"it has no action {action!r} any more.", fix)
     entries = {each.number: Entry(each.value, each.kind) for each in stored.objects}
-    process.trace = state.trace
     for each in stored.questions:
         process.questions.restore(_question(process.id, each))
     for each in stored.history:
@@ -94,7 +93,8 @@ def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) 
     for each in stored.journal:
         if each.kind == "begun":
             process.progress.restore_begun(each.action, cast("int", each.value))
-    process.restore(state.goal, state.plan, state.failure, stored.process.seconds_run, forgotten=not stored.whole)
+    seconds, forgotten = stored.process.seconds_run, not stored.whole
+    process.restore(state.goal, state.plan, state.failure, seconds, trace=state.trace, forgotten=forgotten)
     return Recorder.after(stored, entries.values(), codec, state.given)
 
 

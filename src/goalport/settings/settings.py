@@ -216,16 +216,6 @@ class Settings(BaseSettings):
         return self.asks_for_keys or bool(auth.issuers or auth.introspection or auth.trusted_proxies)
 
     @property
-    def keeps_audit(self) -> bool:
-        """Whether the audit log is written."""
-        return self.authenticates if self.audit.enabled is None else self.audit.enabled
-
-    @property
-    def audit_file(self) -> Path:
-        """The file of the audit log."""
-        return self.data_dir / self.audit.file.expanduser()
-
-    @property
     def open_to_others(self) -> bool:
         """Whether other machines could call and nobody would be authenticated, which `insecure_no_auth` must allow."""
         return not (self.on_loopback or self.authenticates)

@@ -49,7 +49,7 @@ class MetricsPage:
         self._authentication = authentication
         self._health = health
         publisher.calls.observers.append(self)
-        publisher.platform.processes.on_spending = self._spent
+        publisher.platform.processes.on_spending.tell = self._spent
 
     def route(self) -> Route:
         """The endpoint."""

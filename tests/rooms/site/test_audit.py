@@ -12,6 +12,7 @@ from goalport.cli.audit import audit as print_audit
 from goalport.observe.audit import read_audit
 from goalport.publish.publisher import Publisher
 from goalport.settings import Settings
+from goalport.settings.audit import audit_file_of
 from tests.rooms.rest.web import web
 from tests.rooms.serve.served import ERAS, as_caller, served, state_of
 from tests.rooms.serve.test_call_log import Asker, Greeter
@@ -24,7 +25,7 @@ SECRET = "nobody-may-know-4711"
 def deeds(publisher: Publisher, *names: str) -> Sequence[tuple[Any, ...]]:
     """What was done, by whom, and these facts about it."""
     publisher.deeds.close()
-    entries = read_audit(publisher.settings.audit_file)
+    entries = read_audit(audit_file_of(publisher.settings))
     return [tuple(each.get(name) for name in ("deed", "caller", *names)) for each in entries]
 
 
@@ -40,7 +41,7 @@ async def test_calls_answers_and_ends_over_mcp_are_written_without_values(tmp_pa
             await client.call_tool("_confirm", {"processId": second, "confirmed": False})
             await client.call_tool("process_cancel", {"processId": third})
             found = deeds(server.state.publisher, "call", "status", "process_id")
-    file = server.state.settings.audit_file.read_text()
+    file = audit_file_of(server.state.settings).read_text()
     assert [each[:4] for each in found] == [
         ("called", "ada", "greet", "completed"),
         ("called", "ada", "greet", "failed"),
@@ -89,14 +90,14 @@ async def test_denials_are_written_and_a_flood_of_them_drives_out_nothing(
         found = deeds(publisher, "http_status", "path")
     assert found[:2] == [("denied", "ada", 403, "/metrics"), ("denied", "anonymous", 401, "/mcp")]
     assert len(found) == 60
-    assert SECRET not in publisher.settings.audit_file.read_text()
+    assert SECRET not in audit_file_of(publisher.settings).read_text()
 
 
 async def test_without_authentication_no_audit_log_is_written_unless_somebody_wants_it(tmp_path: Path) -> None:
     async with served(tmp_path, Greeter()) as server, server.client() as client:
         await client.call_tool("greet", {"content": "x"})
         server.state.publisher.deeds.close()
-    assert not server.state.settings.audit_file.exists()
+    assert not audit_file_of(server.state.settings).exists()
 
 
 async def test_the_log_is_printed_and_chosen_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
