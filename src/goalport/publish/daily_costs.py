@@ -42,6 +42,7 @@ class DailyCosts:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._now, self._clock = store, now, clock
+        self._today = _midnight(now())
         self._days: dict[tuple[str, str], _Day] = {}
 
     @property
@@ -75,8 +76,12 @@ class DailyCosts:
     def _day(self, caller: Caller) -> _Day:
         who, begins = (caller.issuer, caller.id), _midnight(self._now())
         day = self._days.get(who)
-        if day is None or day.begins != begins:
-            day = self._days[who] = _Day(begins, {} if day is None else day.going_on)
+        if begins != self._today:
+            self._today = begins
+            self._days = {each: _Day(begins, other.going_on) for each, other in self._days.items() if other.going_on}
+            day = self._days.get(who)
+        if day is None:
+            day = self._days[who] = _Day(begins)
         return day
 
 

@@ -27,6 +27,8 @@ _SOON: Final = 1.0
 _LATER: Final = 5.0
 """Seconds after which a caller may try again, where nobody knows when a call or a process will end."""
 _READABLE: Final = 120
+_MANY: Final = 10_000
+"""With so many callers, those who have not called for a minute are forgotten."""
 
 
 class LimitReached(GoalportError):
@@ -120,6 +122,8 @@ class Limits:
     def _count(self, who: Who, most: int) -> None:
         """Count a call; those of the last minute may not be more than `most`."""
         now = self._clock()
+        if who not in self._begun and len(self._begun) >= _MANY:
+            self._begun = {each: calls for each, calls in self._begun.items() if calls[-1] > now - _MINUTE}
         begun = self._begun.setdefault(who, deque())
         while begun and begun[0] <= now - _MINUTE:
             begun.popleft()

@@ -6,7 +6,7 @@ Its parameters are the caller's `caller_id` and `caller_issuer`, and the moment 
 
 from typing import Any, ClassVar, Final
 
-from sqlalchemy import Float, Text, and_, bindparam, func, literal_column, select, union
+from sqlalchemy import ColumnElement, Float, Integer, Text, and_, bindparam, func, literal_column, select, union
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -61,7 +61,11 @@ _CALLERS_TOO: Final = and_(
     process.c.caller_id.concat(literal_column("''")) == bindparam("caller_id"),
     process.c.caller_issuer == bindparam("caller_issuer"),
 )
-_FIRST: Final = select(func.min(process.c.number)).where(process.c.finished_at >= bindparam("since")).scalar_subquery()
+# SQLite would also look for the least number from the first process on, were it not computed.
+_ZERO: Final[ColumnElement[int]] = literal_column("0", Integer)
+_FIRST: Final = (
+    select(func.min(process.c.number + _ZERO)).where(process.c.finished_at >= bindparam("since")).scalar_subquery()
+)
 _SPENDERS: Final = union(
     select(process.c.number, process.c.root).where(_CALLERS, process.c.number >= _FIRST),
     select(process.c.number, process.c.root).where(
