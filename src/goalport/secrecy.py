@@ -39,12 +39,17 @@ _LOOKS_SECRET: Final = (
     (re.compile(rf"(?i)({_KEY}[\"']?\s*[:=]\s*[\"']?)[^\s\"',;&]{{{_SHORTEST},}}"), r"\1***"),
     (re.compile(r"(?i)\b(Bearer|Basic)(\s+)[\w.~+/=-]{8,}"), r"\1\2***"),
     (re.compile(r"://[^\s/@:\"']*:[^\s/\"']+@"), "://***@"),
-    (re.compile(r"\b(?:sk|pk|rk|gh[opsur]|github_pat|glpat|xox[abprs])[-_][\w-]{12,}|\b(?:AKIA|AIza)\w{12,}"), "***"),
+    (
+        re.compile(r"\b(?:sk|pk|rk|gp|gh[opsur]|github_pat|glpat|xox[abprs])[-_][\w-]{12,}|\b(?:AKIA|AIza)\w{12,}"),
+        "***",
+    ),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"), "***"),
 )
 """Patterns of secrets that were never registered: after a telling name, in an address, or with a well-known prefix."""
 _WITHOUT_TEXTS: Final = frozenset({"goalport.calls"})
 """The loggers whose records are names and numbers. They are written for each call, and patterns take time."""
+_API_KEY: Final = re.compile(r"\bgp_[0-9A-Za-z]{38}\b")
+"""A key of a caller, which nobody registers: only its hash is known here. Nothing else looks like one."""
 _registered: dict[int, frozenset[str]] = {}
 """The registered secrets, by the identity of their owner."""
 _known: tuple[str, ...] = ()
@@ -147,10 +152,14 @@ class _Records:
 
 def _record(*args: Any, **options: Any) -> logging.LogRecord:
     record: logging.LogRecord = _Records.before(*args, **options)
-    if _known:
-        of_ours = record.name.startswith("goalport") and record.name not in _WITHOUT_TEXTS
-        hide_in(record, hide if of_ours else hide_known)
+    of_ours = record.name.startswith("goalport") and record.name not in _WITHOUT_TEXTS
+    hide_in(record, hide if _known and of_ours else _hide_in_libraries)
     return record
+
+
+def _hide_in_libraries(text: str) -> str:
+    """A text of the log of a library without registered secrets and keys: the rest may be what is looked for."""
+    return _API_KEY.sub("***", hide_known(text)) if "gp_" in text else hide_known(text)
 
 
 _FORMATTER: Final = logging.Formatter()
