@@ -8,7 +8,7 @@ import anyio
 import httpx2
 import pytest
 
-from goalport.auth.key_file import KeyFile, new_key
+from goalport.auth.key_file import KeyFile, hash_of, new_key
 from goalport.cli import execute
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
@@ -71,6 +71,12 @@ async def requested(site: Site, keys: list[str]) -> tuple[str, list[httpx2.Respo
         return begun, answers
 
 
+async def told_by_commands(root: Path, begun: str) -> None:
+    """Let the commands print what they tell about a process and a workspace."""
+    for words in (["ps", "--all"], ["show", begun, "--events"], ["export", begun], ["keys", "list"], ["check"]):
+        await anyio.to_thread.run_sync(execute, [*words, "--workspace", str(root)])
+
+
 async def test_no_secret_of_a_caller_or_of_a_setting_is_in_any_output(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -99,8 +105,7 @@ async def test_no_secret_of_a_caller_or_of_a_setting_is_in_any_output(
     assert {200, 400, 401, 503} <= {each.status_code for each in answers}
 
     capsys.readouterr()
-    for words in (["ps", "--all"], ["show", begun, "--events"], ["export", begun], ["keys", "list"], ["check"]):
-        await anyio.to_thread.run_sync(execute, [*words, "--workspace", str(tmp_path)])
+    await told_by_commands(tmp_path, begun)
     printed = capsys.readouterr()
     said += [printed.out, printed.err, repr(settings), str(settings)]
     places = {
@@ -109,7 +114,6 @@ async def test_no_secret_of_a_caller_or_of_a_setting_is_in_any_output(
         "stored files": await contents(settings.data_dir),
     }
     assert begun in printed.out
-    hashes = [each.entry.sha256.get_secret_value() for each in (entry, filed)]
-    planted = [*keys, *hashes, INTROSPECTION, PASSWORD, JWT, OPAQUE]
+    planted = [*keys, *map(hash_of, keys), INTROSPECTION, PASSWORD, JWT, OPAQUE]
     leaks = {place: each for place, text in places.items() for each in planted if each in text}
     assert not leaks
