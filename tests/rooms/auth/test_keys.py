@@ -224,7 +224,7 @@ async def test_no_key_is_lost_when_several_programs_write_at_once(tmp_path: Path
     assert sorted(each.name for each in file_of(tmp_path).read()) == [f"n{number}" for number in range(8)]
 
 
-async def test_every_worker_asks_for_keys_and_follows(tmp_path: Path) -> None:
+async def test_every_worker_asks_for_keys(tmp_path: Path) -> None:
     anna = make_key(tmp_path)
     async with running(tmp_path, {"agents/none.py": ""}, host="0.0.0.0", workers="2") as server:  # noqa: S104
         assert READY in server.announced
