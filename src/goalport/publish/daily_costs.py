@@ -62,12 +62,12 @@ class DailyCosts:
             del day.going_on[root]
             day.ended[root] = here[root]
         if self._store.durable and self._clock() >= day.read_at + _KEPT_SECONDS:
-            before, day.read_at = day.read_at, self._clock()  # calls that come meanwhile do not read again
+            read_at, day.read_at = day.read_at, self._clock()  # calls that come meanwhile do not read again
             try:
                 day.stored = await self._store.spent(caller, day.begins)
-            except BaseException:
-                day.read_at = before
-                raise
+                read_at = day.read_at
+            finally:
+                day.read_at = read_at
         known = {**day.ended, **here}
         others = (cost for root, cost in day.stored.items() if cost > known.get(root, 0.0))
         ours = (cost for root, cost in known.items() if cost >= day.stored.get(root, 0.0))
