@@ -15,7 +15,7 @@ from mcp.server.auth.provider import AccessToken, principal_components
 from goalport.auth.verifiers import Grant
 from goalport.caller import ANONYMOUS, Caller
 
-__all__ = ["Principal", "current_caller", "current_principal", "granted"]
+__all__ = ["Principal", "current_caller", "current_principal", "granted", "nobody"]
 
 Principal = tuple[str, str | None, str | None]
 """Whom a session belongs to: the client, the issuer and the subject of the access token that it was opened with."""
@@ -63,6 +63,16 @@ def granted(scope: Any, grant: Grant, token: str) -> Generator[None]:
     user = AuthenticatedUser(known)
     scope["user"] = user
     before = auth_context_var.set(user)
+    try:
+        yield
+    finally:
+        auth_context_var.reset(before)
+
+
+@contextmanager
+def nobody() -> Generator[None]:
+    """A context without a caller. A server starts a pipelined request within the context of the one before it."""
+    before = auth_context_var.set(None)
     try:
         yield
     finally:

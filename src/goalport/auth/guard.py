@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from goalport.auth.authentication import Authentication
 from goalport.auth.challenges import Challenges
 from goalport.auth.credentials import AmbiguousCredential, token_of
-from goalport.auth.current import granted
+from goalport.auth.current import granted, nobody
 from goalport.auth.streams import REVERIFY_SECONDS, GuardedStream, is_stream
 from goalport.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
 from goalport.words import first_line
@@ -50,6 +50,11 @@ class AuthGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        with nobody():
+            await self._authenticate(scope, receive, send)
+
+    async def _authenticate(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request as that of the caller whom its credential stands for."""
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         challenges = self._authentication.challenges.at(path)
         try:

@@ -152,6 +152,21 @@ async def opened(server: Guarded, token: str) -> tuple[str, str]:
     return "Mcp-Session-Id", answer.headers["mcp-session-id"]
 
 
+async def test_a_request_without_a_credential_is_nobodys_though_one_with_a_credential_was_sent_before_it(
+    tmp_path: Path,
+) -> None:
+    async with issuing() as issuer, guarded(tmp_path, auth=by(issuer)) as server:
+        lines = [f"GET {INFO} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {issuer.token()}", "", ""]
+        lines += ["GET /health HTTP/1.1", "Host: localhost", "Connection: close", "", ""]
+        stream = await anyio.connect_tcp("127.0.0.1", httpx2.URL(server.address).port or 0)
+        with anyio.fail_after(10):
+            async with stream:
+                await stream.send("\r\n".join(lines).encode())
+                answers = b"".join([each async for each in stream])
+        assert answers.count(b"HTTP/1.1 200 OK") == 2
+        assert answers.endswith(b'{"status":"ok","ready":true}')
+
+
 async def test_headers_that_say_something_else_than_the_body_are_refused_in_both_eras(tmp_path: Path) -> None:
     async with issuing() as issuer, guarded(tmp_path, auth=by(issuer)) as server:
         token = issuer.token()
