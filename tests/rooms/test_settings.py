@@ -379,6 +379,15 @@ def test_a_table_is_put_together_from_the_file_and_from_variables_with_two_under
     assert settings.llm_operations.max_turns == 8
 
 
+def test_a_table_in_a_variable_adds_to_that_of_the_file(workspace: Path, environment: pytest.MonkeyPatch) -> None:
+    write(workspace, toml="[auth]\nkeys = true\nscope_prefix = 'agents'", env='GOALPORT_AUTH={"claims": ["tenant"]}')
+    environment.setenv("GOALPORT_AUTH", '{"scope_prefix": "acme"}')
+
+    auth = load_settings(workspace).auth
+
+    assert (auth.keys, auth.scope_prefix, auth.claims) == (True, "acme", ("tenant",))
+
+
 def test_a_table_in_one_variable_is_json(workspace: Path, environment: pytest.MonkeyPatch) -> None:
     environment.setenv("GOALPORT_MODELS", '{"default_llm": "gpt-5"}')
     assert load_settings(workspace).models.default_llm == "gpt-5"

@@ -6,6 +6,7 @@ on; no module reads them for itself. Nothing here starts or opens anything. Abov
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -42,6 +43,7 @@ from goalport.settings.values import (
     StorePlace,
     Table,
     Words,
+    read_table,
 )
 from goalport.words import offer
 
@@ -272,12 +274,27 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         workspace = _workspace_in(init_settings())
         file = InitSettingsSource(settings_cls, _read_file(workspace))
-        return init_settings, env_settings, dotenv_source(settings_cls, workspace), file
+        variables = (each() for each in (env_settings, dotenv_source(settings_cls, workspace)))
+        environment, dotenv = (InitSettingsSource(settings_cls, _with_tables(each)) for each in variables)
+        return init_settings, environment, dotenv, file
 
 
 def dotenv_source(settings: type[BaseSettings], workspace: Path) -> DotEnvSettingsSource:
     """What the workspace's `.env` says."""
     return DotEnvSettingsSource(settings, env_file=workspace / ENV_FILE, env_file_encoding="utf-8")
+
+
+def _with_tables(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of variables, with tables that are written as JSON read.
+
+    Only so does a variable such as GOALPORT_AUTH add to the table of the file, and not take the place of all of it.
+    """
+    tables = {name for name, field in Settings.model_fields.items() if Table in field.metadata}
+    found = dict(variables)
+    for name in tables.intersection(found):
+        with suppress(ValueError):  # what is wrong is said when the setting is validated
+            found[name] = read_table(found[name])
+    return found
 
 
 def _read_file(workspace: Path) -> dict[str, object]:

@@ -43,8 +43,8 @@ def listed(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
-def _table(value: object) -> object:
-    """A table from an environment variable, as JSON."""
+def read_table(value: object) -> object:
+    """A table from an environment variable, as JSON. Raises `ValueError`."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except json.JSONDecodeError as error:
@@ -89,5 +89,5 @@ Size = Annotated[
 ]
 StorePlace = Annotated[str, AfterValidator(lambda value: _place(value, "memory", "sqlite"))]
 DocumentsPlace = Annotated[str, AfterValidator(lambda value: _place(value, "sqlite"))]
-ScopeTable = Annotated[Mapping[str, tuple[str, ...]], BeforeValidator(_table)]
-Table = BeforeValidator(_table)
+ScopeTable = Annotated[Mapping[str, tuple[str, ...]], BeforeValidator(read_table)]
+Table = BeforeValidator(read_table)
