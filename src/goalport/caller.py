@@ -4,15 +4,19 @@ The door that authenticates a request makes its caller, and the whole run carrie
 caller is authenticated. Floor 0: every package may import it, and it imports nothing of goalport.
 """
 
+import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-__all__ = ["ANONYMOUS", "EVERY_SCOPE", "OPERATOR", "Caller", "is_scope", "require_scopes"]
+__all__ = ["ANONYMOUS", "EVERY_SCOPE", "OPERATOR", "Caller", "is_scope", "require_scopes", "user_of_machine"]
 
 EVERY_SCOPE: Final = "*"
 """The scope that grants every other one."""
+_OPERATING_SYSTEM: Final = "os"
+"""The issuer of the users of this machine."""
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
 """A scope as RFC 6749, section 3.3, has it: printable ASCII without spaces, quotes and backslashes."""
 
@@ -50,6 +54,22 @@ ANONYMOUS = Caller()
 OPERATOR = Caller(scopes=frozenset({EVERY_SCOPE}))
 """Whoever runs a command on this machine, or a server over stdio without authentication: nobody in particular, and with
 every scope, since they could change what asks for scopes."""
+
+
+def user_of_machine() -> Caller:
+    """The user whom the operating system runs this program for, with every scope: they could read what it stores."""
+    return Caller(_user_name(), _OPERATING_SYSTEM, frozenset({EVERY_SCOPE}), admin=True)
+
+
+def _user_name() -> str:
+    if sys.platform == "win32":
+        return os.environ.get("USERNAME") or "user"
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # as in containers that run with any number
+        return f"uid-{os.getuid()}"
 
 
 def is_scope(text: str) -> bool:

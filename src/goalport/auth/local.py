@@ -3,20 +3,17 @@
 Above: the site, which starts the transport.
 """
 
-import os
-import sys
 from typing import Final
 
 from goalport.auth.authentication import Authentication
 from goalport.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
-from goalport.caller import EVERY_SCOPE, OPERATOR, Caller
+from goalport.caller import OPERATOR, user_of_machine
 from goalport.errors import SettingsError
 
 __all__ = ["KEY_VARIABLE", "local_grant"]
 
 KEY_VARIABLE: Final = "GOALPORT_KEY"
 """The variable with a key or a token."""
-_ISSUER: Final = "os"
 
 
 async def local_grant(authentication: Authentication | None, key: str) -> Grant:
@@ -29,8 +26,8 @@ async def local_grant(authentication: Authentication | None, key: str) -> Grant:
     if authentication is None:
         return Grant(OPERATOR, OPERATOR.id)
     if not key:
-        user = _user()
-        return Grant(Caller(user, _ISSUER, frozenset({EVERY_SCOPE}), admin=True), user)
+        user = user_of_machine()
+        return Grant(user, user.id)
     try:
         return await authentication.grant_of(key)
     except (InvalidToken, VerifierUnavailable) as error:
@@ -38,15 +35,3 @@ async def local_grant(authentication: Authentication | None, key: str) -> Grant:
             f"{KEY_VARIABLE} is set, and cannot be used: {error} Set it to a key that is valid, or unset it to call as"
             " the user of this machine."
         ) from error
-
-
-def _user() -> str:
-    """The user whom the operating system runs this program for, by name where there is one."""
-    if sys.platform == "win32":
-        return os.environ.get("USERNAME") or "user"
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # as in containers that run with any number
-        return f"uid-{os.getuid()}"

@@ -8,7 +8,6 @@ import json
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from getpass import getuser
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -17,7 +16,7 @@ from pydantic import ValidationError
 
 from goalport.auth.key_file import KeyFile, NewKey, new_key
 from goalport.auth.key_uses import KeyUses
-from goalport.caller import Caller
+from goalport.caller import user_of_machine
 from goalport.cli.options import WorkspaceFolder, duration_of, workspace_root
 from goalport.cli.sources import local_time
 from goalport.cli.terminal import Record, say, show
@@ -184,7 +183,7 @@ def _note(settings: Settings, deed: str, *entries: KeyEntry) -> None:
         return
     for each in entries:
         facts = {"door": "cli", "key": each.id, "name": each.name, "scopes": list(each.scopes)}
-        audit.note(deed, Caller(getuser()), facts)
+        audit.note(deed, user_of_machine(), facts)
     audit.close()
 
 

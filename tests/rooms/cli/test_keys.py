@@ -49,6 +49,18 @@ def test_a_new_key_is_alone_on_standard_output_and_the_rest_says_how_to_use_it(p
     assert key_of(first) not in written
 
 
+def test_a_key_is_shown_also_where_the_user_has_no_name(
+    place: Path, goalport: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 54_321)
+
+    assert is_whole(key_of(goalport("keys", "new", "anna")))
+    [entry] = [json.loads(each.read_text()) for each in place.rglob("audit.jsonl")]
+    assert (entry["deed"], entry["caller"], entry["issuer"]) == ("key_created", "uid-54321", "os")
+
+
 def test_an_entry_is_printed_in_place_of_written(place: Path, goalport: Command) -> None:
     key, entry = goalport("keys", "new", "anna", "--entry").out.splitlines()
 
