@@ -1,9 +1,11 @@
 """Files that several programs write: replaced as a whole, by one program at a time. Floor 0.
 
-Pins, trust in skills, and keys are kept in such files.
+Pins, trust in skills, and keys are kept in such files. What root writes stays readable for the user as whom the server
+runs: a file that is replaced keeps its owner, its group and its mode, and a new one belongs to the owner of its folder.
 """
 
 import os
+import stat
 import sys
 import tempfile
 import time
@@ -12,14 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-__all__ = ["locked", "replace_file"]
+__all__ = ["give_to_owner", "locked", "replace_file"]
 
 _PAUSE: Final = 0.05
 _TRIES: Final = 100
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write a file in one step: a reader finds the old text or the new one. Only its owner may read it.
+    """Write a file in one step: a reader finds the old text or the new one. Only its owner may read a new one.
 
     Raises `OSError`; the file is as it was then.
     """
@@ -31,9 +33,24 @@ def replace_file(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        if path.exists():
+            give_to_owner(draft, of=path)
+            draft.chmod(stat.S_IMODE(path.stat().st_mode))
+        else:
+            give_to_owner(draft, of=path.parent)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def give_to_owner(path: Path, *, of: Path) -> None:
+    """If root runs this, give what it has just made to the owner and the group of another file or folder.
+
+    Raises `OSError`.
+    """
+    if sys.platform != "win32" and os.geteuid() == 0:
+        found = of.stat()
+        os.chown(path, found.st_uid, found.st_gid)
 
 
 @contextmanager
@@ -44,7 +61,9 @@ def locked(path: Path) -> Generator[None]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # Not the file itself is locked, since it is replaced by another one.
-    with os.fdopen(os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+    lock = path.with_name(f".{path.name}.lock")
+    with os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+        give_to_owner(lock, of=path.parent)
         for _ in range(_TRIES):
             if _lock(file):
                 break

@@ -107,7 +107,7 @@ def list_keys(*, structured: AsJson = False, workspace: WorkspaceFolder = Path()
         }
         for each in found
     ]
-    none = "There are no keys. `goalport keys new NAME` makes one."
+    none = f"There are no keys in {settings.key_file} and in the settings. `goalport keys new NAME` makes one."
     show(records, "json" if structured else "text", none=none)
     _warn_if_off(settings)
 
@@ -188,7 +188,7 @@ def _note(settings: Settings, deed: str, *entries: KeyEntry) -> None:
 
 
 def _scopes(given: str | None, settings: Settings) -> Sequence[str]:
-    """The scopes of an option. Raises `BadInput`; warns of those that mean nothing."""
+    """The scopes of an option, or the usual ones. Raises `BadInput`."""
     auth = settings.auth
     usual = (auth.read_scope, auth.write_scope)
     if given is None:

@@ -17,6 +17,7 @@ from queue import Empty, Full, Queue
 from typing import Any, Final, cast
 
 from goalport.caller import Caller
+from goalport.files import give_to_owner
 from goalport.observe.log_lines import REQUEST_ID
 from goalport.secrecy import hide_known
 
@@ -140,8 +141,12 @@ class _RotatedFile:
             except FileNotFoundError:
                 pass
             self.close()
-        self.path.parent.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+        folder = self.path.parent
+        if not folder.exists():
+            folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+            give_to_owner(folder, of=folder.parent)
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _FILE_MODE)
+        give_to_owner(self.path, of=folder)
         return self._descriptor
 
     def _rotate(self) -> None:
@@ -196,6 +201,7 @@ def _locked(path: Path) -> Generator[None]:
         return
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, _FILE_MODE)
     try:
+        give_to_owner(path, of=path.parent)
         flock(descriptor, LOCK_EX)
         yield
     finally:

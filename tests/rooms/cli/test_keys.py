@@ -1,6 +1,7 @@
 """`goalport keys`: keys are made, listed, replaced and revoked, each shown once and never again."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,29 @@ def test_a_file_that_cannot_be_read_is_left_as_it_is(place: Path, goalport: Comm
         assert ran.code == 1
         assert "keys.json cannot be used" in ran.err
     assert file.read_text() == "{}"
+
+
+def test_without_keys_it_is_said_where_none_are(place: Path, goalport: Command) -> None:
+    assert str(place / ".goalport" / "keys.json") in goalport("keys", "list").err
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root writes for others")
+def test_what_root_writes_belongs_to_the_user_as_whom_the_server_runs(place: Path, goalport: Command) -> None:
+    server, group = 65533, 65532
+    data = place / ".goalport"
+    data.mkdir()
+    os.chown(data, server, group)
+
+    goalport("keys", "new", "anna")
+    assert {(each.stat().st_uid, each.stat().st_gid) for each in data.rglob("*")} == {(server, group)}
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root gives files away")
+def test_a_key_file_keeps_the_group_that_may_read_it(place: Path, goalport: Command) -> None:
+    goalport("keys", "new", "anna")
+    file = place / ".goalport" / "keys.json"
+    os.chown(file, 0, 65532)
+    file.chmod(0o640)
+
+    goalport("keys", "new", "bob")
+    assert (file.stat().st_uid, file.stat().st_gid, file.stat().st_mode & 0o777) == (0, 65532, 0o640)
