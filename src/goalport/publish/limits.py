@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from typing import Final, Literal
+from weakref import WeakSet
 
 from goalport.caller import Caller
 from goalport.errors import GoalportError
@@ -66,6 +67,8 @@ class Limits:
         self._queue = FairQueue(settings.total_calls) if settings.total_calls else None
         self._calls: Counter[Who] = Counter()
         self._starting: Counter[Who] = Counter()
+        self._settled: WeakSet[AgentProcess] = WeakSet()
+        """The processes of which it is known that they are not among those that are starting."""
         self._begun: dict[Who, deque[float]] = {}
 
     @property
@@ -96,7 +99,7 @@ class Limits:
     async def started(self, caller: Caller, start: Callable[[], Awaitable[AgentProcess]]) -> AgentProcess:
         """A process that `start` starts for a caller, counted. Raises `LimitReached`, and what `start` raises."""
         own, who = self._settings.of(caller), (caller.issuer, caller.id)
-        if own.processes and self._running(caller) + self._starting[who] >= own.processes:
+        if own.processes and self._running(caller, self._starting[who]) >= own.processes:
             told = f"{own.processes} processes of yours are running, as many as may be at once."
             raise self._refusal("processes", told, _LATER)
         self._starting[who] += 1
@@ -106,12 +109,18 @@ class Limits:
             self._starting[who] -= 1
             if not self._starting[who]:
                 del self._starting[who]
+        self._settled.add(process)
         if own.cost_per_day:
             self.costs.note(caller, process)
         return process
 
-    def _running(self, caller: Caller) -> int:
-        return sum(each.parent is None and caller.same_as(each.caller) for each in self._processes.running)
+    def _running(self, caller: Caller, starting: int) -> int:
+        """How many processes of a caller run or are starting. One that is starting may run already, and counts once."""
+        running = [each for each in self._processes.running if each.parent is None and caller.same_as(each.caller)]
+        if not starting:
+            self._settled.update(running)
+        begun = sum(each not in self._settled for each in running)
+        return len(running) - begun + max(begun, starting)
 
     async def _check_cost(self, caller: Caller, most: float) -> None:
         spent = await self.costs.spent(caller)

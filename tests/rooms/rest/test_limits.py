@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,10 @@ async def bakery(root: Path, **limits: Any) -> AsyncGenerator[tuple[Web, Bakery,
             yield server, breads, answers
 
 
-async def order(server: Web, answers: dict[str, httpx2.Response], bread: str, who: Mapping[str, str]) -> None:
-    answers[bread] = await post(server, "bake_bread", bread, who)
+async def order(
+    server: Web, answers: dict[str, httpx2.Response], bread: str, who: Mapping[str, str], wait: float = 20
+) -> None:
+    answers[bread] = await post(server, "bake_bread", bread, who, wait)
 
 
 async def test_so_many_calls_of_a_caller_are_answered_at_once(tmp_path: Path) -> None:
@@ -117,6 +120,15 @@ async def test_so_many_processes_of_a_caller_run_at_once(tmp_path: Path) -> None
             breads.let("rye", "oat")
             await server.http.get(f"{started.json()['links']['self']}?wait=20", headers=ADA)
             assert (await post(server, "bake_bread", "oat", ADA)).status_code == 200
+
+
+async def test_processes_that_are_started_together_count_once_each(tmp_path: Path) -> None:
+    async with bakery(tmp_path, processes=4) as (server, breads, answers):
+        async with anyio.create_task_group() as tasks:
+            for bread in "abcdef":
+                tasks.start_soon(partial(order, server, answers, bread, ADA, wait=0))
+        assert sorted(each.status_code for each in answers.values()) == [202] * 4 + [429] * 2
+        breads.let(*"abcdef")
 
 
 async def test_so_many_calls_of_a_caller_begin_something_in_a_minute_through_any_door(tmp_path: Path) -> None:
