@@ -35,6 +35,8 @@ _RANDOM: Final = 32
 _CHECK: Final = 6
 _KEY: Final = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{_RANDOM + _CHECK}}}")
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+_MOST_BYTES: Final = 4 * 1024 * 1024
+"""Many thousand keys. Nobody is answered while the file is read, so one that takes seconds is refused."""
 Stamp = tuple[int, int, int]
 
 
@@ -111,6 +113,10 @@ class KeyFile:
             return None
         except OSError as error:
             raise UnreadableKeys(self.path, error.strerror or type(error).__name__) from error
+        if not stat.S_ISREG(found.st_mode):
+            raise UnreadableKeys(self.path, "it is no regular file")
+        if found.st_size > _MOST_BYTES:
+            raise UnreadableKeys(self.path, f"it has more than {_MOST_BYTES:,} bytes")
         if os.name == "posix" and found.st_mode & _WRITABLE_BY_OTHERS:
             raise UnreadableKeys(self.path, f"other users may write it; `chmod 600 {self.path}` mends that")
         return found.st_mtime_ns, found.st_ino, found.st_size

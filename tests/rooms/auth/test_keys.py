@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -121,7 +122,10 @@ async def test_the_file_is_looked_at_a_second_later_at_most(tmp_path: Path) -> N
                 pass
 
 
-@pytest.mark.parametrize("how", ["broken", "gone", "a field that is not known", "open to others", "a link to nothing"])
+SPOILT = ["broken", "a field that is not known", "open to others", "a link to nothing", "a pipe", "large"]
+
+
+@pytest.mark.parametrize("how", [*SPOILT, "gone"])
 async def test_while_the_file_cannot_be_read_nobody_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
@@ -142,7 +146,7 @@ async def test_while_the_file_cannot_be_read_nobody_passes(
     assert anna not in caplog.text
 
 
-@pytest.mark.parametrize("how", ["broken", "a field that is not known", "open to others", "a link to nothing"])
+@pytest.mark.parametrize("how", SPOILT)
 async def test_a_server_does_not_start_with_a_file_that_cannot_be_read(tmp_path: Path, how: str) -> None:
     make_key(tmp_path)
     spoil(file_of(tmp_path).path, how)
@@ -160,6 +164,11 @@ def spoil(path: Path, how: str) -> None:
             path.write_text(path.read_text().replace('"expires"', '"expired"'))
         case "open to others":
             path.chmod(0o622)
+        case "a pipe":
+            path.unlink()
+            os.mkfifo(path)
+        case "large":
+            path.write_text(path.read_text() + " " * 5_000_000)
         case _:
             path.unlink()
             path.symlink_to(path.with_name("nowhere.json"))
