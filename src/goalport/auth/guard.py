@@ -5,7 +5,7 @@ read. Below the site, which mounts it; `verifiers` decide about tokens.
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
@@ -18,6 +18,7 @@ from goalport.auth.credentials import AmbiguousCredential, token_of
 from goalport.auth.current import granted, nobody
 from goalport.auth.streams import REVERIFY_SECONDS, GuardedStream, is_stream
 from goalport.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
+from goalport.observe import RareLog
 from goalport.words import first_line
 
 __all__ = ["AuthGuard"]
@@ -45,6 +46,7 @@ class AuthGuard:
         self._authentication = authentication
         self._open_paths = frozenset(open_paths)
         self._stream_seconds = stream_seconds
+        self._rare_log = RareLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -92,8 +94,13 @@ class AuthGuard:
         try:
             return await self._authentication.grant_of(token)
         except InvalidToken as error:
-            _log.info("Refused a token: %s", first_line(str(error)))
+            self._tell(_log.info, "Refused a token: %s", error)
             return challenges.invalid_token(str(error))
         except VerifierUnavailable as error:
-            _log.warning("A caller cannot be authenticated now: %s", first_line(str(error)))
+            self._tell(_log.warning, "A caller cannot be authenticated now: %s", error)
             return challenges.unavailable("Whether the token is valid cannot be said now.", error.retry_seconds)
+
+    def _tell(self, log: Callable[..., None], text: str, error: Exception) -> None:
+        """Log why a token does not pass, each reason once in a minute: whoever sends many must not flood the log."""
+        reason = first_line(str(error))
+        self._rare_log.log(log, reason, text, reason)

@@ -6,12 +6,14 @@ Below `guard`; `site.listener` notes from which address a connection comes.
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final
 
 from goalport.auth.credentials import AmbiguousCredential
 from goalport.auth.verifiers import Grant, caller_of
+from goalport.caller import EVERY_SCOPE
+from goalport.observe import RareLog
 from goalport.settings import AuthSettings
 
 __all__ = ["PEER", "TrustedProxies"]
@@ -32,6 +34,7 @@ class TrustedProxies:
     networks: tuple[IPv4Network | IPv6Network, ...]
     user: bytes
     groups: bytes
+    rare_log: RareLog = field(default_factory=RareLog)
 
     @classmethod
     def of(cls, settings: AuthSettings) -> "TrustedProxies | None":
@@ -67,11 +70,9 @@ class TrustedProxies:
 
     def _check_peer(self, peer: str | None) -> None:
         if peer is None or not self._trusts(peer):
-            _log.warning(
-                "Refused the header %s from %s, which is none of auth.trusted_proxies.",
-                self.settings.proxy_user_header,
-                peer or "an address that this server does not know: serve with `goalport serve`",
-            )
+            text = "Refused the header %s from %s, which is none of auth.trusted_proxies."
+            whose = peer or "an address that this server does not know: serve with `goalport serve`"
+            self.rare_log.log(_log.warning, whose, text, self.settings.proxy_user_header, whose)
             raise AmbiguousCredential("The request has a header that a trusted proxy alone may send.")
 
     def _trusts(self, peer: str) -> bool:
@@ -86,7 +87,7 @@ class TrustedProxies:
 
 def _words(values: Iterable[bytes]) -> list[str]:
     """The groups in the header, separated by commas or spaces; a group is never the name of every scope."""
-    return [each for value in values for each in _text(value).replace(",", " ").split() if each != "*"]
+    return [each for value in values for each in _text(value).replace(",", " ").split() if each != EVERY_SCOPE]
 
 
 def _text(value: bytes) -> str:

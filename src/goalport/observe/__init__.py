@@ -3,6 +3,7 @@
 from goalport.observe.log import JsonLinesListener, LogListener, PlanListener, PromptListener, as_json, in_words
 from goalport.observe.log_lines import REQUEST_ID, LogFormat, log_to_stderr, tell
 from goalport.observe.personalities import PERSONALITIES, Personality
+from goalport.observe.rare_log import RareLog
 
 __all__ = [
     "PERSONALITIES",
@@ -13,6 +14,7 @@ __all__ = [
     "Personality",
     "PlanListener",
     "PromptListener",
+    "RareLog",
     "as_json",
     "in_words",
     "log_to_stderr",

@@ -14,6 +14,7 @@ from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
 from goalport.errors import BadInput, GoalportError, StoreError, UnknownName
 from goalport.events import Event
+from goalport.observe import RareLog
 from goalport.platform.commands import answer_command, end_command, execute, go_on_command
 from goalport.platform.families import ExpiryTimers, interrupted_in, park, ready_after, ready_in, update_ancestors
 from goalport.platform.process_engine import Deliveries, ProcessEngine
@@ -90,7 +91,7 @@ class Processes:
         self._scope_of = scope_of
         self._engine = engine
         self._retry = retry
-        self._warned_of_blocking: dict[str, float] = {}
+        self._rare_log = RareLog()
         self.on_spending = SpendingHook()
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
         self._timers = ExpiryTimers(self._expire)
@@ -178,7 +179,7 @@ class Processes:
             self.tells_errors,
             self.keep_journals,
             self.on_spending,
-            self._warned_of_blocking,
+            self._rare_log,
         )
 
     async def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:

@@ -11,7 +11,7 @@ from copy import copy
 from functools import partial
 from inspect import iscoroutinefunction
 from logging import getLogger
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Any, Final, Generic, Self, TypeVar, cast, overload
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
@@ -41,8 +41,6 @@ _DEEPEST = 20
 """How deep processes may start one another; a deeper nesting is taken for an endless recursion."""
 _BLOCKING_SECONDS: Final = 0.5
 """The number of seconds for which a function may block the event loop before a warning is logged."""
-_WARNING_SECONDS: Final = 60.0
-"""The number of seconds in which the log warns once of one action that blocks the event loop."""
 _current: "ContextVar[ActionContext | None]" = ContextVar("goalport_context", default=None)
 
 
@@ -167,15 +165,12 @@ class OperationContext:
                 raise
 
     def _warn_of_blocking(self, seconds: float) -> None:
-        warned, now = self.process.services.warned_of_blocking, monotonic()
-        if now - warned.get(self.action, -_WARNING_SECONDS) >= _WARNING_SECONDS:
-            warned[self.action] = now
-            _log.warning(
-                "%s held the event loop for %.1f s, in which nothing else could run. Write it as `def`, so that it runs"
-                " in a thread, or await what takes long.",
-                self.action or "A function",
-                seconds,
-            )
+        text = (
+            "%s held the event loop for %.1f s, in which nothing else could run. Write it as `def`, so that it runs in"
+            " a thread, or await what takes long."
+        )
+        name = self.action or "A function"
+        self.process.services.rare_log.log(_log.warning, name, text, name, seconds)
 
     def _report_full_limiter(self) -> None:
         words = (

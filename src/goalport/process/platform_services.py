@@ -7,6 +7,7 @@ from anyio import CapacityLimiter
 
 from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
+from goalport.observe import RareLog
 from goalport.process.ledger import Spending
 from goalport.tools import ToolGroupResolver
 
@@ -46,5 +47,5 @@ class PlatformServices(NamedTuple, Generic[P]):
     """Whether the history keeps what models replied and tools returned."""
     spent: Callable[[Spending], None]
     """Called with each request of a model that a process has paid for, from any thread."""
-    warned_of_blocking: dict[str, float]
-    """The actions that blocked the event loop: when the log warned of each last, on the monotonic clock."""
+    rare_log: RareLog
+    """Logs which actions block the event loop, each once in a minute."""

@@ -5,13 +5,13 @@
 
 import logging
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv6Network
 from typing import Final
 
+from goalport.observe import RareLog
 from goalport.settings import Settings
 
 __all__ = ["RETRY_SECONDS", "Connections", "Limits"]
@@ -25,8 +25,6 @@ _SPARE: Final = 1 / 8
 """The share of the file descriptors that is kept free for files, databases and upstream servers."""
 _OF_ONE_ADDRESS: Final = 3 / 4
 _NEARLY_ALL: Final = 0.9
-_LOG_SECONDS: Final = 60.0
-"""Seconds in which a message of one kind is logged at most once."""
 _PREFIX_LENGTH: Final = 64
 
 
@@ -71,7 +69,7 @@ class Connections:
         self._note_refusal = note_refusal
         self._open: Counter[str] = Counter()
         self._total = 0
-        self._logged_at: dict[str, float] = {}
+        self.rare_log = RareLog()
 
     def admit(self, address: str, descriptor: int) -> bool:
         """Count a connection from this address with this file descriptor; False, uncounted, if there are too many."""
@@ -81,21 +79,21 @@ class Connections:
             text = (
                 "File descriptors run short: %d of %d are in use. Raise the limit (ulimit -n), or end what takes them."
             )
-            self.log_rarely(_log.warning, "descriptors", text, descriptor, limits.descriptors)
+            self.rare_log.log(_log.warning, "descriptors", text, descriptor, limits.descriptors)
         if self._total >= limits.connections:
             text = "Refused a connection from %s: %d are open, as many as may be (max_connections)."
-            self.log_rarely(_log.warning, "refused", text, address, self._total)
+            self.rare_log.log(_log.warning, "refused", text, address, self._total)
             self._note_refusal("max_connections")
             return False
         if self._open[source] >= limits.of_one_address:
             text = "Refused a connection from %s: it has %d open, as many as it may (max_connections_per_address)."
-            self.log_rarely(_log.warning, "address", text, address, self._open[source])
+            self.rare_log.log(_log.warning, "address", text, address, self._open[source])
             self._note_refusal("max_connections_per_address")
             return False
         self._open[source] += 1
         self._total += 1
         if self._total >= _NEARLY_ALL * limits.connections:
-            self.log_rarely(
+            self.rare_log.log(
                 _log.warning,
                 "nearly",
                 "%d of %d connections are open (max_connections).",
@@ -116,13 +114,6 @@ class Connections:
         self._open[source] -= 1
         if not self._open[source]:
             del self._open[source]
-
-    def log_rarely(self, log: Callable[..., None], kind: str, text: str, *values: object) -> None:
-        """Log a message, at most one of its kind in `_LOG_SECONDS` seconds, so that no client can flood the log."""
-        now = time.monotonic()
-        if now - self._logged_at.get(kind, -_LOG_SECONDS) >= _LOG_SECONDS:
-            self._logged_at[kind] = now
-            log(text, *values)
 
 
 def _source(address: str) -> str:

@@ -168,7 +168,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def _log(self, kind: str, reason: str, *values: object) -> None:
-        self._connections.log_rarely(_log.info, kind, f"Ended a connection of %s: {reason}.", self._address, *values)
+        self._connections.rare_log.log(_log.info, kind, f"Ended a connection of %s: {reason}.", self._address, *values)
 
     def _refuse(self, status: HTTPStatus, headers: str = "", text: str = "") -> None:
         """Close with a response of this status, or without it if the client would take it for another request's."""

@@ -17,6 +17,7 @@ from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import Action, Agent, Condition, RetryPolicy, WaitFor, parts_of, read_agent
 from goalport.events import Event
 from goalport.llm import TextDelta, ThinkingDelta, UserMessage
+from goalport.observe import RareLog
 from goalport.process import (
     SERVICE_TYPES,
     ActionContext,
@@ -307,7 +308,7 @@ def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[obj
         tells_errors=True,
         keep_journals=False,
         spent=_nothing,
-        warned_of_blocking={},
+        rare_log=RareLog(),
     )
     scope = Scope(Agent("Test", "Stands in for the agent whose action is tested"))
     process = AgentProcess("test", scope, ProcessOptions(), caller, lent)

@@ -1,6 +1,7 @@
 """The guard before every door: what it refuses, and what its refusals tell a client."""
 
 import json
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -292,6 +293,20 @@ async def test_a_verifier_that_fails_lets_nobody_pass_and_is_no_bug_of_the_reque
         assert "bug" not in refused.text
         verifier.raises = None
         assert (await http.get("/", headers={"Authorization": "Bearer anna"})).json() == "anna"
+
+
+async def test_a_flood_of_refused_tokens_is_one_line_of_the_log_for_each_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    verifier = Changing()
+    async with listening(app_behind(verifier)) as address, httpx2.AsyncClient(base_url=address) as http:
+        with caplog.at_level(logging.INFO, "goalport.auth"):
+            for error in (InvalidToken("revoked"), InvalidToken("expired"), VerifierUnavailable("down")):
+                verifier.raises = error
+                for number in range(3):
+                    await http.get("/", headers={"Authorization": f"Bearer token-{number}"})
+    told = [each.message for each in caplog.records]
+    assert [each.rpartition(": ")[2] for each in told] == ["revoked", "expired", "down"], told
 
 
 @pytest.mark.parametrize("error", [InvalidToken("revoked"), VerifierUnavailable("down"), ValueError("bug")])
