@@ -4,7 +4,7 @@ Above: the guard. A new kind of credential is one more verifier here.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +35,8 @@ class Authentication:
     """What asks the providers; None without any."""
     proxies: TrustedProxies | None = None
     """The proxies that name the user in a header; None without any."""
+    fetch_keys: Callable[[], None] | None = None
+    """Begins to fetch the keys of issuers, so that the log tells of a wrong one at once; None without any."""
 
     @classmethod
     def of(cls, settings: Settings) -> "Authentication | None":
@@ -42,18 +44,31 @@ class Authentication:
 
         Raises `SettingsError` for what cannot be used: a server does not start without what it was told to check.
         """
-        client = ProviderClient()
-        keys = [ApiKeys(settings)] if settings.asks_for_keys else []
-        verifiers: list[Verifier] = [*keys, *_verifiers_of_providers(settings, client)]
-        proxies = TrustedProxies.of(settings.auth)
+        auth, client = settings.auth, ProviderClient()
+        verifiers: list[Verifier] = [ApiKeys(settings)] if settings.asks_for_keys else []
+        fetch_keys = None
+        # The libraries for the tokens of providers are loaded only if there are any.
+        if auth.issuers:
+            from goalport.auth.jwt import JwtVerifier
+
+            jwt = JwtVerifier(settings, client, takes_all=not auth.introspection)
+            verifiers.append(jwt)
+            fetch_keys = jwt.fetch_keys
+        if auth.introspection:
+            from goalport.auth.introspection import IntrospectionVerifier
+
+            verifiers += [IntrospectionVerifier(settings, each, client) for each in auth.introspection]
+        proxies = TrustedProxies.of(auth)
         if not verifiers and proxies is None:
             return None
         resource = ProtectedResource.of(settings)
-        return cls(verifiers, Challenges(settings.auth.read_scope, resource), resource, client, proxies)
+        return cls(verifiers, Challenges(auth.read_scope, resource), resource, client, proxies, fetch_keys)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """A context in which tokens can be verified; at its end the connections to providers are closed."""
+        if self.fetch_keys is not None:
+            self.fetch_keys()
         try:
             yield
         finally:
@@ -79,16 +94,3 @@ class Authentication:
         if found is not None and token is not None:
             raise AmbiguousCredential("The request has a token, and a user whom a proxy names. Send one of them.")
         return found
-
-
-def _verifiers_of_providers(settings: Settings, client: ProviderClient) -> Iterator[Verifier]:
-    """The verifiers of the tokens of identity providers. Their libraries are loaded only if there are any."""
-    auth = settings.auth
-    if auth.issuers:
-        from goalport.auth.jwt import JwtVerifier
-
-        yield JwtVerifier(settings, client, takes_all=not auth.introspection)
-    if auth.introspection:
-        from goalport.auth.introspection import IntrospectionVerifier
-
-        yield from (IntrospectionVerifier(settings, each, client) for each in auth.introspection)

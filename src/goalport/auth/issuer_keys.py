@@ -65,6 +65,10 @@ class IssuerKeys:
         self._failed = False
         self._fetching: asyncio.Task[None] | None = None
 
+    def fetch_soon(self) -> None:
+        """Begin to fetch the keys, unless the issuer was asked a moment ago. A failure is logged."""
+        self._begin(_RETRY)
+
     async def suiting(self, kid: str | None, algorithm: str) -> Sequence[PyJWK]:
         """The keys that a token may be signed with, as its header says. Raises `VerifierUnavailable`."""
         if not self._keys or self._age > _TOO_OLD:

@@ -98,6 +98,11 @@ class JwtVerifier:
             for each in settings.auth.issuers
         }
 
+    def fetch_keys(self) -> None:
+        """Begin to fetch the keys of all issuers, before a token asks for them."""
+        for each in self._issuers.values():
+            each.keys.fetch_soon()
+
     def takes(self, token: str) -> bool:
         """Whether a token is a JWT, and of one of the issuers unless all JWTs are taken."""
         form = _FORM.fullmatch(token)

@@ -18,7 +18,7 @@ from goalport.auth.jwt import JwtVerifier
 from goalport.auth.provider_client import ProviderClient
 from goalport.errors import SettingsError
 from goalport.settings import load_settings
-from tests.rooms.auth.guarded import by
+from tests.rooms.auth.guarded import by, guarded
 from tests.rooms.auth.issuers import RESOURCE, Issuer, SigningKey, issuing
 
 _numbers = count()
@@ -136,6 +136,22 @@ async def test_an_issuer_that_is_down_at_first_is_asked_every_few_seconds(tmp_pa
         it.issuer.is_down = False
         it.watch.now += 5
         await it.verify()
+
+
+async def test_a_server_fetches_keys_at_its_start_and_warns_of_an_issuer_that_has_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        issuing() as issuer,
+        issuing(named="https://elsewhere.example") as wrong,
+        guarded(tmp_path, auth=by(issuer, wrong)),
+    ):
+        with anyio.fail_after(5):
+            while not (issuer.requests["/jwks"] and caplog.messages):
+                await anyio.lowlevel.checkpoint()
+    (told,) = caplog.messages
+    assert told.startswith(f"The keys of {wrong.issuer} cannot be fetched: ")
+    assert "https://elsewhere.example" in told
 
 
 async def test_keys_of_kinds_that_are_not_known_are_passed_over(tmp_path: Path) -> None:
