@@ -7,182 +7,35 @@ stops the task.
 
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
 import anyio
 from anyio import to_thread
 
 from goalport.errors import ToolError, leaves
 from goalport.secrecy import hide
-from goalport.tools import ToolResult
-from goalport.upstream.active_calls import MOST_ASKED, Ask, Call, current_hooks
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.connection import (
     Connection,
     ConnectionLost,
     Listing,
-    NotCalled,
     Sample,
     SignInNeeded,
     Timing,
     Transport,
     Wakeup,
 )
-from goalport.upstream.remote_process import remote_process, with_renamed_tools
-from goalport.upstream.status import ServerReport, ServerState, error_text, failure_reason, why_unavailable
-from goalport.upstream.tool import CallTool, ToolRequest, UpstreamTool, result_of, tools_of_list
-from goalport.words import cleaned
+from goalport.upstream.status import ServerReport, ServerState, failure_reason, why_unavailable
+from goalport.upstream.tool import CallTool, UpstreamTool, tools_of_list
+from goalport.upstream.tool_client import ToolClient
 
-if TYPE_CHECKING:
-    from mcp_types import CallToolResult
-
-__all__ = ["ToolClient", "UpstreamServer"]
+__all__ = ["UpstreamServer"]
 
 _log = logging.getLogger(__name__)
 _NOT_COMING: Final = frozenset({ServerState.DISABLED, ServerState.SIGN_IN, ServerState.STOPPED})
 """The states in which a server is not being connected."""
-_MOST_OF_ERROR: Final = 2_000
-"""Characters of an error that a model reads: the words in it are the server's."""
-
-
-class ToolClient:
-    """Calls the tools of one server, at most `ServerConfig.concurrency` at once.
-
-    `connected` waits for the connection and raises `ToolError` where there is none. A server may be another goalport,
-    which answers a long or waiting call with the process that it began; the client follows the process to its result.
-    """
-
-    def __init__(
-        self,
-        config: ServerConfig,
-        connected: Callable[[], Awaitable[Connection]],
-        transport: Transport,
-    ) -> None:
-        self.calls = 0
-        self.failures = 0
-        """Calls that gave no result."""
-        self.ask_to_sign_in: Callable[[Ask], Awaitable[None]] | None = None
-        """Has a person sign in and the server connected again; None: nobody can."""
-        self._config = config
-        self._connected = connected
-        self._transport = transport
-        self._turns = anyio.Semaphore(config.concurrency, fast_acquire=True)
-
-    async def call(self, request: ToolRequest) -> ToolResult:
-        """Call a tool. It is called a second time only where the connection was lost and a repetition does no harm.
-
-        Raises `ToolError` when there is no result, in words for the model that called, and the `Signal` that somebody
-        who was asked during the call raised.
-        """
-        self.calls += 1
-        try:
-            try:
-                return await self._twice(request)
-            except SignInNeeded:
-                await self._sign_in()
-                return await self._twice(request)
-        except (ConnectionLost, SignInNeeded, ToolError) as error:
-            self.failures += 1
-            raise ToolError(cleaned(hide(f"{request.shown}: {error}"), _MOST_OF_ERROR)) from None
-
-    async def _twice(self, request: ToolRequest) -> ToolResult:
-        try:
-            return await self._once(request)
-        except ConnectionLost as lost:
-            if not (request.repeatable or isinstance(lost, NotCalled)):
-                raise
-            return await self._once(request)
-
-    async def _sign_in(self) -> None:
-        """Ask the person behind the call to sign in. Raises `SignInNeeded` if there is nobody."""
-        ask = current_hooks().ask
-        if ask is None or self.ask_to_sign_in is None:
-            raise SignInNeeded(self._config.name)
-        await self.ask_to_sign_in(ask)
-
-    async def _once(self, request: ToolRequest) -> ToolResult:
-        connection = await self._connected()
-        seconds = self._config.timeout
-        await self._acquire_turn(seconds)
-        try:
-            if connection.broken:
-                raise NotCalled(f"the server {self._config.name!r} went away before the call.")
-            with connection.calls.begin(seconds) as call:
-                return await self._request(connection, request, call)
-        except TimeoutError:
-            raise ToolError(
-                f"the server {self._config.name!r} gave nothing within {seconds:g} s, and was told to stop. "
-                "Ask for less, or do without it."
-            ) from None
-        finally:
-            self._turns.release()
-
-    async def _acquire_turn(self, seconds: float) -> None:
-        """Wait until the server may get one more call. Raises `ToolError` when that takes longer than these seconds."""
-        try:
-            self._turns.acquire_nowait()
-        except anyio.WouldBlock:
-            with anyio.move_on_after(seconds) as scope:
-                await self._turns.acquire()
-            if scope.cancelled_caught:
-                name = self._config.name
-                raise ToolError(f"the server {name!r} is busy with other calls. Try again later.") from None
-
-    async def _request(self, connection: Connection, request: ToolRequest, call: Call) -> ToolResult:
-        from mcp import MCPError
-        from mcp_types import CONNECTION_CLOSED
-
-        server = self._config.name
-        try:
-            result = await connection.call(request.own_name, request.arguments, call)
-            result = await self._followed(connection, result, call)
-        except MCPError as error:
-            if call.sign_in_needed:
-                connection.mark_broken()
-                raise SignInNeeded(server) from error
-            if self._transport.session_expired():
-                connection.mark_broken()
-                raise NotCalled(f"the server {server!r} was started anew, and knows us no more.") from error
-            # The code alone says nothing: it is what the SDK says of a lost connection, and what servers say of errors.
-            if error.code == CONNECTION_CLOSED and connection.broken:
-                why = self._transport.last_error() or error.message
-                raise ConnectionLost(
-                    f"the server {server!r} went away during the call ({why}). Whether it did what it was "
-                    "asked to is not known; it is being connected again."
-                ) from error
-            why = "; ".join(filter(None, (error.message, self._transport.last_error())))
-            raise ToolError(f"the server {server!r} refused the call: {why}") from error
-        except (RuntimeError, ValueError, OSError) as error:
-            # The SDK speaks of the tool by the name that the server knows.
-            message = error_text(error).replace(f"tool {request.own_name}", f"tool {request.shown}")
-            raise ToolError(f"what the server {server!r} answered is no result: {message}") from error
-        note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
-        renamed = with_renamed_tools(result, request.rename, connection.tool_names)
-        return result_of(renamed, note if call.unanswered else "")
-
-    async def _followed(self, connection: Connection, result: "CallToolResult", call: Call) -> "CallToolResult":
-        """The result of a process on another goalport; its questions are put to the person behind the call.
-
-        Where there is nobody to ask, the answer that names the process is the result: the caller can follow it.
-        """
-        ask = call.hooks.ask
-        while ask is not None and (process := remote_process(result)) is not None:
-            tool, arguments = process.tool, process.arguments
-            if process.question is not None:
-                answer = None
-                try:
-                    with call.waiting():
-                        given = await ask(cleaned(process.message, MOST_ASKED), process.form)
-                        answer = cast("Mapping[str, object] | None", given)
-                except ToolError as error:
-                    call.unanswered = str(error)
-                    return result
-                tool, arguments = process.answered(answer)
-            call.renew()
-            result = await connection.call(tool, arguments, call)
-        return result
 
 
 class UpstreamServer:
