@@ -42,7 +42,7 @@ from goalport.observe.spans import embeddings_span
 from goalport.prompts import KnowledgeCutoffDate, Templates, contribution_of
 from goalport.references import NamedReferences
 from goalport.references.reference import described
-from goalport.tools import ToolGroupResolver
+from goalport.tools import ToolGroupRequirement, ToolGroupResolver
 from goalport.words import type_name
 
 __all__ = ["LlmEngine"]
@@ -62,15 +62,6 @@ def _system_texts(interaction: Interaction, card: ModelCard) -> Iterator[str]:
     yield from map(described, interaction.references)
     if card.knowledge_cutoff:
         yield KnowledgeCutoffDate(card.knowledge_cutoff).contribution()
-
-
-async def _ready(request: Request) -> Request:
-    """The request with references that are up to date."""
-    interaction = request.interaction
-    if not interaction.references:
-        return request
-    references = await ready_references(interaction.references, request.messages)
-    return replace(request, interaction=replace(interaction, references=references))
 
 
 def _with_images(messages: Sequence[Message], images: tuple[Image, ...]) -> list[Message]:
@@ -112,7 +103,7 @@ class LlmEngine:
         output = self._output_type(request)
         guards = self._guard_chain(request)
         await guards.check_input(request.messages)
-        request = await _ready(request)
+        request = await self._ready(request)
         loop = self._loop(request, output and output.spec, self._form(request, output))
         if output is None:
             text = (await loop.run()).text
@@ -127,7 +118,7 @@ class LlmEngine:
         output = self._output_type(request)
         guards = self._guard_chain(request)
         await guards.check_input(request.messages)
-        request = await _ready(request)
+        request = await self._ready(request)
         loop = self._loop(request, None, (JSON_LINES.format(json.dumps(output.spec.schema)),) if output else ())
         stream = stream_objects(loop, output, self.settings, guards) if output else stream_text(loop, guards)
         async with aclosing(stream) as pieces:
@@ -159,6 +150,16 @@ class LlmEngine:
     def references(self) -> NamedReferences:
         """The references and contributors that are there by name."""
         return self.named()
+
+    async def _ready(self, request: Request) -> Request:
+        """The request with references that are up to date, after people have signed in for the tools of its groups."""
+        interaction = request.interaction
+        for role in interaction.tool_groups:
+            await self.groups().obtain(ToolGroupRequirement(role))
+        if not interaction.references:
+            return request
+        references = await ready_references(interaction.references, request.messages)
+        return replace(request, interaction=replace(interaction, references=references))
 
     def _loop(self, request: Request, output: OutputSpec | None, form: Sequence[str]) -> ToolLoop:
         interaction = request.interaction

@@ -119,7 +119,7 @@ def _offered(interaction: Interaction, groups: ToolGroupResolver) -> Iterator[tu
     """Each tool, with its origin in words."""
     for role in interaction.tool_groups:
         if groups.find(role) is None:
-            _log.warning("%s Its tools are not offered.", groups.unmet(ToolGroupRequirement(role)))
+            _log.warning("%s Its tools are not offered.", groups.missing(ToolGroupRequirement(role)))
     for role, tool in groups.tools_of(interaction.tool_groups):
         yield f"the tool group {role!r}", tool
     for reference in interaction.references:

@@ -127,6 +127,23 @@ class ActionCalls:
         await self.attempt.process.store_steps()
         return result
 
+    async def call_once(self, tool: Tool, /) -> ToolResult:
+        """Return the result of calling a tool without arguments; only an error is recorded.
+
+        Whoever calls it at the same time shares the call, which therefore goes on when one of them is cancelled.
+        """
+        journal = self.attempt.journal
+        name = f"{journal.key}/once:{tool.name}"
+        if name in journal.results:
+            return journal.results[name]
+        result = await self._result_of_open_call(name, tool, {})
+        if result.is_error:
+            journal.note_result(name, result)
+            await self.attempt.process.store_steps()
+        else:
+            journal.end_call(name)
+        return result
+
     async def _refusal(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> str:
         """The message for the model when a person did not approve the call; empty when the call may be made."""
         words = _approval_question(tool, arguments) if tool.confirmation is None else tool.confirmation(arguments)
@@ -147,16 +164,20 @@ class ActionCalls:
             raise
 
     async def _run_open_call(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
-        """Return the result of a call that stays open while a person is asked."""
+        """Return the result of a call that stays open while a person is asked, and ends if nobody waits for it."""
         journal = self.attempt.journal
-        open_call = journal.open_call(name, partial(tool.run, arguments), _Asker(self.attempt, tool.server))
         try:
-            result = await open_call.result()
+            return await self._result_of_open_call(name, tool, arguments)
         except get_cancelled_exc_class():
             # Parking another part of the action may cancel this wait, but the open call must not end with it.
             if not journal.parked:
                 journal.end_call(name)
             raise
+
+    async def _result_of_open_call(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
+        journal = self.attempt.journal
+        open_call = journal.open_call(name, partial(tool.run, arguments), _Asker(self.attempt, tool.server))
+        result = await open_call.result()
         if result is None:
             journal.park()
             raise Parked

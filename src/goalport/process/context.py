@@ -28,7 +28,7 @@ from goalport.process.attempt import ActionCalls, ActionOperation
 from goalport.process.journal import Journal, Names, Parked, at_place, fingerprint_of_question
 from goalport.process.lifecycle import Completed, Waiting
 from goalport.process.questions import SchemaSubmission
-from goalport.tools import Contained, ContextValue, Tool, calling_from, in_thread
+from goalport.tools import Contained, ContextValue, Tool, ToolGroupRequirement, calling_from, in_thread
 from goalport.words import type_name
 
 __all__ = ["ActionContext", "OperationContext", "run_subagent"]
@@ -95,7 +95,7 @@ class OperationContext:
             lent = self.process.services
             declared = self.process.scope.actions.get(self.action)
             roles = () if declared is None else declared.roles
-            there = tuple(role for role in roles if lent.groups.find(role) is not None)
+            there = tuple(role for role in roles if lent.groups.unmet(ToolGroupRequirement(role)) is None)
             self._ai = Ai(lent.engine(ActionOperation(self), lent.groups), Interaction(tool_groups=there))
         return self._ai
 
@@ -104,6 +104,10 @@ class OperationContext:
         """Whether the result will be discarded; a long `def` action can check this and stop early."""
         ended = self._abandoned or self.process.outcome is not None
         return ended or (self._copy_of is not None and self._copy_of.cancelled)
+
+    def take_tools(self, tools: Iterable[Tool]) -> None:
+        """Have these as the tools of the action, before it begins."""
+        self.tools = tuple(tools)
 
     def add(self, value: object) -> None:
         """Put an object on the blackboard."""

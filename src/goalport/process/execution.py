@@ -222,12 +222,14 @@ async def _attempts(process: AgentProcess, action: Action) -> object:
 
 
 async def _attempt(process: AgentProcess, action: Action) -> object:
-    context = ActionContext(process, _tools(process, action), action.name)
+    context = ActionContext(process, action=action.name)
     process.blackboard.forget_stated()
     process.progress.decline(action.name, "")
     with _parking(context), context.active():
         arguments = fill(action.parameters, action.owner, context)
         _require_access(process, action, arguments)
+        await _obtain_groups(process, action)
+        context.take_tools(_tools(process, action))
         return await context.call(action.function, **arguments)
 
 
@@ -242,19 +244,31 @@ def _require_access(process: AgentProcess, action: Action, arguments: Mapping[st
             raise AccessDenied(action.name, lacking)
 
 
-def _tools(process: AgentProcess, action: Action) -> list[Tool]:
+async def _obtain_groups(process: AgentProcess, action: Action) -> None:
+    """Have people sign in for the tools of an action. Raises `NonRetryable` if it cannot run without them."""
+    groups = process.services.groups
+    for role in action.settings.tool_groups:
+        await groups.obtain(ToolGroupRequirement(role))
+    for each in action.requirements:
+        await groups.obtain(each)
+        # What is missing for another reason was there when the step was planned, and its tools say what is wrong.
+        if groups.unmet(each) is None and (why := groups.missing(each)) is not None:
+            raise NonRetryable(f"{action.name} cannot run. {why}")
+
+
+def _tools(process: AgentProcess, action: Action) -> tuple[Tool, ...]:
     groups, seconds = process.services.groups, process.options.tool_delay
     for role in action.roles:
         if groups.find(role) is None:
-            why = groups.unmet(ToolGroupRequirement(role))
+            why = groups.missing(ToolGroupRequirement(role))
             _log.warning("%s runs without the tool group %r. %s", action.name, role, why)
-    found = [tool for _, tool in groups.tools_of(action.roles)]
+    found = tuple(tool for _, tool in groups.tools_of(action.roles))
 
     async def after_delay(inside: Tool, arguments: Mapping[str, object]) -> ToolResult:
         await anyio.sleep(seconds)
         return await inside.call(arguments)
 
-    return [each.with_layer(after_delay) for each in found] if seconds > 0 else found
+    return tuple(each.with_layer(after_delay) for each in found) if seconds > 0 else found
 
 
 @contextmanager

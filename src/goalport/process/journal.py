@@ -279,8 +279,9 @@ class Journal(Generic[P]):
         return self.calls[name]
 
     def end_call(self, name: str) -> None:
-        """End a call that is under way."""
-        self.calls.pop(name).cancel()
+        """End a call that is under way, if there is one."""
+        if (call := self.calls.pop(name, None)) is not None:
+            call.cancel()
 
     def note_child(self, name: str, child: P) -> None:
         """Record a process that the action has started."""

@@ -68,6 +68,10 @@ class DirectCalls:
         """Return the result of the call; that of a tool whose calls a person has to approve is an error."""
         return await tool.run_unattended(arguments)
 
+    async def call_once(self, tool: Tool, /) -> ToolResult:
+        """Return the result of calling a tool without arguments."""
+        return await tool.run_unattended({})
+
     def emit(self, event: SourcesShown, /) -> None:
         """Send an event to the listener."""
         self.listener.on_event(event)

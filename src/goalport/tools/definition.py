@@ -49,6 +49,10 @@ class CallSite(Protocol):
         """Return the result of the call, by `Tool.run` or from the record."""
         ...
 
+    async def call_once(self, tool: "Tool", /) -> ToolResult:
+        """Return the result of calling a tool without arguments; after an error an action does not call it again."""
+        ...
+
     def emit(self, event: SourcesShown, /) -> None:
         """Send an event to the listeners, as one of the action if there is one."""
         ...

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from goalport.errors import DeclarationError
-from goalport.tools.definition import Approval, Tool
+from goalport.tools.definition import Approval, Tool, current_call_site
 from goalport.tools.objects import duplicate_names, tools_of
 from goalport.words import did_you_mean, listed, nearest, offer
 
@@ -141,6 +141,10 @@ class ToolGroupSource(Protocol):
         """
         ...
 
+    def sign_ins(self, role: str) -> Iterable[Tool]:
+        """The tools that have a person sign in, so that more tools of a role become known; no model is offered them."""
+        ...
+
 
 class ToolGroupResolver:
     """Finds the group that fills a role: the first group that has the role.
@@ -208,8 +212,35 @@ class ToolGroupResolver:
         """What sources say is wrong with a role, in sentences; empty when they report nothing."""
         return " ".join(filter(None, (each.why_missing(role) for each in self._sources)))
 
+    async def obtain(self, requirement: Requirement) -> None:
+        """Have the person behind the running action sign in, where a requirement is not met before somebody does.
+
+        Nothing happens where nobody can be asked. Raises what the call site raises while an answer is waited for.
+        """
+        site = current_call_site()
+        for each in self._sign_ins(requirement):
+            if self.missing(requirement) is not None:
+                result = await (each.run({}) if site is None else site.call_once(each))
+                if result.is_error:
+                    _log.info("The tool group %r stays without tools: %s", requirement.role, result.text)
+
+    def _sign_ins(self, requirement: Requirement) -> tuple[Tool, ...]:
+        """The tools by which the group of a requirement may come to have what it lacks."""
+        group = self.find(requirement.role)
+        return tuple(
+            tool
+            for source in self._sources
+            if group is None or group in source.groups()
+            for tool in source.sign_ins(requirement.role)
+        )
+
     def unmet(self, requirement: Requirement) -> str | None:
-        """Why a requirement is not met, in a sentence; None when it is met."""
+        """Why a requirement is not met, in a sentence; None when it is met, or will be when somebody has signed in."""
+        why = self.missing(requirement)
+        return None if why is not None and self._sign_ins(requirement) else why
+
+    def missing(self, requirement: Requirement) -> str | None:
+        """Why a requirement is not met at this moment, in a sentence; None when it is met."""
         group = self.find(requirement.role)
         if group is None:
             why = self.why_missing(requirement.role)

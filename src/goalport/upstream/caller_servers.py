@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -22,6 +22,9 @@ from goalport.tools import ToolResult, current_call_site
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.tool import ToolRequest
 from goalport.upstream.upstream_server import UpstreamServer
+
+if TYPE_CHECKING:
+    from mcp_types import Tool as Definition
 
 __all__ = ["CallerServers"]
 
@@ -65,15 +68,18 @@ class CallerServers:
 
     async def call(self, request: ToolRequest) -> ToolResult:
         """Call a tool as the caller. Raises `ToolError`, also where there is nothing to tell the server who calls."""
-        site = current_call_site()
-        caller = ANONYMOUS if site is None else site.caller
         async with AsyncExitStack() as stack:
             try:
-                headers = self._headers(caller)
-                server = await stack.enter_async_context(self._connection(caller, headers))
+                server = await stack.enter_async_context(self._connection())
             except ToolError as error:
                 raise ToolError(f"{request.shown}: {error}") from None
             return await server.client.call(request)
+
+    async def definitions(self) -> "list[Definition]":
+        """The tools that the server lists for the caller, who signs in first if need be. Raises `ToolError`."""
+        async with self._connection() as server:
+            await server.client.connect()
+            return [each.definition for each in server.tools]
 
     def stop(self) -> None:
         """End all connections."""
@@ -109,7 +115,11 @@ class CallerServers:
         )
 
     @asynccontextmanager
-    async def _connection(self, caller: Caller, headers: Mapping[str, str]) -> AsyncGenerator[UpstreamServer]:
+    async def _connection(self) -> AsyncGenerator[UpstreamServer]:
+        """The connection of the caller of the running code. Raises `ToolError` where there is none."""
+        site = current_call_site()
+        caller = ANONYMOUS if site is None else site.caller
+        headers = self._headers(caller)
         key = (caller.issuer, caller.id, *sorted(headers.items()))
         lent = self._lent.get(key) or self._open(key, caller, headers)
         lent.users += 1

@@ -91,7 +91,7 @@ class SignInNeeded(GoalportError):
     def __init__(self, server: str) -> None:
         super().__init__(
             f"the server {server!r} wants a person to sign in: run `goalport mcp check` in a terminal, "
-            "or give it a client_id and a client_secret under `oauth`"
+            "answer the question of a process that needs its tools, or set `clientId` and `clientSecret` under `oauth`"
         )
 
 

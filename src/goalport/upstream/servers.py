@@ -242,13 +242,12 @@ class UpstreamServers:
         def of_caller(filled: ServerConfig, caller: Caller) -> UpstreamServer:
             return self._made(filled, f"{caller.issuer}\0{caller.id}" if own_tokens else "", whose=caller.id)
 
-        call = None
+        callers = None
         if config.forward_auth or own_tokens:
             assert self._tasks is not None
             callers = CallerServers(config, of_caller, self._tasks, self._timing.caller_idle)
             self._callers[config.name] = callers
-            call = callers.call
-        return self._made(config, "", on_change=changed, call=call)
+        return self._made(config, "", on_change=changed, callers=callers)
 
     def _made(self, config: ServerConfig, owner: str, **more: Any) -> UpstreamServer:
         """A server whose tokens are those of an owner; empty: all callers share them."""

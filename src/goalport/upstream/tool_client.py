@@ -68,6 +68,20 @@ class ToolClient:
             self.failures += 1
             raise ToolError(cleaned(hide(f"{request.shown}: {error}"), _MOST_OF_ERROR)) from None
 
+    async def connect(self) -> None:
+        """Wait until the server is connected; the person behind the call signs in if that is what it wants.
+
+        Raises `ToolError` if it is not connected then.
+        """
+        try:
+            try:
+                await self._connected()
+            except SignInNeeded:
+                await self._sign_in()
+                await self._connected()
+        except SignInNeeded as error:
+            raise ToolError(str(error)) from None
+
     async def _twice(self, request: ToolRequest) -> ToolResult:
         try:
             return await self._once(request)

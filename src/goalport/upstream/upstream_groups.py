@@ -41,6 +41,8 @@ class ToolServer(Protocol):
     def state(self) -> ServerState: ...
     @property
     def retry_at(self) -> float: ...
+    @property
+    def sign_in(self) -> Tool: ...
 
 
 class ToolServers(Protocol):
@@ -302,6 +304,13 @@ class UpstreamGroups:
     def trust(self, server: str, tool: str) -> None:
         """Let a withheld tool be used as it is now. Raises `UnknownName` for one that was never seen."""
         self._pins.trust(server, tool)
+
+    def sign_ins(self, role: str) -> tuple[Tool, ...]:
+        """The tools that have a person sign in to servers of a group whose tools nobody has seen yet."""
+        config = self.config.get(role)
+        named = () if config is None else config.servers
+        servers = (self._servers.servers[each] for each in named if each in self._servers.servers)
+        return tuple(each.sign_in for each in servers if each.state is ServerState.SIGN_IN and not each.tools)
 
     def expects(self, role: str) -> bool:
         """Whether a group is configured whose tools are not known yet, because no server is connected."""

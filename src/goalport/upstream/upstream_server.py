@@ -7,15 +7,16 @@ stops the task.
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 from anyio import to_thread
 
 from goalport.errors import ToolError, leaves
 from goalport.secrecy import hide
+from goalport.tools import Tool, ToolResult
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.connection import (
     Connection,
@@ -28,21 +29,38 @@ from goalport.upstream.connection import (
     Wakeup,
 )
 from goalport.upstream.status import ServerReport, ServerState, failure_reason, why_unavailable
-from goalport.upstream.tool import CallTool, UpstreamTool, tools_of_list
+from goalport.upstream.tool import ToolRequest, UpstreamTool, tools_of_list
 from goalport.upstream.tool_client import ToolClient
+from goalport.words import counted
 
-__all__ = ["UpstreamServer"]
+if TYPE_CHECKING:
+    from mcp_types import Tool as Definition
+
+__all__ = ["CallerConnections", "UpstreamServer"]
 
 _log = logging.getLogger(__name__)
 _NOT_COMING: Final = frozenset({ServerState.DISABLED, ServerState.SIGN_IN, ServerState.STOPPED})
 """The states in which a server is not being connected."""
 
 
+class CallerConnections(Protocol):
+    """The connections of callers to one server: the `CallerServers`."""
+
+    async def call(self, request: ToolRequest, /) -> ToolResult:
+        """Call a tool as the caller of the running code. Raises `ToolError`."""
+        ...
+
+    async def definitions(self) -> "Iterable[Definition]":
+        """The tools that the server lists for the caller, who signs in first if need be. Raises `ToolError`."""
+        ...
+
+
 class UpstreamServer:
     """One server of the configuration. `run` belongs to one task, everything else may be used from any.
 
-    `on_change` is called when the state or the list of tools has changed. `call` calls its tools, if not this
-    connection does. `whose` names the caller in the log whom the connection belongs to; empty: it is nobody's own.
+    `on_change` is called when the state or the list of tools has changed. If there are connections of
+    `callers`, they call its tools. `whose` names the caller in the log whom the connection belongs to; empty: it is
+    nobody's own.
     """
 
     def __init__(
@@ -53,13 +71,22 @@ class UpstreamServer:
         timing: Timing,
         sample: Sample | None = None,
         on_change: Callable[[], None] = lambda: None,
-        call: CallTool | None = None,
+        callers: CallerConnections | None = None,
         whose: str = "",
     ) -> None:
         self.config = config
         self.name = config.name
         self.client = ToolClient(config, self._connected, transport)
-        self._call = call or self.client.call
+        self._callers = callers
+        self._call = self.client.call if callers is None else callers.call
+        self.sign_in = Tool(
+            f"sign_in_{config.name}",
+            f"Have a person sign in to the server {config.name!r}, so that its tools can be listed",
+            {"type": "object", "properties": {}},
+            self._sign_in,
+            server=config.name,
+        )
+        """Gets the list of tools of a server that wants a person to sign in; no model is offered it."""
         self._shown = f"{config.name} (for {whose})" if whose else config.name
         self.tools: tuple[UpstreamTool, ...] = ()
         """The tools of the last list, also while the server is down."""
@@ -152,6 +179,16 @@ class UpstreamServer:
         """Wait until the first attempt has succeeded or failed."""
         while self.state is ServerState.CONNECTING:
             await self._state_changed.wait()
+
+    async def _sign_in(self, _: Mapping[str, object]) -> ToolResult:
+        if self._callers is None:
+            await self.client.connect()
+        else:
+            definitions = await self._callers.definitions()
+            # The list is the same for all callers, so the first who is let in gets it for all.
+            if not self.tools:
+                await self._accept(Listing(tuple(definitions)))
+        return ToolResult.of_text(f"The server {self.name!r} lists {counted(len(self.tools), 'tool')}.")
 
     async def _connected(self) -> Connection:
         """The connection. A call waits `Timing.wait_for_up` for it; raises `ToolError` when there is none by then."""

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +11,13 @@ from typing import Any
 import anyio
 import pytest
 
-from goalport import ActionContext, AgentPlatform, UserInput, achieves_goal, action, agent
+from goalport import ActionContext, AgentPlatform, Ai, UserInput, achieves_goal, action, agent
 from goalport.caller import Caller
 from goalport.domain.wait_for import UrlVisit
 from goalport.platform import UpstreamServers
 from goalport.process import AgentProcess, Completed, ProcessStatus
+from goalport.testing import ScriptedModel
+from goalport.tools import ToolGroupRequirement
 from goalport.upstream import GroupConfig, McpConfig, ServerConfig
 from goalport.upstream.config import OAuthConfig
 from tests.rooms.upstream.connected import QUICK
@@ -36,6 +38,23 @@ class Greeter:
         (tool,) = (each for each in context.tools if each.name == "headers")
         result = await tool.call({})
         return Greeting(result.text)
+
+
+@agent(description="Greets, if it can")
+class Careful:
+    @achieves_goal(description="The greeting")
+    @action(tool_group_requirements=[ToolGroupRequirement("doors", tools=("headers",))])
+    async def greet(self, said: UserInput, context: ActionContext) -> Greeting:
+        return Greeting((await context.tool("headers").call({})).text)
+
+
+@agent(description="Has a model greet")
+class Prompter:
+    @achieves_goal(description="The greeting")
+    @action
+    async def greet(self, said: UserInput, ai: Ai) -> Greeting:
+        texts = [await ai.with_tool_groups("doors").generate_text(said.content) for _ in range(2)]
+        return Greeting(" and ".join(texts))
 
 
 def upstream(keeper: Doorkeeper, folder: Path, port: int, **oauth: Any) -> UpstreamServers:
@@ -60,15 +79,26 @@ async def signed_out(folder: Path, **oauth: Any) -> AsyncGenerator[tuple[Doorkee
             yield keeper, platform
 
 
+@asynccontextmanager
+async def never_signed_in(
+    folder: Path, *agents: object, models: Sequence[ScriptedModel] = (), **oauth: Any
+) -> AsyncGenerator[tuple[Doorkeeper, AgentPlatform]]:
+    """A platform whose server nobody has ever signed in to, so that its tools are not known."""
+    async with doorkeeper() as keeper:
+        servers = upstream(keeper, folder, free_port(), **oauth)
+        async with AgentPlatform(agents or [Greeter], upstream=servers, models=models) as platform:
+            yield keeper, platform
+
+
 async def settled(process: AgentProcess) -> None:
     with anyio.fail_after(20):
         while process.status not in {ProcessStatus.WAITING, ProcessStatus.COMPLETED, ProcessStatus.FAILED}:
             await process.changed()
 
 
-async def asked(platform: AgentPlatform, caller: str = "ada") -> tuple[AgentProcess, str]:
+async def asked(platform: AgentPlatform, caller: str = "ada", agent: str = "Greeter") -> tuple[AgentProcess, str]:
     """A process that waits for a sign-in, and where that is done."""
-    process = platform.start("Greeter", UserInput("hello"), caller=Caller(caller, "https://id.example"))
+    process = platform.start(agent, UserInput("hello"), caller=Caller(caller, "https://id.example"))
     await settled(process)
     assert process.status is ProcessStatus.WAITING, process.outcome
     (question,) = process.open_questions
@@ -78,11 +108,15 @@ async def asked(platform: AgentPlatform, caller: str = "ada") -> tuple[AgentProc
     return process, question.wait.address
 
 
-async def greeting(process: AgentProcess) -> dict[str, str]:
-    """The headers that the server saw in the end."""
+async def completed(process: AgentProcess) -> None:
     with anyio.fail_after(20):
         while process.status is not ProcessStatus.COMPLETED:
             await process.changed()
+
+
+async def greeting(process: AgentProcess) -> dict[str, str]:
+    """The headers that the server saw in the end."""
+    await completed(process)
     assert isinstance(process.outcome, Completed)
     assert isinstance(process.outcome.value, Greeting)
     assert process.outcome.value.content.startswith("{"), process.outcome.value.content
@@ -110,9 +144,7 @@ async def test_whoever_declines_to_sign_in_is_not_asked_again_and_the_tool_says_
         process, _ = await asked(platform)
         (question,) = process.open_questions
         await platform.answer(process.id, question.id, False)
-        with anyio.fail_after(20):
-            while process.status is not ProcessStatus.COMPLETED:
-                await process.changed()
+        await completed(process)
     assert "a person was asked to sign in to the server 'guarded' and declined" in str(process.outcome)
 
 
@@ -142,3 +174,51 @@ async def test_each_caller_signs_in_where_the_server_is_to_know_them_apart(tmp_p
         assert "wants to know who calls, and this call is nobody's" in str(nobody.outcome)
     assert len(list((tmp_path / "oauth").iterdir())) == 3
     assert not any("access-token" in each.read_text() for each in (tmp_path / "oauth").iterdir())
+
+
+async def test_a_process_asks_for_the_first_sign_in_and_goes_on_with_tools_that_nobody_knew(tmp_path: Path) -> None:
+    async with never_signed_in(tmp_path) as (_, platform):
+        assert platform.groups.find("doors") is None
+        first, address = await asked(platform, "ada")
+        second, same = await asked(platform, "bob")
+        assert address == same
+        await browser(address)
+        assert await greeting(first) == await greeting(second)
+        assert [each.name for each in platform.groups.groups[0].tools] == ["headers", "hello"]
+
+
+async def test_each_caller_signs_in_first_where_the_server_is_to_know_them_apart(tmp_path: Path) -> None:
+    tokens: dict[str, str] = {}
+    async with never_signed_in(tmp_path, per_caller=True) as (_, platform):
+        for caller in ("ada", "bob"):
+            process, address = await asked(platform, caller)
+            await browser(address)
+            tokens[caller] = (await greeting(process))["authorization"]
+    assert tokens["ada"] != tokens["bob"]
+
+
+async def test_an_action_that_requires_the_tools_asks_for_the_first_sign_in_or_fails(
+    tmp_path: Path,
+) -> None:
+    async with never_signed_in(tmp_path, Careful) as (_, platform):
+        declined, _ = await asked(platform, agent="Careful")
+        await platform.answer(declined.id, None, False)
+        await settled(declined)
+        assert "cannot run. The tool group 'doors' cannot be used now." in str(declined.outcome)
+        process, address = await asked(platform, agent="Careful")
+        await browser(address)
+        await greeting(process)
+
+
+async def test_a_prompt_that_names_a_group_asks_for_the_first_sign_in_once_in_its_action(tmp_path: Path) -> None:
+    model = ScriptedModel(["Hello", "Good day", "Hello", "Good day"])
+    async with never_signed_in(tmp_path, Prompter, models=[model]) as (_, platform):
+        declined, _ = await asked(platform, agent="Prompter")
+        await platform.answer(declined.id, None, False)
+        await settled(declined)
+        assert isinstance(declined.outcome, Completed)
+        assert declined.outcome.value == Greeting("Hello and Good day")
+        process, address = await asked(platform, agent="Prompter")
+        await browser(address)
+        await completed(process)
+        assert [[each.name for each in call.tools] for call in model.calls] == [[], [], *[["headers", "hello"]] * 2]

@@ -183,6 +183,9 @@ class Counter:
         self.calls += 1
         return await tool.run(arguments)
 
+    async def call_once(self, tool: Tool, /) -> ToolResult:
+        return await self.call(tool, {})
+
     def emit(self, event: SourcesShown, /) -> None:
         raise AssertionError(event)
 

@@ -1,13 +1,18 @@
 """Servers that have listed tools, as records: what groups look at, without a connection. No test is in here."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mcp_types import Tool as Definition, ToolAnnotations
 
-from goalport.tools import ToolResult
+from goalport.tools import Tool, ToolResult
 from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
 from goalport.upstream.status import ServerState
 from goalport.upstream.tool import ToolRequest, UpstreamTool, tools_of_list
+
+
+async def sign_in(arguments: Mapping[str, object]) -> ToolResult:
+    return ToolResult.of_error("Nobody is here.")
 
 
 async def call(request: ToolRequest) -> ToolResult:
@@ -30,6 +35,7 @@ class Listed:
     tools: tuple[UpstreamTool, ...] = ()
     state: ServerState = ServerState.UP
     retry_at: float = 0.0
+    sign_in: Tool = field(default_factory=lambda: Tool("sign_in", "Sign in", {"type": "object"}, sign_in))
 
 
 @dataclass
