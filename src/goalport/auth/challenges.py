@@ -7,12 +7,18 @@ challenge names all the scopes that an operation needs. Above: `guard`, and the 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from typing import Final
 
 from starlette.responses import JSONResponse
 
 from goalport.auth.metadata import ProtectedResource
 
 __all__ = ["Challenges"]
+
+
+_NOTHING_SENT: Final = (
+    "This server needs a token or a key, in the header Authorization: Bearer TOKEN or X-API-Key: KEY."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ class Challenges:
     def unauthenticated(self) -> JSONResponse:
         """The refusal of a request that has no credential."""
         scope = self.base_scope if self.resource else ""
-        return self._refusal(HTTPStatus.UNAUTHORIZED, "", "This server needs a token. Send one.", scope)
+        return self._refusal(HTTPStatus.UNAUTHORIZED, "", _NOTHING_SENT, scope)
 
     def invalid_token(self, reason: str) -> JSONResponse:
         """The refusal of a token that is not valid."""

@@ -357,8 +357,9 @@ CLIENTS: Mapping[str, Client] = {
             variable="TOOL_SERVER_CONNECTIONS",
             transports=("http",),
             then="Start Open WebUI with this variable, or add the address under Admin Settings, External Tools, with"
-            " the type MCP (Streamable HTTP).\nIn a container this machine is called host.docker.internal: give that"
-            " name with --url, and let goalport answer to it: goalport serve --allowed-host host.docker.internal",
+            " the type MCP (Streamable HTTP).\nA container calls the machine that it runs on host.docker.internal: if"
+            " goalport is there, give that name with --url, and let goalport answer to it:"
+            " goalport serve --allowed-host host.docker.internal",
         ),
     )
 }

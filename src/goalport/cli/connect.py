@@ -24,6 +24,7 @@ from goalport.cli.config_files import Unmergeable, merged, with_entry
 from goalport.cli.options import WorkspaceFolder, given_text, workspace_root
 from goalport.cli.terminal import Record, confirmed, say, show, show_difference
 from goalport.errors import BadInput, UnknownName
+from goalport.secrecy import hide
 from goalport.settings import Settings, load_settings
 
 _NO_KEY_OVER_STDIO: Final = (
@@ -217,7 +218,7 @@ def _write(config: ClientConfig, *, asked: bool) -> int:
     if change.is_nothing:
         say(f"{config.path} says so already; nothing to do.")
         return 0
-    show_difference(change.difference())
+    show_difference(map(hide, change.difference()))
     unattended = f"Nobody is there to be asked; add --yes to write {change.path}."
     if not asked and not confirmed(f"Write {change.path}?", unattended):
         say("Nothing was written.")

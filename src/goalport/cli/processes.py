@@ -36,7 +36,7 @@ def ps(
     every_caller: Annotated[
         bool,
         Parameter(
-            negative="", help="Of a server those of all callers, which takes the scope of an admin.", show_default=False
+            negative="", help="With --server: those of all callers. The key needs the admin scope.", show_default=False
         ),
     ] = False,
     structured: Json = False,

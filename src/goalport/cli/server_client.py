@@ -149,7 +149,7 @@ class ServerClient:
             case HTTPStatus.UNAUTHORIZED if self._variable:
                 reason = f"It does not accept the key in {self._variable}. {words}"
             case HTTPStatus.UNAUTHORIZED:
-                reason = f"It wants a key or a token. Put yours into the environment variable {_VARIABLES[0]}. {words}"
+                reason = f"It wants a key or a token. Put yours into the environment variable {_VARIABLES[0]}."
             case HTTPStatus.FORBIDDEN:
                 reason = f"It does not allow that to you. {words}"
             case HTTPStatus.MISDIRECTED_REQUEST | HTTPStatus.REQUEST_ENTITY_TOO_LARGE:

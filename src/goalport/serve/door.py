@@ -95,10 +95,17 @@ class McpDoor:
 
 
 def _connect_command(url: str, settings: Settings) -> str:
-    """The command that prints a client's configuration, to be run in the folder where the server was started."""
+    """The command that prints a client's configuration.
+
+    It is for the folder where the server was started, or, if the server has a public address, for any machine.
+    """
+    if settings.public_url:
+        key = ["--key", "KEY"] if settings.asks_for_keys else []
+        return shlex.join(["goalport", "connect", "claude-code", "--url", url, *key])
     beside = Path(sys.executable).with_name("goalport")
     known = shutil.which("goalport")
-    program = "goalport" if known or not beside.exists() else os.path.relpath(beside)
+    is_below = beside.is_relative_to(Path.cwd())
+    program = "goalport" if known or not beside.exists() else os.path.relpath(beside) if is_below else str(beside)
     words = [program, "connect", "claude-code"]
     if settings.workspace != Path.cwd():
         words += ["--workspace", str(settings.workspace)]

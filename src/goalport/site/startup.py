@@ -123,12 +123,22 @@ def startup_report(publisher: Publisher, address: str = "", doors: Sequence[Door
     if not address:
         yield "  serving one client over stdin and stdout"
         return
-    if settings.asks_for_keys:
-        yield "  Callers need a key: `goalport keys new NAME` makes one, `goalport connect CLIENT --key KEY` uses it"
+    yield from (f"  Callers authenticate by {way}" for way in _ways_to_authenticate(settings))
     for exposure in exposures(settings):
         yield f"  warning: {exposure}"
     for door in doors:
         yield from (f"  {line}" for line in door.report(settings.public_url.rstrip("/") or address))
+
+
+def _ways_to_authenticate(settings: Settings) -> Iterator[str]:
+    """What callers may present, each in words; nothing where nobody is authenticated."""
+    auth = settings.auth
+    if settings.asks_for_keys:
+        yield "a key: `goalport keys new NAME` makes one, `goalport connect CLIENT --key KEY` uses it"
+    for provider in (*auth.issuers, *auth.introspection):
+        yield f"a token of {provider.issuer}"
+    if auth.trusted_proxies:
+        yield f"the header {auth.proxy_user_header} of a proxy at {', '.join(auth.trusted_proxies)}"
 
 
 def _url(address: str, doors: Sequence[Door]) -> str:

@@ -84,7 +84,7 @@ async def test_without_a_valid_key_nobody_passes_and_is_told_why(tmp_path: Path)
     expired, revoked = make_key(tmp_path, expires=past), make_key(tmp_path, revoked=past)
     async with served(tmp_path) as http:
         refused = {
-            "": "needs a token",
+            "": "in the header Authorization: Bearer TOKEN or X-API-Key: KEY",
             stranger: "not known",
             key[:-1]: "mistyped or cut off",
             key[:-1] + ("0" if key[-1] != "0" else "1"): "mistyped or cut off",

@@ -92,8 +92,11 @@ def test_a_written_key_replaces_the_earlier_one_beside_other_headers_and_only_it
     place.write_text(json.dumps({"mcpServers": {"goalport": had}}))
     place.chmod(0o644)
 
-    assert goalport("connect", "cursor", "--key", KEY, "--write", "--yes").code == 0
+    ran = goalport("connect", "cursor", "--key", KEY, "--write", "--yes")
 
+    assert ran.code == 0
+    assert "Bearer ***" in ran.err
+    assert KEY not in ran.out + ran.err
     assert json.loads(place.read_text())["mcpServers"]["goalport"]["headers"] == {**BEARER, "X-Team": "a"}
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
 

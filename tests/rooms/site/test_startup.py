@@ -174,8 +174,30 @@ def test_clients_are_told_the_address_by_which_they_reach_the_server(tmp_path: P
     state = state_of(tmp_path, public_url="https://agents.example.com/", auth={"keys": True})
     first, *lines = startup_report(state.publisher, "http://127.0.0.1:8081", Site(state.publisher).doors)
     assert "on http://127.0.0.1:8081/mcp" in first
-    assert any("connect claude-code" in line and "--url https://agents.example.com/mcp" in line for line in lines)
-    assert not any("8081" in line for line in lines)
+    assert any("goalport connect claude-code --url https://agents.example.com/mcp --key KEY" in line for line in lines)
+    assert not any("8081" in line or "../" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("auth", "ways"),
+    [
+        ({}, []),
+        ({"keys": True}, ["a key"]),
+        (
+            {"keys": True, "issuers": [{"issuer": "https://login.example.com/acme"}]},
+            ["a key", "a token of https://login.example.com/acme"],
+        ),
+        (
+            {"trusted_proxies": ["10.0.0.7"], "proxy_user_header": "X-Forwarded-User"},
+            ["the header X-Forwarded-User of a proxy at 10.0.0.7"],
+        ),
+    ],
+)
+def test_the_report_says_how_callers_authenticate(tmp_path: Path, auth: dict[str, Any], ways: list[str]) -> None:
+    state = state_of(tmp_path, auth=auth)
+    told = startup_report(state.publisher, "http://127.0.0.1:8080", Site(state.publisher).doors)
+    said = [line.removeprefix("  Callers authenticate by ") for line in told if "Callers authenticate by" in line]
+    assert [line.partition(":")[0] if line.startswith("a key") else line for line in said] == ways
 
 
 def test_a_problem_of_several_lines_stays_one_entry(tmp_path: Path) -> None:
