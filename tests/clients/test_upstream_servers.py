@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from goalport.upstream.active_calls import call_hooks
+from goalport.upstream.active_calls import Asked, call_hooks
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.status import ServerState
 from tests.clients.conftest import python_environment
@@ -71,12 +71,12 @@ async def test_the_reference_server_is_used_in_its_older_revision(node: str, tra
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
 async def test_progress_and_questions_of_the_reference_server_reach_the_caller(node: str, transport: str) -> None:
     heard: list[float] = []
-    asked: list[Mapping[str, object] | str] = []
+    asked: list[Asked] = []
 
     async def hear(done: float, total: float | None, words: str | None) -> None:
         heard.append(done)
 
-    async def ask(message: str, schema: Mapping[str, object] | str) -> Mapping[str, object]:
+    async def ask(message: str, schema: Asked) -> Mapping[str, object]:
         asked.append(schema)
         return {"name": "Lynda"}
 
@@ -85,7 +85,9 @@ async def test_progress_and_questions_of_the_reference_server_reach_the_caller(n
             answer = await servers.call("trigger-elicitation-request", "everything")
             await servers.call("trigger-long-running-operation", "everything", duration=0.2, steps=2)
     assert "Lynda" in str(answer.content)
-    assert "properties" in asked[0]
+    [form] = asked
+    assert isinstance(form, Mapping)
+    assert "properties" in form
     assert heard == [1, 2]
 
 
@@ -133,7 +135,7 @@ async def test_one_of_several_is_killed_in_mid_call_and_comes_back(node: str) ->
     async with connected(reference, of_python("time")) as servers:
         pid = children_of(os.getpid(), "server-everything")[0]
 
-        async def ask(message: str, schema: Mapping[str, object] | str) -> Mapping[str, object]:
+        async def ask(message: str, schema: Asked) -> Mapping[str, object]:
             os.kill(pid, signal.SIGKILL)
             assert not (await servers.call("get_current_time", "time", timezone="UTC")).is_error
             return {}

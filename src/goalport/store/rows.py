@@ -153,7 +153,7 @@ def _process_row(stored: StoredProcess) -> dict[str, object]:
 
 
 def _caller(row: Row, *, whole: bool) -> Caller:
-    claims = json.loads(row["caller_claims"]) if whole else {}
+    claims: dict[str, Any] = json.loads(row["caller_claims"]) if whole else {}
     return Caller(row["caller_id"], row["caller_issuer"], frozenset(json.loads(row["caller_scopes"])), claims)
 
 
