@@ -10,7 +10,7 @@ import pytest
 from goalport.upstream.config import OAuthConfig, ServerConfig
 from goalport.upstream.status import ServerState
 from tests.rooms.upstream.connected import connected
-from tests.rooms.upstream.signing_in import Doorkeeper, doorkeeper
+from tests.rooms.upstream.signing_in import Doorkeeper, doorkeeper, free_port
 
 
 def guarded(keeper: Doorkeeper, oauth: OAuthConfig) -> ServerConfig:
@@ -62,7 +62,7 @@ async def test_a_person_signs_in_once_with_a_browser_that_comes_back_to_loopback
 async def test_a_token_that_ended_while_nobody_ran_is_renewed_without_the_person(tmp_path: Path) -> None:
     async with doorkeeper() as keeper:
         keeper.lifetime = -1
-        config = guarded(keeper, OAuthConfig())
+        config = guarded(keeper, OAuthConfig(redirect_port=free_port()))
         async with connected(config, data=tmp_path, show_sign_in=browser) as servers:
             assert servers.server("guarded").state is ServerState.UP
         keeper.lifetime = 3600
