@@ -24,7 +24,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.clients.running import CLIENTS, NODE_PACKAGES, started
+from tests.clients.running import CLIENTS, NODE_PACKAGES, lack, started
 
 __all__ = ["Providers", "aimock", "mock_providers", "provider_process"]
 
@@ -104,7 +104,7 @@ def mock_providers() -> Generator[Providers]:
 def provider_process() -> Iterator[Providers]:
     lock, copy = CLIENTS / "node" / "package-lock.json", NODE_PACKAGES / ".prepared"
     if not (_MAIN.is_file() and copy.is_file() and copy.read_bytes() == lock.read_bytes()):
-        (pytest.fail if os.environ.get("GOALPORT_CLIENTS") == "required" else pytest.skip)(_MISSING)
+        lack(_MISSING)
     from goalport.llm.dialects import ANTHROPIC, OPENAI
 
     # Importing these takes seconds on a busy machine, which no test's time limit should have to hold.

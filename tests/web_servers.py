@@ -7,7 +7,6 @@ import json
 import os
 import random
 import re
-import shutil
 import socket
 import ssl
 import subprocess
@@ -18,11 +17,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import httpx2
-import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.clients.running import started
+from tests.clients.running import installed, started
 
 __all__ = ["HOST", "WEB_SERVERS", "WebServer", "caddy", "free_port", "nginx"]
 
@@ -84,7 +82,7 @@ async def _calls_by_name(request: httpx2.Request) -> None:
 @contextmanager
 def nginx(folder: Path, servers: Sequence[str]) -> Generator[WebServer]:
     """The distribution's nginx, with a certificate of its own; skips the test where there is none."""
-    program = _found("nginx", os.environ["PATH"] + ":/usr/sbin")
+    program = installed("nginx", path=os.environ["PATH"] + ":/usr/sbin")
     folder.mkdir()
     certificate = make_certificate(folder)
     port, plain = free_port(), free_port()
@@ -109,7 +107,7 @@ def nginx(folder: Path, servers: Sequence[str]) -> Generator[WebServer]:
 @contextmanager
 def caddy(folder: Path, servers: Sequence[str]) -> Generator[WebServer]:
     """The distribution's Caddy, without TLS; skips the test where there is none."""
-    program = _found("caddy", os.environ["PATH"])
+    program = installed("caddy")
     folder.mkdir()
     port = free_port()
     replicas = " ".join(each.partition("://")[2] for each in servers)
@@ -148,13 +146,3 @@ def make_certificate(folder: Path) -> Path:
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", *named, *made]
     subprocess.run(command, check=True, capture_output=True, timeout=30)
     return folder / "goalport.crt"
-
-
-def _found(name: str, path: str) -> str:
-    program = shutil.which(name, path=path)
-    if program is None:
-        missing = f"{name} is not there; Debian and Ubuntu have it: apt-get install {name}"
-        if os.environ.get("GOALPORT_CLIENTS") == "required":
-            pytest.fail(missing)
-        pytest.skip(missing)
-    return program

@@ -1,16 +1,14 @@
 """The environments of the clients, and the servers that they call."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import anyio
 import pytest
 
 from goalport.rag import DocumentIngestion, SqliteDocumentStore
-from tests.clients.running import CLIENTS, NODE_PACKAGES, ROOT, Served, serving
+from tests.clients.running import CLIENTS, NODE_PACKAGES, ROOT, Served, lack, serving
 
 pytest.register_assert_rewrite("tests.clients.asking", "tests.clients.conversation", "tests.clients.playing")
 
@@ -23,13 +21,6 @@ def needs(client: str, lock: Path, copy: Path) -> None:
     if copy.is_file() and copy.read_bytes() == lock.read_bytes():
         return
     lack(f"{client} is not there, or older than its lock file: run `make clients`")
-
-
-def lack(message: str) -> NoReturn:
-    """Leave a test out for what the machine does not have; where clients are required, fail it."""
-    if os.environ.get("GOALPORT_CLIENTS") == "required":
-        pytest.fail(message)
-    pytest.skip(message)
 
 
 def python_environment(name: str) -> Path:

@@ -4,6 +4,7 @@ import json
 import os
 import queue
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -11,7 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread, Timer
-from typing import IO, Any
+from typing import IO, Any, NoReturn
+
+import pytest
 
 from tests.proxies import round_robin_beside
 
@@ -23,6 +26,20 @@ INSPECTOR = str(NODE_PACKAGES / "@modelcontextprotocol/inspector/clients/launche
 MCP_REMOTE = str(NODE_PACKAGES / "mcp-remote/dist/proxy.js")
 GOALPORT = str(Path(sys.executable).with_name("goalport"))
 READY = re.compile(r"goalport ready on (?P<address>http://127\.0\.0\.1:\d+)/mcp")
+
+
+def lack(message: str) -> NoReturn:
+    """Leave a test out for what the machine does not have; where clients are required, fail it."""
+    if os.environ.get("GOALPORT_CLIENTS") == "required":
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+def installed(program: str, package: str = "", path: str | None = None) -> str:
+    """Where a program is that its package, by default of the same name, installs."""
+    return shutil.which(program, path=path) or lack(
+        f"{program} is not there; Debian and Ubuntu have it: apt-get install {package or program}"
+    )
 
 
 def environment(scratch: Path, **more: str) -> dict[str, str]:

@@ -7,7 +7,6 @@ servers are started with the command of the unit.
 import configparser
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from tests.clients.running import installed
 from tests.docs.fences import ROOT, Fence, fences
 from tests.stories.servers import READY, Running, started
 from tests.web_servers import WebServer, free_port, nginx
@@ -224,9 +224,7 @@ async def each_sees_only_their_own(front: WebServer, keys: dict[str, dict[str, s
 
 
 def test_systemd_takes_the_unit_and_finds_it_locked_up(tmp_path: Path) -> None:
-    program = shutil.which("systemd-analyze")
-    if program is None:
-        pytest.skip("systemd-analyze is not there; Debian and Ubuntu have it: apt-get install systemd")
+    program = installed("systemd-analyze", package="systemd")
     # It looks for the programs that a unit starts.
     text = (ROOT / "server/goalport@.service").read_text().replace("/opt/goalport/bin/goalport", "/bin/true")
     (tmp_path / "goalport@8081.service").write_text(text.replace("/usr/bin/curl", "/bin/true"))

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import os
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -21,7 +20,7 @@ from goalport.store import Lease
 from goalport.store.postgres import PostgresProcessStore, process_tables
 from goalport.store.postgres_notifications import ChangeNotifications
 from goalport.store.tables import LATEST_VERSION, steps_after
-from tests.clients.running import started
+from tests.clients.running import installed, started
 from tests.postgres import PostgresServer
 from tests.rooms.store.programs import known, objects, process, save
 
@@ -179,9 +178,7 @@ def test_each_event_loop_has_connections_of_its_own(url: str) -> None:
 @pytest.fixture
 def pooled(postgres: PostgresServer, url: str, tmp_path: Path) -> Iterator[str]:
     """The URL of the database behind PgBouncer, which gives each transaction any of two connections."""
-    program = shutil.which("pgbouncer")
-    if program is None:
-        pytest.skip("PgBouncer is not here: apt-get install pgbouncer")
+    program = installed("pgbouncer", path=os.environ["PATH"] + ":/usr/sbin")
     with tempfile.TemporaryDirectory(prefix="goalport-pg-") as folder:
         Path(folder).chmod(0o777)
         settings = ["auth_type = any", "listen_port = 6432", f"unix_socket_dir = {folder}"]
