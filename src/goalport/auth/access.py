@@ -48,6 +48,10 @@ class Access:
             return rules.read
         return rules.of_goals(process.scope.goals[name] for name in process.goals)
 
+    def may_change(self, process: AgentProcess) -> bool:
+        """Whether the caller of the current request may answer a question of a process that it follows."""
+        return not self.lacks(self.of_process(process))
+
     def lacks(self, needed: Scopes) -> bool:
         """Whether the caller of the current request lacks any of the scopes that the request needs."""
         return self.challenges is not None and not current_caller().has(*needed)

@@ -81,8 +81,8 @@ class TokenRules:
         for name in self.provider.scope_claims:
             granted = claims.get(name)
             if granted is not None:
-                found = granted.split() if isinstance(granted, str) else _texts(name, granted)
-                yield from (each for each in found if each != EVERY_SCOPE)
+                found = granted.split(" ") if isinstance(granted, str) else _texts(name, granted)
+                yield from (each for each in found if each and each != EVERY_SCOPE)
 
 
 def _check_kind(claims: Mapping[str, Any]) -> None:

@@ -150,7 +150,10 @@ class IssuerKeys:
 
 def _as_secure(uri: str, issuer: str) -> bool:
     """Whether an address that an issuer names may be asked: as securely as the issuer itself, or with https."""
-    return uri.startswith("https://") or (is_secure(uri) and not issuer.startswith("https://"))
+    try:
+        return uri.startswith("https://") or (is_secure(uri) and not issuer.startswith("https://"))
+    except ValueError:  # it is no URL
+        return False
 
 
 def _usable(entry: Mapping[str, Any], allowed: Sequence[str]) -> Iterator[PyJWK]:

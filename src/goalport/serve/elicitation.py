@@ -145,7 +145,8 @@ class Elicitation:
         self._pages: set[str] = set()
         """Those that were opened in this call and are not done, of a client that is told when they are."""
         meta = context.meta or {}
-        self._asks = policy.may_give_handle and not meta.get(PREFERS_HANDLE)
+        may_answer = context.lifespan_context.access.may_change(process)
+        self._asks = may_answer and policy.may_give_handle and not meta.get(PREFERS_HANDLE)
 
     @property
     def in_mid_call(self) -> bool:
@@ -333,7 +334,7 @@ async def take_from_elsewhere(state: McpState, message: object) -> None:
             return
     try:
         process = await state.process(process_id, current_caller())
-        questions = () if process is None else process.open_questions
+        questions = process.open_questions if process is not None and state.access.may_change(process) else ()
         for question in (each for each in questions if each.id == question_id):
             result = ElicitResult.model_validate(fields["result"], by_name=False)
             await _settle(state, question, form_of(question), result)

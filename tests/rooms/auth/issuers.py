@@ -55,6 +55,8 @@ class Issuer:
     is_down: bool = False
     named: str = ""
     """What its metadata names as the issuer, in place of the truth."""
+    jwks_uri: str = ""
+    """Where its metadata says that its keys are, in place of the truth."""
     large: int = 0
     """How many bytes too many its key set has."""
 
@@ -98,7 +100,8 @@ class Issuer:
         if self.is_down:
             return Response(status_code=503)
         if path == f"/.well-known/oauth-authorization-server{self.path}":
-            return JSONResponse({"issuer": self.named or self.issuer, "jwks_uri": f"{self.address}/jwks"})
+            uri = self.jwks_uri or f"{self.address}/jwks"
+            return JSONResponse({"issuer": self.named or self.issuer, "jwks_uri": uri})
         if path == "/jwks":
             entries = [*self.more_entries, *(each.public for each in self.keys)]
             return JSONResponse({"keys": entries, "more": " " * self.large})

@@ -180,11 +180,19 @@ async def test_a_key_is_used_with_its_own_algorithm_alone(tmp_path: Path) -> Non
             await it.verifier.verify(token)
 
 
-@pytest.mark.parametrize("fields", [{"named": "https://elsewhere.example"}, {"large": 1024 * 1024}])
+@pytest.mark.parametrize(
+    "fields", [{"named": "https://elsewhere.example"}, {"large": 1024 * 1024}, {"jwks_uri": "http://[::1"}]
+)
 async def test_an_issuer_whose_documents_are_not_right_lets_nobody_pass(tmp_path: Path, fields: dict[str, Any]) -> None:
     async with trusting(tmp_path, **fields) as it:
         with pytest.raises(VerifierUnavailable):
             await it.verify()
+
+
+async def test_scopes_in_a_text_are_separated_by_spaces_alone(tmp_path: Path) -> None:
+    async with trusting(tmp_path) as it:
+        grant = await it.verifier.verify(it.issuer.token(scope="goals:read\u00a0goals:admin  x"))
+        assert grant.caller.scopes == {"goals:read\u00a0goals:admin", "x"}
 
 
 async def test_the_keys_may_be_where_the_settings_say(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 from mcp import Client
+from mcp.client import ClientRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp_types import PromptReference, ResourceTemplateReference
+from mcp_types import ElicitRequestParams, ElicitResult, PromptReference, ResourceTemplateReference
 from pydantic import BaseModel
 
 from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
@@ -276,6 +278,44 @@ async def test_to_answer_or_end_a_process_takes_as_much_as_to_start_it(tmp_path:
             assert text_of(stranger).startswith("There is no process")
         lender = bearer("ada", "goals:read", "finance:write")
         assert (await http.post(f"{at}/continue", json=response, headers=lender)).json()["status"] == "completed"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_client_without_the_scopes_is_not_asked_what_a_process_asks(tmp_path: Path, era: str) -> None:
+    async def answer(_: ClientRequestContext, __: ElicitRequestParams) -> ElicitResult:
+        return ElicitResult(action="accept", content={"content": "a house"})
+
+    async with bank(tmp_path, Lender()) as server:
+        async with client_of(server, "ada", "goals:read", "finance:write", era=era) as client:
+            begun: Any = (await client.call_tool("lend", {"content": "hi"})).structured_content
+        given = {"processId": begun["processId"]}
+        for scopes, status in ((("goals:read",), "waiting"), (("goals:read", "finance:write"), "completed")):
+            async with client_of(server, "ada", *scopes, era=era, elicitation_callback=answer) as client:
+                await client.call_tool("process_status", given)
+            (process,) = await server.platform.processes.records()
+            assert process.status == status
+
+
+async def test_an_answer_to_what_no_call_asks_takes_the_scopes_of_the_goal_too(tmp_path: Path) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    async with bank(tmp_path, Lender()) as server:
+        async with client_of(server, "ada", "goals:read", "finance:write") as client:
+            begun: Any = (await client.call_tool("lend", {"content": "hi"})).structured_content
+        server.http.headers.update(bearer("ada", "goals:read"))
+        identity = f"goalport-question:{begun['processId']}:{begun['questions'][0]['id']}:0"
+        for loan, scopes in (("a boat", ["goals:read"]), ("a house", ["goals:read", "finance:write"])):
+            headers = {**bearer("ada", *scopes), "Accept": "application/json, text/event-stream", "Documented": "no"}
+            opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+            opened = await server.http.post("/mcp", json=opening, headers=headers)
+            headers["Mcp-Session-Id"] = opened.headers["mcp-session-id"]
+            answer = {"action": "accept", "content": {"content": loan}}
+            message = {"jsonrpc": "2.0", "id": identity, "result": answer}
+            assert (await server.http.post("/mcp", json=message, headers=headers)).status_code == 202
+        with anyio.fail_after(10):
+            while (state := (await server.http.get(f"{PROCESS}/{begun['processId']}")).json())["status"] == "waiting":
+                pass
+            state = (await server.http.get(f"{PROCESS}/{begun['processId']}?wait=10")).json()
+        assert state["result"] == {"content": "a house"}
 
 
 async def test_rest_shows_and_starts_what_the_scopes_allow(tmp_path: Path) -> None:

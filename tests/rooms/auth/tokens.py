@@ -49,7 +49,12 @@ def bearer(name: str, *scopes: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def client_of(
-    server: Web, name: str, *scopes: str, era: str = "auto", refusals: list[httpx2.Response] | None = None
+    server: Web,
+    name: str,
+    *scopes: str,
+    era: str = "auto",
+    refusals: list[httpx2.Response] | None = None,
+    **options: Any,
 ) -> AsyncGenerator[Client]:
     """The official client with a token; it notes the responses of status 403 in `refusals`."""
 
@@ -60,6 +65,6 @@ async def client_of(
 
     async with (
         httpx2.AsyncClient(headers=bearer(name, *scopes), timeout=20, event_hooks={"response": [note]}) as http,
-        Client(streamable_http_client(f"{server.http.base_url}/mcp", http_client=http), mode=era) as client,
+        Client(streamable_http_client(f"{server.http.base_url}/mcp", http_client=http), mode=era, **options) as client,
     ):
         yield client
