@@ -66,6 +66,22 @@ def test_a_workspace_without_any_settings_has_the_defaults(tmp_path: Path) -> No
     assert (settings.allowed_hosts, settings.allowed_origins, settings.state_keys) == ((), (), ())
 
 
+@pytest.mark.parametrize(
+    ("host", "address", "on_loopback"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8080", True),
+        ("::1", "http://[::1]:8080", True),
+        ("0.0.0.0", "http://127.0.0.1:8080", False),  # noqa: S104 - nothing listens
+        ("127.example.com", "http://127.example.com:8080", False),
+    ],
+)
+def test_the_address_of_a_server_follows_from_where_it_listens(
+    tmp_path: Path, host: str, address: str, *, on_loopback: bool
+) -> None:
+    settings = load_settings(tmp_path, host=host)
+    assert (settings.address, settings.on_loopback) == (address, on_loopback)
+
+
 def test_options_go_before_the_environment_before_the_env_file_before_the_settings_file(
     workspace: Path, environment: pytest.MonkeyPatch
 ) -> None:

@@ -14,8 +14,8 @@ from jwt import PyJWK, PyJWTError
 
 from goalport.auth.provider_client import ProviderClient, ProviderError
 from goalport.auth.verifiers import VerifierUnavailable
+from goalport.hosts import is_secure
 from goalport.settings import IssuerSettings
-from goalport.settings.providers import is_secure
 from goalport.words import first_line
 
 __all__ = ["IssuerKeys", "metadata_urls"]

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from goalport.errors import SettingsError
+from goalport.hosts import is_wildcard
 from goalport.settings import Settings
 
 __all__ = ["WELL_KNOWN", "ProtectedResource"]
@@ -22,7 +23,6 @@ WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _DOORS: Final = {"/mcp": "/mcp", "/sse": "/sse", "/messages": "/sse"}
 """The doors that are resources of their own, since a client takes the address that it was given for the resource; what
 is posted to `/messages` belongs to the stream of `/sse`. All else is a part of the server's own address."""
-_WILDCARDS: Final = frozenset({"0.0.0.0", "::", "[::]"})  # noqa: S104 - compared, not bound
 _OFFLINE: Final = "offline_access"
 """A scope for clients and not for resources: one that wants refresh tokens asks for it by itself."""
 
@@ -43,7 +43,7 @@ class ProtectedResource:
         issuers = list(dict.fromkeys(each.issuer for each in (*auth.issuers, *auth.introspection)))
         if not issuers:
             return None
-        if not settings.public_url and (settings.host in _WILDCARDS or not settings.port):
+        if not settings.public_url and (is_wildcard(settings.host) or not settings.port):
             raise SettingsError(
                 "Set public_url to the address by which clients reach this server: tokens are issued for that address,"
                 f" and it does not follow from host = {settings.host!r} and port = {settings.port}."

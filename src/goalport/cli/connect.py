@@ -24,6 +24,7 @@ from goalport.cli.config_files import Unmergeable, merged, with_entry
 from goalport.cli.options import WorkspaceFolder, given_text, workspace_root
 from goalport.cli.terminal import Record, confirmed, say, show, show_difference
 from goalport.errors import BadInput, UnknownName
+from goalport.hosts import http_url
 from goalport.secrecy import hide
 from goalport.settings import Settings, load_settings
 
@@ -174,7 +175,7 @@ def _key(given: str | None, machine: Machine) -> str:
 def _target(client: Client, name: str, options: ConnectOptions, machine: Machine, settings: Settings) -> Target:
     transport = options.transport or ("http" if options.url or options.key else client.transports[0])
     if transport == "http":
-        return Address(_complete(options.url) if options.url else _local_url(settings), name)
+        return Address(_complete(options.url) if options.url else f"{http_url(settings.host, settings.port)}/mcp", name)
     if options.url:
         raise BadInput(
             "--url goes with --transport http: over stdio the client starts the server itself. Leave one of them out."
@@ -190,12 +191,6 @@ def _complete(url: str) -> str:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise BadInput(f"--url was expected to look like http://127.0.0.1:8080/mcp, not {url!r}.")
     return url if parts.path.strip("/") else f"{url.rstrip('/')}/mcp"
-
-
-def _local_url(settings: Settings) -> str:
-    # If the server listens on all interfaces, clients on the same machine use loopback.
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(settings.host, settings.host)  # noqa: S104
-    return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}/mcp"
 
 
 def _program() -> tuple[str, ...]:

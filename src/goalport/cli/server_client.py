@@ -17,6 +17,7 @@ import httpx2
 
 from goalport.cli.terminal import say
 from goalport.errors import BadInput, GoalportError
+from goalport.hosts import http_url
 from goalport.secrecy import hide
 from goalport.words import cleaned, one_line
 
@@ -47,8 +48,7 @@ def address_in(host: str, port: int) -> str:
         raise BadInput(
             "The setting port is 0, so the server took any free port. Give --server the address that it printed."
         )
-    here = {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}.get(host, host)  # noqa: S104 - where it listens
-    return f"http://[{here}]:{port}" if ":" in here and not here.startswith("[") else f"http://{here}:{port}"
+    return http_url(host, port)
 
 
 class ServerClient:

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from goalport.blackboard import matcher
 from goalport.domain.checks import require_amount
+from goalport.hosts import is_secure
 from goalport.words import first_line, offer, type_name
 
 __all__ = [
@@ -31,7 +32,6 @@ _LONGEST = 3_000_000_000
 """Seconds after which a question expires at the latest: not quite a hundred years."""
 _LABELS: Final = ("label", "name", "title")
 _KEYS: Final = ("key", "id")
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -282,9 +282,8 @@ class UrlVisit(WaitFor[VisitedUrl]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        parts = urlsplit(self.address)
-        safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
-        if not safe or not parts.hostname or not self.address.isprintable() or " " in self.address:
+        is_address = bool(urlsplit(self.address).hostname) and self.address.isprintable() and " " not in self.address
+        if not is_address or not is_secure(self.address):
             raise TypeError(f"Expected an address that begins with https://, but got {self.address!r}.")
 
     def asked_as(self, question_id: str, process_id: str) -> "UrlVisit":

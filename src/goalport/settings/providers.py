@@ -3,12 +3,13 @@
 Nothing here asks a provider. Above: `tables`, which has these in the table `[auth]`; `auth` verifies tokens by them.
 """
 
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
+from goalport.hosts import is_secure
 from goalport.settings.values import Words, listed
 
 __all__ = [
@@ -20,7 +21,6 @@ __all__ = [
     "Issuers",
     "Networks",
     "TokenSettings",
-    "is_secure",
 ]
 
 ASYMMETRIC = (
@@ -28,19 +28,6 @@ ASYMMETRIC = (
     *("ES256", "ES384", "ES512", "EdDSA"),
 )
 """The algorithms of signatures that only the issuer can make, since the key that verifies them is public."""
-
-
-def is_secure(url: str) -> bool:
-    """Whether nobody can listen to a request for a URL: it is `https`, or stays on this machine."""
-    parts = urlsplit(url)
-    return parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or ""))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _url(value: str) -> str:

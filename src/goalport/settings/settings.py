@@ -21,6 +21,7 @@ from pydantic_settings import (
 
 from goalport.ai import LlmOperations
 from goalport.errors import SettingsError
+from goalport.hosts import http_url, is_loopback
 from goalport.llm import ModelsSettings
 from goalport.observe import LogFormat
 from goalport.settings.tables import (
@@ -62,7 +63,6 @@ SETTINGS_FILE = Path("server", "settings.toml")
 """The path of the settings file in a workspace; the file is optional."""
 ENV_FILE = ".env"
 PREFIX = "GOALPORT_"
-_LOOPBACK = frozenset({"localhost", "::1", "[::1]"})
 WITHIN = "__"
 """The separator between a table and its setting in the name of an environment variable."""
 _SHORTEST_KEY = 32
@@ -196,7 +196,7 @@ class Settings(BaseSettings):
     @property
     def on_loopback(self) -> bool:
         """Whether the server listens to this machine alone."""
-        return self.host.lower() in _LOOPBACK or self.host.startswith("127.")
+        return is_loopback(self.host)
 
     @property
     def key_file(self) -> Path:
@@ -229,7 +229,7 @@ class Settings(BaseSettings):
     @property
     def address(self) -> str:
         """The URL by which clients reach the server, without a slash at its end."""
-        return (self.public_url or f"http://{self.host}:{self.port}").rstrip("/")
+        return self.public_url.rstrip("/") or http_url(self.host, self.port)
 
     @property
     def serves_rest(self) -> bool:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from goalport.hosts import is_loopback, is_wildcard
 from goalport.rest.problems import problem
 from goalport.settings import Settings
 from goalport.site.guard import ANY, host_patterns
@@ -21,8 +22,6 @@ from goalport.site.guard import ANY, host_patterns
 __all__ = ["LocalCallers", "exposures"]
 
 _log = logging.getLogger(__name__)
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_ALL: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
 _NOBODY: Final = (
     "Nobody is authenticated: whoever reaches it can call its tools, and see and end what others began. A key for each"
     " who calls (goalport keys new NAME) ends that."
@@ -39,9 +38,9 @@ def exposures(settings: Settings) -> Iterator[str]:
     """One sentence for each setting that admits callers from other machines or from web pages."""
     public = urlsplit(settings.public_url).hostname
     if settings.open_to_others:
-        where = "on all interfaces" if settings.host in _ALL else "on an address that other machines may reach"
+        where = "on all interfaces" if is_wildcard(settings.host) else "on an address that other machines may reach"
         yield f"It listens {where} ({settings.host}). {_NOBODY}"
-    elif public and public not in _LOOPBACK and not settings.authenticates:
+    elif public and not is_loopback(public) and not settings.authenticates:
         yield f"Clients reach it at {settings.public_url}. {_NOBODY}"
     elif not settings.authenticates and (names := _names_of_others(settings)):
         yield f"It answers for {', '.join(sorted(names))}, so others may reach it through a proxy. {_NOBODY}"
@@ -57,7 +56,7 @@ def exposures(settings: Settings) -> Iterator[str]:
 def _names_of_others(settings: Settings) -> frozenset[str]:
     """The host names for which the server answers that are not those of the machine itself."""
     names = {each.removesuffix(":*") for each in host_patterns(settings.allowed_hosts)}
-    return frozenset(names - _LOOPBACK - {ANY})
+    return frozenset(each for each in names if each != ANY and not is_loopback(each))
 
 
 class LocalCallers:

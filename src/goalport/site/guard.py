@@ -14,6 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from goalport.hosts import is_wildcard
 from goalport.rest.problems import problem
 from goalport.settings import Settings
 from goalport.site.health import HEALTH_PATHS
@@ -23,7 +24,6 @@ __all__ = ["ANY", "HostGuard", "host_patterns"]
 
 _log = logging.getLogger(__name__)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
 _AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")
 """A host name, an IPv4 address or an IPv6 address in brackets, with or without a port, and nothing else."""
 _MOST_LOGGED: Final = 100
@@ -47,8 +47,8 @@ class HostGuard:
             allow_headers=["*"],
             expose_headers=[*exposed_headers, "WWW-Authenticate"],
         )
-        own = settings.host.lower()
-        self._hosts = host_patterns(settings.allowed_hosts) | _LOOPBACK | ({_bracketed(own)} - _WILDCARDS)
+        own = host_patterns(() if is_wildcard(settings.host) else [_bracketed(settings.host)])
+        self._hosts = host_patterns(settings.allowed_hosts) | _LOOPBACK | own
         self._origins = host_patterns(settings.allowed_origins)
         self._logged: set[str] = set()
 

@@ -4,6 +4,7 @@ import socket
 from typing import Final
 
 from goalport.errors import SettingsError
+from goalport.hosts import http_url
 from goalport.settings import Settings
 
 __all__ = ["address_of", "bind"]
@@ -37,6 +38,4 @@ def bind(settings: Settings) -> socket.socket:
 def address_of(listener: socket.socket) -> str:
     """The URL of a server on this socket, for a client on this machine."""
     bound: tuple[str, int] = listener.getsockname()[:2]
-    host, port = bound
-    host = "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host  # noqa: S104 - compared, not bound
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return http_url(*bound)
