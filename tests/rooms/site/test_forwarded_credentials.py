@@ -1,35 +1,17 @@
 """The credentials of callers on their way from a request, through a process, to a server that may have them."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import pytest
 
-from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
 from tests.rooms.auth.tokens import client_of, spoken
 from tests.rooms.rest.web import web
-from tests.rooms.upstream.signing_in import doorkeeper
+from tests.rooms.upstream.signing_in import Greeter, doorkeeper
 
 SERVER = {"forward_auth": True, "headers": {"Authorization": "Bearer ${caller.token}", "X-User": "${caller.id}"}}
 GROUPS = {"doors": {"servers": ["web"], "include": ["hello"], "exports": True}}
-
-
-@dataclass(frozen=True)
-class Greeting:
-    content: str
-
-
-@agent(description="Greets")
-class Greeter:
-    @achieves_goal(
-        description="The greeting", export=Export(remote=True, name="greet", starting_input_types=[UserInput])
-    )
-    @action(tool_groups=["doors"])
-    async def greet(self, said: UserInput, context: ActionContext) -> Greeting:
-        (tool,) = (each for each in context.tools if each.name == "hello")
-        return Greeting((await tool.call({})).text)
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])

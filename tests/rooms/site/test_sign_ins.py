@@ -1,31 +1,13 @@
 """The page that ends a sign-in to an upstream server, which a process asked its caller for."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import httpx2
 
-from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
 from tests.rooms.rest.web import PROCESS, web
-from tests.rooms.upstream.signing_in import doorkeeper, free_port
-
-
-@dataclass(frozen=True)
-class Greeting:
-    content: str
-
-
-@agent(description="Greets")
-class Greeter:
-    @achieves_goal(
-        description="The greeting", export=Export(remote=True, name="greet", starting_input_types=[UserInput])
-    )
-    @action(tool_groups=["doors"])
-    async def greet(self, said: UserInput, context: ActionContext) -> Greeting:
-        (tool,) = (each for each in context.tools if each.name == "hello")
-        return Greeting((await tool.call({})).text)
+from tests.rooms.upstream.signing_in import Greeter, doorkeeper, free_port
 
 
 async def browse(url: str) -> httpx2.Response:

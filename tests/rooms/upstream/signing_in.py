@@ -17,6 +17,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
+
 
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -132,3 +134,21 @@ async def doorkeeper() -> AsyncGenerator[Doorkeeper]:
                 yield keeper
             finally:
                 web.should_exit = True
+
+
+@dataclass(frozen=True)
+class Greeting:
+    content: str
+
+
+@agent(description="Greets")
+class Greeter:
+    """Calls the tool of the doorkeeper, which is in the tool group `doors`."""
+
+    @achieves_goal(
+        description="The greeting", export=Export(remote=True, name="greet", starting_input_types=[UserInput])
+    )
+    @action(tool_groups=["doors"])
+    async def greet(self, said: UserInput, context: ActionContext) -> Greeting:
+        (tool,) = (each for each in context.tools if each.name == "hello")
+        return Greeting((await tool.call({})).text)
