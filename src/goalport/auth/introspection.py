@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote_plus
 
 from goalport.auth.claims import TokenRules, default_audience
-from goalport.auth.grant_cache import GrantCache, digest_of
+from goalport.auth.grant_cache import GrantCache
 from goalport.auth.provider_client import ProviderClient, ProviderError
 from goalport.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
 from goalport.settings import IntrospectionSettings, Settings
@@ -41,7 +41,7 @@ class IntrospectionVerifier:
         self._client = client
         self._clock = clock
         self._cache = GrantCache(_KEPT_SECONDS, clock)
-        self._asking: dict[bytes, asyncio.Task[None]] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(_MOST_AT_ONCE)
 
     def takes(self, token: str) -> bool:
@@ -50,26 +50,25 @@ class IntrospectionVerifier:
 
     async def verify(self, token: str) -> Grant:
         """What a token grants, as its provider says. Raises `InvalidToken` and `VerifierUnavailable`."""
-        digest = digest_of(token)
-        found = self._cache.get(digest)
+        found = self._cache.get(token)
         if found is None:
-            if digest not in self._asking:
-                self._asking[digest] = task = self._client.start(self._ask(digest, token))
-                task.add_done_callback(partial(self._asked, digest))
-            await asyncio.shield(self._asking[digest])
-            found = self._cache.get(digest)
+            if token not in self._asking:
+                self._asking[token] = task = self._client.start(self._ask(token))
+                task.add_done_callback(partial(self._asked, token))
+            await asyncio.shield(self._asking[token])
+            found = self._cache.get(token)
         if isinstance(found, Grant):
             return found
         if found is None:
             raise VerifierUnavailable(f"{self._provider.endpoint} cannot be asked about tokens.")
         raise InvalidToken(found)
 
-    def _asked(self, digest: bytes, task: asyncio.Task[None]) -> None:
-        self._asking.pop(digest, None)
+    def _asked(self, token: str, task: asyncio.Task[None]) -> None:
+        self._asking.pop(token, None)
         if not task.cancelled():
             task.exception()  # Seen, even if all who waited have left.
 
-    async def _ask(self, digest: bytes, token: str) -> None:
+    async def _ask(self, token: str) -> None:
         """Ask about a token, and keep the answer."""
         # The parts of HTTP Basic authentication are form-encoded first (RFC 6749, section 2.3.1).
         user, secret = quote_plus(self._provider.client_id), quote_plus(self._provider.client_secret.get_secret_value())
@@ -80,9 +79,9 @@ class IntrospectionVerifier:
         except ProviderError as error:
             raise VerifierUnavailable(str(error)) from None
         try:
-            self._cache.keep(digest, self._grant_of(claims))
+            self._cache.keep(token, self._grant_of(claims))
         except InvalidToken as error:
-            self._cache.keep(digest, str(error), _REFUSED_SECONDS)
+            self._cache.keep(token, str(error), _REFUSED_SECONDS)
 
     def _grant_of(self, claims: Mapping[str, Any]) -> Grant:
         if claims.get("active") is not True:

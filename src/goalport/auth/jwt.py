@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from jwt import PyJWK, PyJWS, PyJWTError
 
 from goalport.auth.claims import TokenRules, default_audience
-from goalport.auth.grant_cache import GrantCache, digest_of
+from goalport.auth.grant_cache import GrantCache
 from goalport.auth.issuer_keys import IssuerKeys
 from goalport.auth.provider_client import ProviderClient
 from goalport.auth.strict_json import read_object
@@ -110,8 +110,7 @@ class JwtVerifier:
 
     async def verify(self, token: str) -> Grant:
         """What a token grants. Raises `InvalidToken`, and `VerifierUnavailable` if no key of its issuer is known."""
-        digest = digest_of(token)
-        kept = self._cache.get(digest)
+        kept = self._cache.get(token)
         if isinstance(kept, Grant):
             return kept
         said = _Unverified.of(token)
@@ -125,7 +124,7 @@ class JwtVerifier:
         grant = issuer.rules.grant_of(said.claims, self._clock())
         if not _is_signed(token, await issuer.keys.suiting(said.kid, said.algorithm)):
             raise InvalidToken("The token is not signed with a key of its issuer.")
-        self._cache.keep(digest, grant)
+        self._cache.keep(token, grant)
         return grant
 
     def _is_known(self, payload: str) -> bool:

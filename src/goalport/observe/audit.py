@@ -9,15 +9,14 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, Full, Queue
 from typing import Any, Final, cast
 
 from goalport.caller import Caller
-from goalport.files import give_to_owner
+from goalport.files import give_to_owner, locked
 from goalport.observe.log_lines import REQUEST_ID
 from goalport.secrecy import hide_known
 
@@ -27,6 +26,7 @@ _log = logging.getLogger(__name__)
 _MOST_WAITING: Final = 100_000
 """How many entries wait for the disk at most; with more, what comes is lost and counted."""
 _CLOSE_SECONDS: Final = 5.0
+_JSON: Final = json.JSONEncoder(default=str)
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
 
 
@@ -53,7 +53,7 @@ class Audit:
         }
         kept = {name: value for name, value in entry.items() if value not in ("", None, (), [])}
         try:
-            self._waiting.put_nowait(hide_known(json.dumps(kept, default=str)))
+            self._waiting.put_nowait(hide_known(_JSON.encode(kept)))
         except Full:
             self._lose("its disk takes them too slowly")
         if self._thread is None:
@@ -150,7 +150,7 @@ class _RotatedFile:
         return self._descriptor
 
     def _rotate(self) -> None:
-        with _locked(self.path.with_name(f"{self.path.name}.lock")):
+        with locked(self.path):
             # Another program may have done it meanwhile.
             if self.path.exists() and self.path.stat().st_size >= self._max_bytes:
                 for number in range(self._keep, 0, -1):
@@ -189,20 +189,3 @@ def read_audit(path: Path) -> Iterator[Mapping[str, Any]]:
 
 def _numbered(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}")
-
-
-@contextmanager
-def _locked(path: Path) -> Generator[None]:
-    """A time in which no other program has the lock; Windows has one program for each file, as it has no workers."""
-    try:
-        from fcntl import LOCK_EX, flock
-    except ImportError:
-        yield
-        return
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, _FILE_MODE)
-    try:
-        give_to_owner(path, of=path.parent)
-        flock(descriptor, LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -4,7 +4,6 @@
 """
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -16,6 +15,7 @@ from anyio import to_thread
 from pydantic import BaseModel, ValidationError
 
 from goalport.errors import SettingsError
+from goalport.files import replace_file
 
 if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken, ProtectedResourceMetadata
@@ -114,12 +114,7 @@ class TokenFile:
         kept = self._read().model_copy(update=parts)
         sealed = self._seal.seal(kept.model_dump_json().encode())
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        new = self._path.with_suffix(".new")
-        new.unlink(missing_ok=True)
-        # Made with its mode: a file that is closed to others afterwards was open to them before.
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            json.dump({"sealed": sealed}, file)
-        new.replace(self._path)
+        replace_file(self._path, json.dumps({"sealed": sealed}))
 
 
 def _plain(value: BaseModel | None) -> dict[str, object] | None:
