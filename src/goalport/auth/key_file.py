@@ -27,8 +27,10 @@ from goalport.files import locked, replace_file
 from goalport.settings import KeyEntry
 from goalport.words import validation_reason
 
-__all__ = ["PREFIX", "KeyFile", "NewKey", "UnreadableKeys", "hash_of", "is_whole", "new_key"]
+__all__ = ["KEY_VARIABLE", "PREFIX", "KeyFile", "NewKey", "UnreadableKeys", "hash_of", "is_whole", "new_key"]
 
+KEY_VARIABLE: Final = "GOALPORT_KEY"
+"""The variable of the environment in which a client, or a server over stdio, finds its key or token."""
 PREFIX: Final = "gp_"
 _LETTERS: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _RANDOM: Final = 32

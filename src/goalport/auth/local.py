@@ -3,17 +3,13 @@
 Above: the site, which starts the transport.
 """
 
-from typing import Final
-
 from goalport.auth.authentication import Authentication
+from goalport.auth.key_file import KEY_VARIABLE
 from goalport.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
 from goalport.caller import OPERATOR, user_of_machine
 from goalport.errors import SettingsError
 
-__all__ = ["KEY_VARIABLE", "local_grant"]
-
-KEY_VARIABLE: Final = "GOALPORT_KEY"
-"""The variable with a key or a token."""
+__all__ = ["local_grant"]
 
 
 async def local_grant(authentication: Authentication | None, key: str) -> Grant:

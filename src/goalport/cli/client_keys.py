@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from goalport.auth.key_file import KEY_VARIABLE
 from goalport.cli.clients import Client, Entry, Scope
 
-__all__ = ["KEY_VARIABLE", "KeyInClient", "key_in"]
+__all__ = ["KeyInClient", "key_in"]
 
-KEY_VARIABLE: Final = "GOALPORT_KEY"
 _BRIDGED: Final = "GOALPORT_AUTHORIZATION"
 _ASKED: Final = "goalport-key"
 

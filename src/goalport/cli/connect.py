@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
-from goalport.auth.key_file import PREFIX, is_whole
-from goalport.cli.client_keys import KEY_VARIABLE, KeyInClient, key_in
+from goalport.auth.key_file import KEY_VARIABLE, PREFIX, is_whole
+from goalport.cli.client_keys import KeyInClient, key_in
 from goalport.cli.clients import CLIENTS, Address, Client, Entry, Machine, Scope, Subprocess, Target, Transport
 from goalport.cli.config_files import Unmergeable, merged, with_entry
 from goalport.cli.options import WorkspaceFolder, given_text, workspace_root

@@ -97,7 +97,7 @@ def _serve_stdio(root: Path, options: Mapping[str, object], *, reload: bool) -> 
     handshake = EarlyHandshake(root)
     with _stdout_to_stderr():
         # These import all libraries; a client over stdio does not have to wait for that.
-        from goalport.auth.local import KEY_VARIABLE
+        from goalport.auth.key_file import KEY_VARIABLE
         from goalport.cli.workspace import open_workspace, warn_without_agents
         from goalport.site import serve_stdio
 

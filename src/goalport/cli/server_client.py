@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import anyio
 import httpx2
 
+from goalport.auth.key_file import KEY_VARIABLE
 from goalport.cli.terminal import say
 from goalport.errors import BadInput, GoalportError
 from goalport.hosts import http_url
@@ -23,7 +24,7 @@ from goalport.words import cleaned, one_line
 
 __all__ = ["ServerClient", "ServerRefusal", "ServerUnavailable", "address_in"]
 
-_VARIABLES: Final = ("GOALPORT_KEY", "GOALPORT_TOKEN")
+_VARIABLES: Final = (KEY_VARIABLE, "GOALPORT_TOKEN")
 """The variables with a key or token for the server; the first that is set counts."""
 _PROBLEM: Final = "urn:goalport:problem:"
 _NO_RESULT: Final = f"{_PROBLEM}no-result"

@@ -74,9 +74,9 @@ class AgentProcess(Lifecycle):
     ) -> None:
         super().__init__(process_id, parent)
         self.started_by = started_by
+        """The name of the action that started it."""
         self.trace = current_trace()
         """Where it was started in a trace, which its spans are parts of also when another program lets it go on."""
-        """The name of the action that started it."""
         self.scope, self.options, self.caller, self.services = scope, options, caller, services
         self.agent: Agent = scope.agent  # with the actions of components
         self.goals = tuple(scope.goals if goals is None else goals)

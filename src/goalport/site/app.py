@@ -25,7 +25,7 @@ from goalport.site.guard import HostGuard
 from goalport.site.health import HEALTH_PATHS, Health
 from goalport.site.metrics import METRICS_PATH, MetricsPage
 from goalport.site.request_ids import REQUEST_ID_HEADER, RequestIds
-from goalport.site.sign_ins import SIGN_IN_PATH, SignInPage
+from goalport.site.sign_ins import SIGN_IN_PATH, SignInCallback
 from goalport.workspace import Workspace
 
 __all__ = ["DOORS", "Door", "Site", "create_app"]
@@ -110,7 +110,7 @@ class Site:
         self.doors = [door(publisher, access) for door in DOORS if served or door is not RestDoor]
         exposed = [REQUEST_ID_HEADER, *(header for door in self.doors for header in door.exposed_headers)]
         open_details = self._authentication is None and publisher.settings.on_loopback
-        self._sign_ins = SignInPage(publisher)
+        self._sign_ins = SignInCallback(publisher)
         self._health = Health(publisher, open_details=open_details)
         has_metrics = publisher.settings.metrics is not False
         self.metrics = MetricsPage(publisher, self._authentication, self._health) if has_metrics else None

@@ -14,7 +14,7 @@ from typing import Final
 from goalport.observe import RareLog
 from goalport.settings import Settings
 
-__all__ = ["RETRY_SECONDS", "Connections", "Limits"]
+__all__ = ["RETRY_SECONDS", "ConnectionLimits", "Connections"]
 
 RETRY_SECONDS: Final = 10
 """Seconds after which a client may try again that was refused because there were too many connections."""
@@ -29,7 +29,7 @@ _PREFIX_LENGTH: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """The limits of connections, of request headers and of waiting for a client."""
 
     header_bytes: int
@@ -44,7 +44,7 @@ class Limits:
     """The most files and sockets that this process may have open."""
 
     @classmethod
-    def of(cls, settings: Settings) -> "Limits":
+    def of(cls, settings: Settings) -> "ConnectionLimits":
         """The limits of these settings; a number of connections of 0 is derived from the limit of descriptors."""
         descriptors = _descriptors()
         fitting = min(_MOST, descriptors - max(_FEWEST_SPARE, int(descriptors * _SPARE)))
@@ -63,7 +63,7 @@ class Limits:
 class Connections:
     """The open connections of one server."""
 
-    def __init__(self, limits: Limits, note_refusal: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, limits: ConnectionLimits, note_refusal: Callable[[str], None] = lambda _: None) -> None:
         """`note_refusal` is called with the name of the setting that refuses a connection."""
         self.limits = limits
         self._note_refusal = note_refusal

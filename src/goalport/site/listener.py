@@ -19,7 +19,7 @@ from sse_starlette.sse import AppStatus
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.site.app import Site
-from goalport.site.limits import Connections, Limits
+from goalport.site.limits import ConnectionLimits, Connections
 from goalport.site.protocol import LimitedProtocol, LimitedServer
 from goalport.site.shutdown import ANSWER_SECONDS, drain, exit_at_once
 from goalport.workers import SESSION_HEADER, WorkerChannel
@@ -33,7 +33,7 @@ async def listen(site: Site, source: socket.socket | WorkerChannel, ready: Calla
     `source` is a listening socket, or the channel on which a supervisor hands over connections.
     """
     settings = site.publisher.settings
-    connections = Connections(Limits.of(settings), site.publisher.note_refusal)
+    connections = Connections(ConnectionLimits.of(settings), site.publisher.note_refusal)
     if site.metrics is not None:
         site.metrics.connections = lambda: connections.number
     config = uvicorn.Config(

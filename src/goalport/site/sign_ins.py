@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from goalport.publish.publisher import Publisher
 
-__all__ = ["SIGN_IN_PATH", "SignInPage"]
+__all__ = ["SIGN_IN_PATH", "SignInCallback"]
 
 SIGN_IN_PATH: Final = "/oauth/callback"
 _HEADERS: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
@@ -23,7 +23,7 @@ _DONE: Final = "You are signed in. This page can be closed."
 _UNKNOWN: Final = "Nobody waits for this sign-in any more. Answer the question again to get a new page."
 
 
-class SignInPage:
+class SignInCallback:
     """The page that ends a sign-in."""
 
     def __init__(self, publisher: Publisher) -> None:

@@ -21,7 +21,7 @@ from goalport.caller import Caller
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
 from goalport.site.app import Site
-from goalport.site.limits import Connections, Limits
+from goalport.site.limits import ConnectionLimits, Connections
 from goalport.site.protocol import LimitedProtocol
 from tests.rooms.rest.documented import Documented
 from tests.rooms.serve.served import state_of
@@ -76,7 +76,7 @@ async def web(
 ) -> AsyncGenerator[Web]:
     """Serve agents on a free port for as long as the block lasts, with an authentication or with `ByHeader`."""
     publisher = state_of(root, *agents, **settings).publisher
-    protocol: Any = partial(LimitedProtocol, Connections(Limits.of(publisher.settings)))
+    protocol: Any = partial(LimitedProtocol, Connections(ConnectionLimits.of(publisher.settings)))
     site = Site(publisher, authentication)
     app = ByHeader(site) if authentication is None else site.app
     config = uvicorn.Config(
