@@ -7,7 +7,7 @@ import pytest
 
 from goalport.auth import Authentication
 from goalport.auth.key_file import KeyFile, new_key
-from goalport.auth.local import local_grant
+from goalport.auth.stdio import stdio_grant
 from goalport.caller import EVERY_SCOPE
 from goalport.errors import SettingsError
 from goalport.settings import load_settings
@@ -68,7 +68,7 @@ async def test_a_server_does_not_start_with_a_key_that_is_not_valid(tmp_path: Pa
 
 async def test_without_a_key_it_is_the_user_of_the_system_who_may_do_everything(tmp_path: Path) -> None:
     make_key(tmp_path)
-    caller = (await local_grant(Authentication.of(load_settings(tmp_path)), "")).caller
+    caller = (await stdio_grant(Authentication.of(load_settings(tmp_path)), "")).caller
     assert (caller.issuer, caller.scopes, caller.admin) == ("os", {EVERY_SCOPE}, True)
     assert caller.id not in {"", "anonymous"}
 
@@ -79,9 +79,9 @@ async def test_a_key_that_cannot_be_verified_is_not_taken_for_none(tmp_path: Pat
     (tmp_path / ".goalport" / "keys.json").write_text("{}")
     for sent in (key, "gp_x"):
         with pytest.raises(SettingsError, match="GOALPORT_KEY"):
-            await local_grant(authentication, sent)
+            await stdio_grant(authentication, sent)
 
 
 async def test_without_authentication_it_is_the_caller_that_everybody_on_this_machine_is(tmp_path: Path) -> None:
-    caller = (await local_grant(Authentication.of(load_settings(tmp_path)), "gp_whatever")).caller
+    caller = (await stdio_grant(Authentication.of(load_settings(tmp_path)), "gp_whatever")).caller
     assert (caller.id, caller.issuer, caller.has("finance:write"), caller.admin) == ("anonymous", "", True, False)

@@ -16,10 +16,10 @@ from goalport.auth.claims import TokenRules, default_audience
 from goalport.auth.grant_cache import GrantCache
 from goalport.auth.issuer_keys import IssuerKeys
 from goalport.auth.provider_client import ProviderClient
-from goalport.auth.strict_json import read_object
 from goalport.auth.verifiers import Grant, InvalidToken
 from goalport.settings import Settings
 from goalport.settings.providers import ASYMMETRIC
+from goalport.strict_json import read_object
 
 __all__ = ["JwtVerifier"]
 

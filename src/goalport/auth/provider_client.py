@@ -9,8 +9,8 @@ from collections.abc import Coroutine, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from goalport.auth.strict_json import read_object
 from goalport.errors import GoalportError
+from goalport.strict_json import read_object
 
 if TYPE_CHECKING:
     import httpx2

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
 
 from goalport.errors import GoalportError
+from goalport.strict_json import read_json
 
 Content = MutableMapping[str, Any]
 
@@ -55,7 +56,7 @@ class _Json(FileFormat):
         return json.dumps(content, indent=_indent(before), ensure_ascii=False) + "\n"
 
     def plain(self, text: str) -> object:
-        return json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
+        return read_json(text)
 
 
 class _Toml(FileFormat):
@@ -137,18 +138,6 @@ class NoMapping(ValueError):
 
     def __init__(self, where: str, came: str) -> None:
         super().__init__(f"{where} was expected to hold names and values, not a {came}")
-
-
-def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"a key is there twice: {next(key for key in keys if keys.count(key) > 1)!r}")
-    return values
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON number")
 
 
 def _indent(text: str) -> str:

@@ -13,7 +13,7 @@ import anyio
 from goalport import __version__
 from goalport.auth import Access, Authentication
 from goalport.auth.current import granted
-from goalport.auth.local import local_grant
+from goalport.auth.stdio import stdio_grant
 from goalport.handshake import EarlyHandshake
 from goalport.observe import LogListener, log_to_stderr, tell
 from goalport.platform import AgentPlatform
@@ -77,7 +77,7 @@ async def serve_stdio(
     _log_to_stderr(settings, platform)
     authentication = Authentication.of(settings)
     async with nullcontext() if authentication is None else authentication.running(), platform:
-        grant = await local_grant(authentication, key)
+        grant = await stdio_grant(authentication, key)
         publisher = Publisher(platform, workspace, settings)
         stdio = Stdio(publisher, Access(publisher, authentication))
         with default_signals_in_children():

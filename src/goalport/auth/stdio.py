@@ -9,10 +9,10 @@ from goalport.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
 from goalport.caller import OPERATOR, user_of_machine
 from goalport.errors import SettingsError
 
-__all__ = ["local_grant"]
+__all__ = ["stdio_grant"]
 
 
-async def local_grant(authentication: Authentication | None, key: str) -> Grant:
+async def stdio_grant(authentication: Authentication | None, key: str) -> Grant:
     """What the client on stdin and stdout is granted; `key` is the one that the environment has, or empty.
 
     Without authentication it is the same caller as everybody else of this machine. Without a key it is the user of the
