@@ -17,6 +17,7 @@ __all__ = ["DailyCosts"]
 
 _KEPT_SECONDS: Final = 5.0
 """For how many seconds counts what was read from the store."""
+_NEVER: Final = float("-inf")
 
 
 @dataclass
@@ -29,7 +30,7 @@ class _Day:
     ended: dict[str, float] = field(default_factory=dict[str, float])
     stored: Mapping[str, float] = field(default_factory=dict[str, float])
     """The costs by process as the store has them."""
-    read_at: float = float("-inf")
+    read_at: float = _NEVER
 
 
 class DailyCosts:
@@ -62,10 +63,12 @@ class DailyCosts:
             del day.going_on[root]
             day.ended[root] = here[root]
         if self._store.durable and self._clock() >= day.read_at + _KEPT_SECONDS:
-            read_at, day.read_at = day.read_at, self._clock()  # calls that come meanwhile do not read again
+            read_at = day.read_at
+            if read_at > _NEVER:
+                day.read_at = self._clock()  # for calls that come meanwhile counts what was read before
             try:
                 day.stored = await self._store.spent(caller, day.begins)
-                read_at = day.read_at
+                read_at = self._clock()
             finally:
                 day.read_at = read_at
         known = {**day.ended, **here}

@@ -50,6 +50,21 @@ async def test_the_costs_of_other_programs_and_of_earlier_ones_count(make_databa
             assert await each.spent(Caller("bob", "https://one")) == 0
 
 
+async def test_no_call_is_told_less_because_others_read_at_the_same_time(make_database: MakeDatabase) -> None:
+    opened, told = make_database(), list[float]()
+    async with AgentPlatform([Spender()], store=opened()) as platform:
+        await spend(platform, "30")
+        costs = DailyCosts(platform.store)
+
+        async def ask() -> None:
+            told.append(await costs.spent(ADA))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(ask)
+    assert told == [pytest.approx(0.3)] * 3
+
+
 async def test_a_new_day_begins_with_nothing_spent(make_database: MakeDatabase) -> None:
     opened, days = make_database(), timedelta()
     async with AgentPlatform([Spender()], store=opened()) as platform:
