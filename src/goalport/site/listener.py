@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.site.app import Site
 from goalport.site.limits import ConnectionLimits, Connections
-from goalport.site.protocol import LimitedProtocol, LimitedServer
+from goalport.site.protocol import LINGER_SECONDS, LimitedProtocol, LimitedServer
 from goalport.site.shutdown import ANSWER_SECONDS, drain, exit_at_once
 from goalport.workers import SESSION_HEADER, WorkerChannel
 
@@ -46,7 +46,7 @@ async def listen(site: Site, source: socket.socket | WorkerChannel, ready: Calla
         access_log=False,
         server_header=False,
         proxy_headers=True,
-        timeout_graceful_shutdown=math.ceil(settings.shutdown_seconds + 2 * ANSWER_SECONDS),
+        timeout_graceful_shutdown=math.ceil(LINGER_SECONDS + settings.shutdown_seconds + 2 * ANSWER_SECONDS),
     )
     # Event streams stay open after the signal until `_drain` ends them, so that calls on them can finish.
     AppStatus.disable_automatic_graceful_drain()
@@ -73,10 +73,13 @@ class _Listener(LimitedServer):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         async with asyncio.TaskGroup() as tasks:
+            ending = tasks.create_task(super().shutdown(sockets))
+            await asyncio.sleep(0)  # now the connections know that the server shuts down
             tasks.create_task(self._drain())
-            await super().shutdown(sockets)
+            await ending
 
     async def _drain(self) -> None:
+        await self.lingered()
         await drain(self._site.publisher, self._site.close)
         AppStatus.should_exit = True
 

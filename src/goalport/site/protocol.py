@@ -6,7 +6,7 @@ does not look at what requests mean; `limits` counts the connections, `listener`
 """
 
 import logging
-from asyncio import BaseTransport, Transport, get_running_loop
+from asyncio import BaseTransport, Transport, get_running_loop, sleep
 from http import HTTPStatus
 from typing import Any, Final, Literal, cast
 
@@ -16,13 +16,17 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from goalport.auth.proxy import PEER
 from goalport.site.limits import RETRY_SECONDS, Connections
 
-__all__ = ["LimitedProtocol", "LimitedServer"]
+__all__ = ["LINGER_SECONDS", "LimitedProtocol", "LimitedServer"]
 
 _log = logging.getLogger(__name__)
 _MOST_PIPELINED: Final = 64
 """The most pipelined requests of one connection that may wait for earlier ones to be answered."""
 _BUFFERED: Final = 32 * 1024
 """The bytes that wait for a client that reads slowly. A writer pauses above them, after the piece that it has begun."""
+LINGER_SECONDS: Final = 1.0
+"""Seconds for which an idle connection stays open when the server shuts down."""
+_LINGER_STEP: Final = 0.05
+"""Seconds between two looks at whether connections stay open."""
 _TICKS: Final = 10
 """The number of uvicorn's ticks in a second."""
 
@@ -36,6 +40,7 @@ class LimitedProtocol(HttpToolsProtocol):
         "_answered",
         "_connections",
         "_due",
+        "_ending",
         "_header_bytes",
         "_limits",
         "_since",
@@ -58,6 +63,8 @@ class LimitedProtocol(HttpToolsProtocol):
         """The request that is being answered; `cycle` is the one that arrived last."""
         self._unsent = 0
         self._unsent_since = 0.0
+        self._ending = False
+        """Whether the server shuts down, so that the connection ends with the next answer."""
 
     def connection_made(self, transport: BaseTransport) -> None:
         """Refuse a connection at once with status 503 if there are too many."""
@@ -110,8 +117,29 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse_headers()
         else:
             self._answered = cycle
+            cycle.keep_alive = cycle.keep_alive and not self._ending
             cast("dict[str, object]", cycle.scope)[PEER] = self._address
             super()._start_asgi_task(cycle, app)
+
+    def shutdown(self) -> None:
+        """Called by uvicorn when the server shuts down; a request that is on its way to it is still answered.
+
+        A proxy that uses the connection again may be sending one just now, and would answer 502 if it was closed.
+        """
+        self._ending = True
+        if self._is_answering():
+            super().shutdown()
+        else:
+            self.loop.call_later(LINGER_SECONDS, self._end_lingering)
+
+    def _end_lingering(self) -> None:
+        if self.is_lingering:
+            self.transport.close()
+
+    @property
+    def is_lingering(self) -> bool:
+        """Whether the server shuts down and waits for one more request on this connection."""
+        return self._ending and not self._is_answering() and not self.transport.is_closing()
 
     def on_body(self, body: bytes) -> None:
         """Called by the parser with a piece of a request body."""
@@ -195,6 +223,12 @@ class LimitedProtocol(HttpToolsProtocol):
 
 class LimitedServer(uvicorn.Server):
     """A server that closes connections whose clients exceed a time limit."""
+
+    async def lingered(self) -> None:
+        """Wait until no connection stays open for one more request, after the server has begun to shut down."""
+        connections = cast("set[LimitedProtocol]", self.server_state.connections)
+        while any(each.is_lingering for each in connections):  # noqa: ASYNC110 - as uvicorn waits for them to close
+            await sleep(_LINGER_STEP)
 
     async def on_tick(self, counter: int) -> bool:
         """Called by uvicorn ten times a second; checks all connections once a second."""
