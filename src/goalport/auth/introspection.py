@@ -22,6 +22,8 @@ _KEPT_SECONDS: Final = 30.0
 _REFUSED_SECONDS: Final = 10.0
 """For how long it is known that a token is not valid: shortly, since a provider may learn of a token late."""
 _MOST_AT_ONCE: Final = 32
+_OTHER_KIND: Final = "unsupported_token_type"
+"""The error by which providers refuse tokens that they introspect never, such as JWTs; its name is from RFC 7009."""
 
 
 class IntrospectionVerifier:
@@ -77,7 +79,10 @@ class IntrospectionVerifier:
             async with self._places:
                 claims = await self._client.post(self._provider.endpoint, form, user, secret)
         except ProviderError as error:
-            raise VerifierUnavailable(str(error)) from None
+            if error.code != _OTHER_KIND:
+                raise VerifierUnavailable(str(error)) from None
+            self._cache.keep(token, "The provider does not introspect tokens of this kind.", _REFUSED_SECONDS)
+            return
         try:
             self._cache.keep(token, self._grant_of(claims))
         except InvalidToken as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from goalport.errors import GoalportError
 from goalport.strict_json import read_object
+from goalport.words import one_line
 
 if TYPE_CHECKING:
     import httpx2
@@ -24,6 +25,19 @@ _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
 class ProviderError(GoalportError):
     """A provider did not answer as it should; the message says how."""
+
+    def __init__(self, reason: str, code: str = "") -> None:
+        super().__init__(reason)
+        self.code = code
+        """The error that a response with status 400 names (RFC 6749, section 5.2); empty: none."""
+
+
+class _BadRequest(ValueError):
+    """A response with status 400, and the error that it names."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(f"expected status 200, but got 400 {code}".rstrip())
+        self.code = code
 
 
 class ProviderClient:
@@ -67,7 +81,8 @@ class ProviderClient:
         except TimeoutError:
             raise ProviderError(f"{url} did not answer within {_SECONDS:g} s.") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ValueError) as error:
-            raise ProviderError(f"{url} cannot be read: {error or type(error).__name__}") from None
+            code = error.code if isinstance(error, _BadRequest) else ""
+            raise ProviderError(f"{url} cannot be read: {error or type(error).__name__}", code) from None
 
     async def _ask(self, method: str, url: str, **options: Any) -> Mapping[str, Any]:
         """What a provider answers. Raises `ValueError` if it is no JSON object."""
@@ -76,7 +91,7 @@ class ProviderClient:
         if self._http is None:
             self._http = httpx2.AsyncClient(headers=_HEADERS, timeout=_SECONDS, follow_redirects=False)
         async with self._http.stream(method, url, **options) as response:
-            if response.status_code != HTTPStatus.OK:
+            if response.status_code not in {HTTPStatus.OK, HTTPStatus.BAD_REQUEST}:
                 raise ValueError(f"expected status 200, but got {response.status_code}")
             if response.headers.get("content-encoding", "identity") != "identity":
                 raise ValueError("expected an answer without an encoding")
@@ -85,4 +100,13 @@ class ProviderClient:
                 body += piece
                 if len(body) > _MOST_BYTES:
                     raise ValueError(f"expected at most {_MOST_BYTES:,} bytes, but more came")
+        if response.status_code == HTTPStatus.BAD_REQUEST:
+            raise _BadRequest(_error_named_in(bytes(body)))
         return read_object(bytes(body))
+
+
+def _error_named_in(body: bytes) -> str:
+    try:
+        return one_line(str(read_object(body).get("error", "")))
+    except ValueError:
+        return ""

@@ -109,6 +109,8 @@ class Issuer:
             form = dict(item.split("=") for item in (await request.body()).decode().split("&"))
             if request.headers["authorization"] != f"Basic {base64.b64encode(b'us%3Aer:s%2Fecret').decode()}":
                 return Response(status_code=401)
+            if form["token"].count(".") == 2:  # A JWT: oidc-provider answers in this way.
+                return JSONResponse({"error": "unsupported_token_type"}, 400)
             return JSONResponse(self.active.get(form["token"], {"active": False}))
         return Response(status_code=404)
 

@@ -82,6 +82,15 @@ async def test_a_provider_that_refuses_the_server_itself_is_no_reason_to_let_any
         assert (await server.ask(known(issuer, "opaque"))).status_code == 503
 
 
+async def test_a_token_that_the_provider_does_not_introspect_is_refused_and_asked_about_once(tmp_path: Path) -> None:
+    async with issuing() as issuer, guarded(tmp_path, auth=asking(issuer)) as server:
+        token = issuer.token()
+        refused = [await server.ask(token) for _ in range(3)]
+        assert [each.status_code for each in refused] == [401] * 3
+        assert "does not introspect" in refused[0].headers["www-authenticate"]
+        assert issuer.requests == {"/introspect": 1}
+
+
 async def test_a_revoked_token_is_refused_after_half_a_minute(tmp_path: Path) -> None:
     now = time.time()
     async with issuing() as issuer:
