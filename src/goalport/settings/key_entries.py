@@ -24,8 +24,10 @@ def is_key_id(text: str) -> bool:
 
 
 def _name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}", value) or is_key_id(value):
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}", value):
         raise ValueError("should have 1 to 64 letters, digits and . _ @ + -, and begin with a letter or a digit")
+    if is_key_id(value):
+        raise ValueError("should not look like the id of a key")
     return value
 
 

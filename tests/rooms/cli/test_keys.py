@@ -117,7 +117,7 @@ def test_keys_that_the_server_ignores_are_told(place: Path, goalport: Command, m
     ("words", "said"),
     [
         (["new", "a b"], "The name should have 1 to 64 letters"),
-        (["new", "key-0123abcd"], "The name should have"),
+        (["new", "key-0123abcd"], "should not look like the id of a key"),
         (["new", "anna", "--scopes", 'a"b'], "should be a scope"),
         (["new", "anna", "--scopes", " , "], "--scopes is empty"),
         (["new", "anna", "--expires", "soon"], "such as 30d"),
