@@ -15,8 +15,8 @@ from anyio import to_thread
 from goalport.errors import SettingsError
 from goalport.platform import AgentPlatform
 from goalport.platform.runs import Runs
+from goalport.publish.audit_trail import AuditTrail
 from goalport.publish.calls import OpenCalls
-from goalport.publish.deeds import Deeds
 from goalport.publish.exported_tools import exported_groups
 from goalport.publish.limits import Limits
 from goalport.publish.publication import Publication, publish
@@ -52,8 +52,8 @@ class Publisher:
         self.workspace = workspace
         self.settings = settings
         self.calls = OpenCalls()
-        self.deeds = Deeds(audit_of(settings))
-        self.calls.observers.append(self.deeds)
+        self.audit_trail = AuditTrail(audit_of(settings))
+        self.calls.observers.append(self.audit_trail)
         self.metrics: LimitMetrics | None = None
         """Counts what limits refuse; None where nobody reads it."""
         self.limits = Limits(platform, settings.limits, self.note_refusal)
@@ -109,7 +109,7 @@ class Publisher:
                 yield
                 tasks.cancel_scope.cancel()
         finally:
-            await to_thread.run_sync(self.deeds.close)
+            await to_thread.run_sync(self.audit_trail.close)
             upstream.on_change = self.platform.on_deployment = lambda: None
 
     async def _follow(self, changed: asyncio.Event) -> None:

@@ -143,7 +143,7 @@ class ProcessHandlers:
         try:
             response = None if asked.declined else _form(question).read(asked.response)
             await self._platform.answer(process.id, question.id, response, declined=asked.declined)
-            self._publisher.deeds.answered(current_caller(), question, response, declined=bool(asked.declined))
+            self._publisher.audit_trail.answered(current_caller(), question, response, declined=bool(asked.declined))
         except AlreadyAnswered as error:
             raise _conflict("already-answered", f"{error} The first answer counts.") from None
         except BadInput as error:
@@ -187,7 +187,7 @@ class ProcessHandlers:
         goes_on = not process.status.ended
         process.kill(read(EndQuery, query_of(request)).reason)
         if goes_on:
-            self._publisher.deeds.ended(current_caller(), process.id)
+            self._publisher.audit_trail.ended(current_caller(), process.id)
         with anyio.move_on_after(_END_SECONDS):
             await process.rest()
         return JSONResponse(view_of(process, root_of(request)))

@@ -51,7 +51,7 @@ async def call_companion(
         process = await state.known_process(call.process_id, current_caller())
     except BadInput:
         if isinstance(call, CancelCall) and await state.kill_unreadable(call.process_id, current_caller(), _CANCELLED):
-            state.publisher.deeds.ended(current_caller(), call.process_id)
+            state.publisher.audit_trail.ended(current_caller(), call.process_id)
             return _stopped(call.process_id, ProcessStatus.KILLED)
         raise
     noted.process = process
@@ -90,7 +90,7 @@ async def _answer(context: Context, process: AgentProcess, call: Answer) -> Roun
         await context.lifespan_context.platform.answer(process.id, question.id, response)
     except AlreadyAnswered:
         _refuse_settled(process, question)
-    context.lifespan_context.publisher.deeds.answered(current_caller(), question, response)
+    context.lifespan_context.publisher.audit_trail.answered(current_caller(), question, response)
     return None
 
 
@@ -104,7 +104,7 @@ async def _cancel(state: McpState, process: AgentProcess) -> Wire:
 async def stop(state: McpState, process: AgentProcess) -> None:
     """End a process because its caller wants that, and wait a moment until it has stopped."""
     process.kill(_CANCELLED)
-    state.publisher.deeds.ended(current_caller(), process.id)
+    state.publisher.audit_trail.ended(current_caller(), process.id)
     with anyio.move_on_after(_END_SECONDS):
         await process.rest()
 

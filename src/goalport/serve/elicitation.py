@@ -314,10 +314,10 @@ async def _settle(state: McpState, question: Question, form: Form, result: Elici
     if result.action == "accept":
         response = form.read(form.elicited(result.content or {}))
         await state.platform.answer(question.process_id, question.id, response)
-        state.publisher.deeds.answered(current_caller(), question, response)
+        state.publisher.audit_trail.answered(current_caller(), question, response)
     elif result.action == "decline":
         await state.platform.answer(question.process_id, question.id, declined=_DECLINED)
-        state.publisher.deeds.answered(current_caller(), question, declined=True)
+        state.publisher.audit_trail.answered(current_caller(), question, declined=True)
 
 
 async def take_from_elsewhere(state: McpState, message: object) -> None:

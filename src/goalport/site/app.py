@@ -136,7 +136,7 @@ class Site:
         if self.metrics is not None:
             self.metrics.metrics.response(status)
         if status in _DENIALS:
-            self.publisher.deeds.denied(current_caller(), status, scope["path"])
+            self.publisher.audit_trail.denied(current_caller(), status, scope["path"])
 
     def _guards(self) -> Iterator[Middleware]:
         open_paths = HEALTH_PATHS | {METRICS_PATH} if self.publisher.settings.metrics == "open" else HEALTH_PATHS

@@ -83,7 +83,7 @@ class MetricsPage:
     async def _note_states(self) -> None:
         publisher, metrics = self._publisher, self.metrics
         metrics.open_calls.set(publisher.calls.number)
-        metrics.audit_lost.set(publisher.deeds.lost)
+        metrics.audit_lost.set(publisher.audit_trail.lost)
         metrics.open_connections.set(self.connections())
         metrics.ready.set(int(await self._health.is_ready()))
         for each in publisher.platform.upstream.reports():

@@ -24,7 +24,7 @@ SECRET = "nobody-may-know-4711"
 
 def deeds(publisher: Publisher, *names: str) -> Sequence[tuple[Any, ...]]:
     """What was done, by whom, and these facts about it."""
-    publisher.deeds.close()
+    publisher.audit_trail.close()
     entries = read_audit(audit_file_of(publisher.settings))
     return [tuple(each.get(name) for name in ("deed", "caller", *names)) for each in entries]
 
@@ -96,7 +96,7 @@ async def test_denials_are_written_and_a_flood_of_them_drives_out_nothing(
 async def test_without_authentication_no_audit_log_is_written_unless_somebody_wants_it(tmp_path: Path) -> None:
     async with served(tmp_path, Greeter()) as server, server.client() as client:
         await client.call_tool("greet", {"content": "x"})
-        server.state.publisher.deeds.close()
+        server.state.publisher.audit_trail.close()
     assert not audit_file_of(server.state.settings).exists()
 
 
@@ -108,7 +108,7 @@ async def test_the_log_is_printed_and_chosen_from(tmp_path: Path, capsys: pytest
             with as_caller(name):
                 async with server.client() as client:
                     await client.call_tool("greet", {"content": "x"})
-        server.state.publisher.deeds.close()
+        server.state.publisher.audit_trail.close()
     print_audit(workspace=tmp_path, since="1h")
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2

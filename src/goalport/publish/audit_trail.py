@@ -14,7 +14,7 @@ from goalport.publish.calls import Call
 from goalport.publish.forms import form_of
 from goalport.tools.schemas import UNREADABLE
 
-__all__ = ["Deeds"]
+__all__ = ["AuditTrail"]
 
 _MOST_NAMES: Final = 50
 _LONGEST_NAME: Final = 100
@@ -23,7 +23,7 @@ _DENIAL_SECONDS: Final = 60.0
 """So many denials are written in so many seconds, so that a flood of them drives out nothing else."""
 
 
-class Deeds:
+class AuditTrail:
     """Notes what callers do on one server; as a `CallObserver` it notes calls."""
 
     def __init__(self, audit: Audit | None) -> None:
