@@ -36,9 +36,14 @@ class Caller:
     admin: bool = field(default=False, compare=False)
     """Whether the caller may list, answer and end the processes of all callers. It is not stored with a process."""
 
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The issuer and the id, by which callers are told apart."""
+        return self.issuer, self.id
+
     def same_as(self, other: "Caller") -> bool:
         """Whether both are the same party, whatever the scopes of their credentials are."""
-        return (self.id, self.issuer) == (other.id, other.issuer)
+        return self.identity == other.identity
 
     def has(self, *scopes: str) -> bool:
         """Whether the credential grants all these scopes."""

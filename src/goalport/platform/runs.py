@@ -92,7 +92,7 @@ class IdempotentCall:
             place = "goalport/idempotencyKey, or the header Idempotency-Key"
             text = f"a text of 1 to {_LONGEST_KEY} characters"
             raise BadInput(f"An idempotency key ({place}) must be {text}, not {key!r:.80}.")
-        name = [caller.issuer, caller.id, tool, key]
+        name = [*caller.identity, tool, key]
         return cls(tool, key, _hashed(name), _hashed([*name, arguments]))
 
     def refuse(self) -> NoReturn:

@@ -77,7 +77,7 @@ class DailyCosts:
         return sum(others) + sum(ours)
 
     def _day(self, caller: Caller) -> _Day:
-        who, begins = (caller.issuer, caller.id), _midnight(self._now())
+        who, begins = caller.identity, _midnight(self._now())
         day = self._days.get(who)
         if begins != self._today:
             self._today = begins

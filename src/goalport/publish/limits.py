@@ -82,7 +82,7 @@ class Limits:
         `begins` says whether the call begins something, or only goes on with what was begun. Raises `LimitReached`, and
         `StoreError` where the store has to say what the caller has spent.
         """
-        own, who = self._settings.of(caller), (caller.issuer, caller.id)
+        own, who = self._settings.of(caller), caller.identity
         if begins and own.cost_per_day:
             await self._check_cost(caller, own.cost_per_day)
         # Nothing is awaited from here on, so that no other call is counted meanwhile.
@@ -98,7 +98,7 @@ class Limits:
 
     async def started(self, caller: Caller, start: Callable[[], Awaitable[AgentProcess]]) -> AgentProcess:
         """A process that `start` starts for a caller, counted. Raises `LimitReached`, and what `start` raises."""
-        own, who = self._settings.of(caller), (caller.issuer, caller.id)
+        own, who = self._settings.of(caller), caller.identity
         if own.processes and self._running(caller, self._starting[who]) >= own.processes:
             told = f"{own.processes} processes of yours are running, as many as may be at once."
             raise self._refusal("processes", told, _LATER)

@@ -73,7 +73,7 @@ class _OpenStreams:
     @contextmanager
     def one_of(self, caller: Caller) -> Generator[None]:
         """Counts a stream of a caller for as long as the block lasts. Raises `Problem` if too many are open."""
-        who = caller.issuer, caller.id
+        who = caller.identity
         if self._of[who] >= self._most_of_one:
             told = f"You have {self._most_of_one} streams of events open, as many as you may. Close one first."
             raise unavailable(told, HTTPStatus.TOO_MANY_REQUESTS)

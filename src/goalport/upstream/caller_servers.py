@@ -120,7 +120,7 @@ class CallerServers:
         site = current_call_site()
         caller = ANONYMOUS if site is None else site.caller
         headers = self._headers(caller)
-        key = (caller.issuer, caller.id, *sorted(headers.items()))
+        key = (*caller.identity, *sorted(headers.items()))
         lent = self._lent.get(key) or self._open(key, caller, headers)
         lent.users += 1
         lent.unused_since = math.inf
