@@ -4,12 +4,14 @@ Above: the repository, which has the records.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, cast
 
 from goalport.blackboard import BoardState, Entry
 from goalport.domain import WaitFor
+from goalport.domain.wait_for import UrlVisit
 from goalport.errors import Unreadable
 from goalport.llm import ModelReply
 from goalport.process.action_progress import ActionInvocation
@@ -82,8 +84,9 @@ def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) 
             fix = "Give it back its name; the process has asked or done something in it."
             raise Unreadable(process.agent.name, f"it has no action {action!r} any more.", fix)
     entries = {each.number: Entry(each.value, each.kind) for each in stored.objects}
+    journaled = {each.value for each in stored.journal if each.kind in {"question", "approval"}}
     for each in stored.questions:
-        process.questions.restore(_question(process.id, each))
+        process.questions.restore(_question(process.id, each, journaled=each.id in journaled))
     for each in stored.history:
         process.progress.record(cast("ActionInvocation", each))
     if stored.whole:
@@ -129,8 +132,11 @@ def _board_state(state: ProcessState, entries: Mapping[int, Entry]) -> BoardStat
     )
 
 
-def _question(process_id: str, record: QuestionRecord) -> Question:
+def _question(process_id: str, record: QuestionRecord, *, journaled: bool) -> Question:
     wait, status = cast("WaitFor[Any]", record.wait), cast("QuestionStatus", record.status)
+    if record.in_action and not journaled and isinstance(wait, UrlVisit):
+        # A call asked it that has ended with its program, so its page calls nobody back. A yes makes the call anew.
+        wait = replace(wait, calls_back=False)
     return Question(
         record.id,
         process_id,

@@ -2,13 +2,15 @@
 
 import json
 import logging
+import sqlite3
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from goalport import ActionContext, AgentPlatform, Ai, UserInput, achieves_goal, action, agent
@@ -16,6 +18,7 @@ from goalport.caller import Caller
 from goalport.domain.wait_for import UrlVisit
 from goalport.platform import UpstreamServers
 from goalport.process import AgentProcess, Completed, ProcessStatus
+from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing import ScriptedModel
 from goalport.tools import ToolGroupRequirement
 from goalport.upstream import GroupConfig, McpConfig, ServerConfig
@@ -88,6 +91,14 @@ async def never_signed_in(
         servers = upstream(keeper, folder, free_port(), **oauth)
         async with AgentPlatform(agents or [Greeter], upstream=servers, models=models) as platform:
             yield keeper, platform
+
+
+def left_by_a_crash(store: Path) -> Path:
+    """A copy of a store as it is on the disk now, as if the program that uses it had ended at once."""
+    copy = store.with_suffix(".crashed")
+    with closing(sqlite3.connect(store)) as before, closing(sqlite3.connect(copy)) as after:
+        before.backup(after)
+    return copy
 
 
 async def settled(process: AgentProcess) -> None:
@@ -222,3 +233,37 @@ async def test_a_prompt_that_names_a_group_asks_for_the_first_sign_in_once_in_it
         await browser(address)
         await completed(process)
         assert [[each.name for each in call.tools] for call in model.calls] == [[], [], *[["headers", "hello"]] * 2]
+
+
+async def test_after_a_crash_a_yes_gets_a_new_page(tmp_path: Path) -> None:
+    port = free_port()
+    async with doorkeeper() as keeper:
+        file = tmp_path / "store.db"
+        async with (
+            SqliteProcessStore(file) as store,
+            AgentPlatform([Greeter], upstream=upstream(keeper, tmp_path, port), store=store) as one,
+        ):
+            process, address = await asked(one)
+            with anyio.fail_after(20):
+                while await store.find(process.id) is None:
+                    await anyio.lowlevel.checkpoint()
+            crashed = left_by_a_crash(file)
+            process.kill("The program has ended.")
+        async with (
+            SqliteProcessStore(crashed) as store,
+            AgentPlatform([Greeter], upstream=upstream(keeper, tmp_path, port), store=store) as two,
+        ):
+            again = await two.process(process.id)
+            (question,) = again.open_questions
+            assert isinstance(question.wait, UrlVisit)
+            assert not question.wait.calls_back, "no page calls back any more, so a person may say yes"
+            await two.answer(again.id, question.id, True)
+            with anyio.fail_after(20):
+                while not (pages := [each.wait for each in again.open_questions]):
+                    await again.changed()
+            (page,) = pages
+            assert isinstance(page, UrlVisit)
+            assert page.calls_back
+            assert page.address != address
+            await browser(page.address)
+            assert (await greeting(again))["authorization"].removeprefix("Bearer ") in keeper.tokens
