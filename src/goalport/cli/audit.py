@@ -6,7 +6,7 @@ Below the program; `observe.audit`, which writes and reads the log, is below it.
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 from cyclopts import Parameter
 
@@ -17,18 +17,14 @@ from goalport.observe.audit import read_audit
 from goalport.settings import load_settings
 from goalport.settings.audit import audit_file_of, keeps_audit
 
+Deed = Literal["called", "answered", "approved", "declined", "ended", "denied", "key_created", "key_revoked"]
 _FIRST: Final = ("time", "deed", "caller", "issuer")
 
 
 def audit(
     *,
     caller: Annotated[str | None, Parameter(help="What this caller did.", show_default=False)] = None,
-    deed: Annotated[
-        str | None,
-        Parameter(
-            help="called, answered, approved, declined, ended, denied, key_created or key_revoked.", show_default=False
-        ),
-    ] = None,
+    deed: Annotated[Deed | None, Parameter(help="What of this kind was done.", show_default=False)] = None,
     process: Annotated[str | None, Parameter(help="What concerns the process of this id.", show_default=False)] = None,
     since: Annotated[
         str | None, Parameter(help="What was done in the last 30d, 12h or 90m.", show_default=False)
