@@ -114,15 +114,21 @@ def _with_retry_after(send: Send) -> Send:
 
 
 def _read(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
-    """The Host and Origin headers. Removes whitespace around all values, as RFC 9110 wants and httptools does not."""
+    """The Host and Origin headers; of two Host headers, none counts, since a proxy may have looked at the other one.
+
+    Removes whitespace around all values, as RFC 9110 wants and httptools does not.
+    """
     host = origin = b""
+    hosts = 0
     for index, (name, value) in enumerate(headers):
         if value and (value[0] in _WHITESPACE or value[-1] in _WHITESPACE):
             headers[index] = (name, value.strip(_WHITESPACE))
         if name == b"host":
-            host = value
+            host, hosts = value, hosts + 1
         elif name == b"origin":
             origin = value
+    if hosts > 1:
+        host = b""
     return host.strip().decode("latin-1").lower(), origin.strip().decode("latin-1").lower()
 
 

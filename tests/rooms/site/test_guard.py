@@ -71,6 +71,12 @@ async def test_another_host_is_refused_on_every_path(tmp_path: Path, host: str, 
         assert (await initialize(client, path, Host=host)).status_code == 421
 
 
+async def test_of_two_hosts_none_is_answered(tmp_path: Path) -> None:
+    async with http(tmp_path) as client:
+        twice = [("Host", "evil.example.com"), ("Host", "127.0.0.1:8080"), *HEADERS.items()]
+        assert (await client.post("/mcp", json=INITIALIZE, headers=twice)).status_code == 421
+
+
 async def test_the_log_says_once_for_each_host_how_to_allow_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
