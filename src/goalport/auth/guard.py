@@ -94,7 +94,7 @@ class AuthGuard:
         try:
             return await self._authentication.grant_of(token)
         except InvalidToken as error:
-            self._tell(_log.info, "Refused a token: %s", error)
+            self._tell(_log.info, "Refused a credential: %s", error)
             return challenges.invalid_token(str(error))
         except VerifierUnavailable as error:
             self._tell(_log.warning, "A caller cannot be authenticated now: %s", error)

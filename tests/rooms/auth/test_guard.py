@@ -29,6 +29,7 @@ from goalport.auth import (
 from goalport.auth.metadata import ProtectedResource
 from goalport.caller import Caller
 from goalport.errors import SettingsError
+from goalport.secrecy import register_secrets
 from goalport.settings import load_settings
 from tests.rooms.auth.guarded import INFO, Guarded, by, guarded
 from tests.rooms.auth.issuers import RESOURCE, issuing, listening
@@ -299,6 +300,7 @@ async def test_a_flood_of_refused_tokens_is_one_line_of_the_log_for_each_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     verifier = Changing()
+    register_secrets(verifier, ["s3cret-of-some-server"])  # which has what looks like a secret hidden in the log
     async with listening(app_behind(verifier)) as address, httpx2.AsyncClient(base_url=address) as http:
         with caplog.at_level(logging.INFO, "goalport.auth"):
             for error in (InvalidToken("revoked"), InvalidToken("expired"), VerifierUnavailable("down")):
