@@ -1,9 +1,10 @@
 """An authorization server and an MCP server that wants its tokens, on one port of loopback. No test is in here."""
 
 import json
+import random
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -21,8 +22,11 @@ from goalport import ActionContext, Export, UserInput, achieves_goal, action, ag
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """A port that is free, and that the system gives nobody by itself until it is listened on here."""
+    for port in random.sample(range(20_000, 30_000), 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("no port below those that the system gives is free")
 
 
 async def list_tools(ctx: Any, params: Any) -> ListToolsResult:
