@@ -16,15 +16,28 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx2
 
+from goalport import ActionContext, Export, UserInput, achieves_goal, agent
 from tests.clients.conftest import needs
 from tests.clients.running import CLIENTS, NODE_PACKAGES, started
 
-__all__ = ["REDIRECT", "AuthorizationServer", "authorization_server"]
+__all__ = ["REDIRECT", "Answer", "AuthorizationServer", "Mirror", "authorization_server"]
 
 REDIRECT = "http://127.0.0.1:9/callback"
 """Where the browser is sent at the end; nobody listens there, and `sign_in` reads the address."""
 _READY = re.compile(r"authorization server ready on (?P<address>http://127\.0\.0\.1:\d+)")
 _FORM = re.compile(r'action="(?P<action>[^"]+)"')
+
+
+@dataclass
+class Answer:
+    content: str
+
+
+@agent(description="Says who calls")
+class Mirror:
+    @achieves_goal(description="Who calls", export=Export(remote=True, name="who_am_i", read_only=True))
+    async def tell(self, said: UserInput, context: ActionContext) -> Answer:
+        return Answer(f"{context.caller.id} of {context.caller.issuer}")
 
 
 @dataclass

@@ -6,7 +6,7 @@ Above: the guard. A new kind of credential is one more verifier here.
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from goalport.auth.challenges import Challenges
@@ -16,6 +16,7 @@ from goalport.auth.metadata import ProtectedResource
 from goalport.auth.provider_client import ProviderClient
 from goalport.auth.proxy import TrustedProxies
 from goalport.auth.verifiers import Grant, InvalidToken, Verifier, VerifierUnavailable, grant_of
+from goalport.observe import RareLog
 from goalport.settings import Settings
 
 __all__ = ["Authentication"]
@@ -37,6 +38,7 @@ class Authentication:
     """The proxies that name the user in a header; None without any."""
     fetch_keys: Callable[[], None] | None = None
     """Begins to fetch the keys of issuers, so that the log tells of a wrong one at once; None without any."""
+    _rare_log: RareLog = field(default_factory=RareLog, init=False)
 
     @classmethod
     def of(cls, settings: Settings) -> "Authentication | None":
@@ -82,7 +84,7 @@ class Authentication:
         except (InvalidToken, VerifierUnavailable):
             raise
         except Exception:
-            _log.exception("A verifier failed, so nobody passes whose tokens it takes.")
+            self._rare_log.log(_log.exception, "bug", "A verifier failed, so nobody passes whose tokens it takes.")
             raise VerifierUnavailable("a verifier failed; the error is in this log") from None
 
     def grant_by_proxy(self, scope: Mapping[str, Any], token: str | None) -> Grant | None:

@@ -21,11 +21,17 @@ from goalport.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
 from goalport.observe import RareLog
 from goalport.words import first_line
 
-__all__ = ["AuthGuard"]
+__all__ = ["AuthGuard", "route_path"]
 
 _log = logging.getLogger(__name__)
 _WELL_KNOWN: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
 """Where clients look for metadata before they have a token: what is not there has to be missing, and not forbidden."""
+
+
+def route_path(scope: Scope) -> str:
+    """The path of a request within this app, which another app may have mounted; without a slash at its end."""
+    path, root = scope["path"].rstrip("/"), scope.get("root_path", "").rstrip("/")
+    return path.removeprefix(root) if f"{path}/".startswith(f"{root}/") else path
 
 
 class AuthGuard:
@@ -57,7 +63,7 @@ class AuthGuard:
 
     async def _authenticate(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request as that of the caller whom its credential stands for."""
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        path = route_path(scope)
         challenges = self._authentication.challenges.at(path)
         try:
             token = token_of(scope["headers"], scope["query_string"])
@@ -87,7 +93,7 @@ class AuthGuard:
             await app(scope, receive, send)
 
     def _is_open(self, path: str) -> bool:
-        return path.rstrip("/") in self._open_paths or path.startswith(_WELL_KNOWN)
+        return path in self._open_paths or path.startswith(_WELL_KNOWN)
 
     async def _judge(self, token: str, challenges: Challenges) -> Grant | Response:
         """What a token grants, or the response that refuses it."""

@@ -15,6 +15,7 @@ from mcp_types import INVALID_REQUEST, CallToolRequestParams
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from goalport.auth import current_caller
+from goalport.auth.guard import route_path
 from goalport.errors import BadInput
 from goalport.publish.answer_tools import ANSWER_TOOLS
 from goalport.publish.companions import CANCEL, Companion
@@ -103,8 +104,8 @@ class ScopeCheck:
 class _ScopeGuard:
     """ASGI middleware behind `PostReader`: it answers requests that lack scopes with status 403 and a challenge.
 
-    It decides by the body alone. That the headers of revision 2026-07-28 say the same is checked by the SDK, which then
-    runs nothing.
+    It decides by the body alone. A message that its headers contradict never runs: `PostReader` has refused it, or in
+    revision 2026-07-28 the SDK will.
     """
 
     def __init__(self, app: ASGIApp, state: McpState) -> None:
@@ -118,7 +119,7 @@ class _ScopeGuard:
             needed = await needed_scopes(self._state, method, message.get("params") or _NOTHING)
             if self._state.access.lacks(needed):
                 self._note(method, message)
-                at = challenges.at(scope["path"].removeprefix(scope.get("root_path", "")))
+                at = challenges.at(route_path(scope))
                 await at.insufficient_scope(needed, self._state.access.refusal(needed))(scope, receive, send)
                 return
         await self._app(scope, receive, send)

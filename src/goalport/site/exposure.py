@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from goalport.auth.guard import route_path
 from goalport.hosts import is_loopback, is_wildcard
 from goalport.rest.problems import problem
 from goalport.settings import Settings
@@ -83,8 +84,7 @@ class LocalCallers:
     def _may_pass(self, scope: Scope) -> bool:
         """Whether a request needs no authentication, or an app around this one says who calls, as Starlette has it."""
         user: Any = scope.get("user")
-        path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/")
-        return path in self._open_paths or bool(getattr(user, "is_authenticated", False))
+        return route_path(scope) in self._open_paths or bool(getattr(user, "is_authenticated", False))
 
 
 def _address(scope: Scope) -> str:

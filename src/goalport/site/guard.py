@@ -14,6 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from goalport.auth.guard import route_path
 from goalport.hosts import is_wildcard
 from goalport.rest.problems import problem
 from goalport.settings import Settings
@@ -57,7 +58,7 @@ class HostGuard:
             await self._app(scope, receive, send)
             return
         host, origin = _read(scope["headers"])
-        is_health = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/") in HEALTH_PATHS
+        is_health = route_path(scope) in HEALTH_PATHS
         # Load balancers request these by the server's IP address; a DNS rebinding page cannot send that as its Host.
         refusal = self._refusal(host, "" if is_health else origin, _local_address(scope) if is_health else "")
         # Requests that do not come from web pages skip the CORS middleware.

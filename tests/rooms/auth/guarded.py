@@ -14,7 +14,8 @@ from goalport.publish.publisher import Publisher
 from goalport.site.app import Site
 from goalport.site.limits import ConnectionLimits, Connections
 from goalport.site.protocol import LimitedProtocol
-from tests.rooms.auth.issuers import RESOURCE, listening
+from tests.listening import listening
+from tests.rooms.auth.issuers import RESOURCE
 from tests.rooms.serve.served import state_of
 
 INFO = "/api/v1/platform-info"

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import socket
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
@@ -10,15 +9,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import anyio
 import jwt
-import uvicorn
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+
+from tests.listening import listening
 
 RESOURCE = "https://goalport.example"
 """The address of the server that the tokens are for."""
@@ -123,31 +122,6 @@ async def issuing(**fields: Any) -> AsyncGenerator[Issuer]:
     async with listening(app) as address:
         issuer.address = address
         yield issuer
-
-
-@asynccontextmanager
-async def listening(app: Any, place: socket.socket | None = None, **options: Any) -> AsyncGenerator[str]:
-    """An app on a socket, or else on a free port, for as long as the block lasts; the value is its address."""
-    server = _Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=2, **options))
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(server.serve, [place] if place else None)
-        with anyio.fail_after(20):
-            await server.ready.wait()
-        host, port = server.servers[0].sockets[0].getsockname()[:2]
-        try:
-            yield f"http://{host}:{port}"
-        finally:
-            server.should_exit = True
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = anyio.Event()
-
-    async def startup(self, sockets: Any = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
 
 
 def encoded(data: bytes) -> str:

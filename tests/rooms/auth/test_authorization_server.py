@@ -14,12 +14,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from goalport import ActionContext, Export, UserInput, achieves_goal, agent
+from goalport import Export, UserInput, achieves_goal, agent
 from goalport.auth import InvalidToken
 from goalport.auth.jwt import JwtVerifier
 from goalport.auth.provider_client import ProviderClient
 from goalport.settings import load_settings
-from tests.authorization import REDIRECT, AuthorizationServer, authorization_server
+from tests.authorization import REDIRECT, Answer, AuthorizationServer, Mirror, authorization_server
 from tests.rooms.auth.guarded import guarded
 from tests.rooms.auth.issuers import RESOURCE
 from tests.rooms.auth.test_issuer_keys import Watch
@@ -40,19 +40,6 @@ def provider() -> Generator[AuthorizationServer]:
 def nothing_was_asked(provider: AuthorizationServer) -> None:
     provider.order("forget")
     provider.signed_in.clear()
-
-
-@dataclass
-class Answer:
-    content: str
-
-
-@agent(description="Says who calls")
-class Mirror:
-    @achieves_goal(description="Who calls", export=Export(remote=True, name="who_am_i", read_only=True))
-    async def tell(self, said: UserInput, context: ActionContext) -> Answer:
-        caller = context.caller
-        return Answer(f"{caller.id} of {caller.issuer}")
 
 
 @dataclass

@@ -31,8 +31,9 @@ from goalport.caller import Caller
 from goalport.errors import SettingsError
 from goalport.secrecy import register_secrets
 from goalport.settings import load_settings
+from tests.listening import listening
 from tests.rooms.auth.guarded import INFO, Guarded, by, guarded
-from tests.rooms.auth.issuers import RESOURCE, issuing, listening
+from tests.rooms.auth.issuers import RESOURCE, issuing
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 METADATA = (f"{WELL_KNOWN}", f"{WELL_KNOWN}/mcp", "/.well-known/oauth-authorization-server", "/mcp" + WELL_KNOWN)
@@ -303,12 +304,16 @@ async def test_a_flood_of_refused_tokens_is_one_line_of_the_log_for_each_reason(
     register_secrets(verifier, ["s3cret-of-some-server"])  # which has what looks like a secret hidden in the log
     async with listening(app_behind(verifier)) as address, httpx2.AsyncClient(base_url=address) as http:
         with caplog.at_level(logging.INFO, "goalport.auth"):
-            for error in (InvalidToken("revoked"), InvalidToken("expired"), VerifierUnavailable("down")):
+            for error in (InvalidToken("revoked"), InvalidToken("expired"), VerifierUnavailable("down"), KeyError()):
                 verifier.raises = error
                 for number in range(3):
                     await http.get("/", headers={"Authorization": f"Bearer token-{number}"})
     told = [each.message for each in caplog.records]
-    assert [each.rpartition(": ")[2] for each in told] == ["revoked", "expired", "down"], told
+    bug, refused = (
+        "A verifier failed, so nobody passes whose tokens it takes.",
+        "a verifier failed; the error is in this log",
+    )
+    assert [each.rpartition(": ")[2] for each in told] == ["revoked", "expired", "down", bug, refused], told
 
 
 @pytest.mark.parametrize("error", [InvalidToken("revoked"), VerifierUnavailable("down"), ValueError("bug")])

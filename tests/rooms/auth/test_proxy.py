@@ -11,8 +11,9 @@ from goalport.auth import Authentication, AuthGuard
 from goalport.auth.proxy import PEER
 from goalport.errors import SettingsError
 from goalport.settings import load_settings
+from tests.listening import listening
 from tests.rooms.auth.guarded import INFO, by, guarded
-from tests.rooms.auth.issuers import issuing, listening
+from tests.rooms.auth.issuers import issuing
 from tests.rooms.auth.test_guard import echo
 
 BY_PROXY = {

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx2
 import uvicorn
 from starlette.types import Receive, Scope, Send
@@ -23,6 +22,7 @@ from goalport.publish.publisher import Publisher
 from goalport.site.app import Site
 from goalport.site.limits import ConnectionLimits, Connections
 from goalport.site.protocol import LimitedProtocol
+from tests.listening import address_of, serving
 from tests.rooms.rest.documented import Documented
 from tests.rooms.serve.served import state_of
 
@@ -79,34 +79,15 @@ async def web(
     protocol: Any = partial(LimitedProtocol, Connections(ConnectionLimits.of(publisher.settings)))
     site = Site(publisher, authentication)
     app = ByHeader(site) if authentication is None else site.app
-    config = uvicorn.Config(
-        app, port=settings.get("port", 0), http=protocol, log_config=None, timeout_graceful_shutdown=2
-    )
-    server = _Server(config)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(server.serve)
-        with anyio.fail_after(20):
-            await server.ready.wait()
-        host, port = server.servers[0].sockets[0].getsockname()[:2]
-        try:
-            async with httpx2.AsyncClient(base_url=f"http://{host}:{port}", timeout=20) as http:
-                documented = Documented()
+    async with (
+        serving(app, port=settings.get("port", 0), http=protocol) as server,
+        httpx2.AsyncClient(base_url=address_of(server), timeout=20) as http,
+    ):
+        documented = Documented()
 
-                async def check(answer: httpx2.Response) -> None:
-                    if "Documented" not in answer.request.headers:
-                        await documented.check(http, answer)
+        async def check(answer: httpx2.Response) -> None:
+            if "Documented" not in answer.request.headers:
+                await documented.check(http, answer)
 
-                http.event_hooks = {"response": [check]}
-                yield Web(http, publisher, server)
-        finally:
-            server.should_exit = True
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = anyio.Event()
-
-    async def startup(self, sockets: Any = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
+        http.event_hooks = {"response": [check]}
+        yield Web(http, publisher, server)

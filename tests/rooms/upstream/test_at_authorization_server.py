@@ -1,30 +1,16 @@
 """Signing in at a real authorization server, oidc-provider, to another goalport that takes its tokens."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
 
-from goalport import ActionContext, Export, UserInput, achieves_goal, agent
 from goalport.auth import Authentication
 from goalport.settings import load_settings
 from goalport.upstream.config import OAuthConfig, ServerConfig
-from tests.authorization import authorization_server
+from tests.authorization import Mirror, authorization_server
 from tests.rooms.rest.web import web
 from tests.rooms.upstream.connected import connected
 from tests.rooms.upstream.signing_in import free_port
-
-
-@dataclass
-class Answer:
-    content: str
-
-
-@agent(description="Says who calls")
-class Mirror:
-    @achieves_goal(description="Who calls", export=Export(remote=True, name="who_am_i", read_only=True))
-    async def tell(self, said: UserInput, context: ActionContext) -> Answer:
-        return Answer(f"{context.caller.id} of {context.caller.issuer}")
 
 
 async def test_a_person_signs_in_and_is_known_to_the_other_server(tmp_path: Path) -> None:
