@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import inf
-from time import monotonic
+from time import thread_time
 from typing import NamedTuple
 
 from goalport.plan.landmarks import Bound, Landmarks
@@ -112,7 +112,7 @@ class _Choices:
         while self._open and self._open[0].total < plan.weight:
             branch = heappop(self._open)
             cut = self._choice(branch.bound)
-            if not cut or self._looked > ENOUGH or (until is not None and monotonic() > until):
+            if not cut or self._looked > ENOUGH or (until is not None and thread_time() > until):
                 # Without a choice left, the steps are too few: they clash, and order has to be looked at too.
                 return plan, None
             for made in self._branches(branch, cut, plan.weight):

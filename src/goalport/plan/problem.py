@@ -229,7 +229,7 @@ class Problem:
     values: Mapping[str, float] = field(default_factory=dict[str, float])
     """What actions are worth this time, by name."""
     deadline: float | None = None
-    """Seconds that the search may take."""
+    """Seconds of processor time that the search may take, so that a busy machine cuts no search short."""
 
     def __post_init__(self) -> None:
         for action, cost in self.costs.items():

@@ -9,7 +9,7 @@ to be a cheapest one, the search follows it as far as that settles the answer. B
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from time import monotonic
+from time import thread_time
 from typing import NamedTuple
 
 from goalport.plan.amounts import total
@@ -109,9 +109,9 @@ def _best(plans: Sequence[Plan]) -> Plan:
 
 def _with_times(problem: Problem) -> Iterator[tuple[PlanGoal, float | None]]:
     """The goals, each with the time until which it may be searched for: an equal part of what is left."""
-    end = None if problem.deadline is None else monotonic() + problem.deadline
+    end = None if problem.deadline is None else thread_time() + problem.deadline
     for number, goal in enumerate(problem.goals):
-        now = monotonic()
+        now = thread_time()
         yield goal, None if end is None else now + (end - now) / (len(problem.goals) - number)
 
 
@@ -205,7 +205,7 @@ class Search:
                 continue
             if node.state & self._task.goal == self._task.goal:
                 return node.path
-            if self._until is not None and monotonic() > self._until:
+            if self._until is not None and thread_time() > self._until:
                 self.timed_out = True
                 return None
             if node.seen < len(node.path) or not node.estimate:

@@ -139,6 +139,8 @@ def reason_of(outcome: Outcome, goal: str) -> str | None:
             return f"{goal} cannot be reached from what was given. {_sentence(reason)} Call it with other input."
         case Failed(reason, caller_mistake=True):
             return reason
+        case Failed(reason, not_begun=True):
+            return f"{goal} failed. {_sentence(reason)} Nothing was done."
         case Failed(reason):
             return f"{goal} failed. {_sentence(reason)} Calling it again unchanged may fail again."
         case Terminated(reason):

@@ -70,6 +70,10 @@ class Connections:
         self._open: Counter[str] = Counter()
         self._total = 0
         self.rare_log = RareLog()
+        self.ending = False
+        """Whether the server shuts down, so that each connection ends with its next answer."""
+        self.refusing = False
+        """Whether it has closed what requests need, so that those which still come are refused."""
 
     def admit(self, address: str, descriptor: int) -> bool:
         """Count a connection from this address with this file descriptor; False, uncounted, if there are too many."""

@@ -52,18 +52,19 @@ async def listen(site: Site, source: socket.socket | WorkerChannel, ready: Calla
     AppStatus.disable_automatic_graceful_drain()
     try:
         if isinstance(source, WorkerChannel):
-            await _WorkerListener(config, site, ready, source).serve([])
+            await _WorkerListener(config, site, connections, ready, source).serve([])
         else:
-            await _Listener(config, site, ready).serve([source])
+            await _Listener(config, site, connections, ready).serve([source])
     finally:
         AppStatus.enable_automatic_graceful_drain_mode()
         AppStatus.should_exit = False
 
 
 class _Listener(LimitedServer):
-    def __init__(self, config: uvicorn.Config, site: Site, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, site: Site, connections: Connections, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._site = site
+        self._connections = connections
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -72,6 +73,7 @@ class _Listener(LimitedServer):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._connections.ending = True
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(super().shutdown(sockets))
             await asyncio.sleep(0)  # now the connections know that the server shuts down
@@ -80,8 +82,12 @@ class _Listener(LimitedServer):
 
     async def _drain(self) -> None:
         await self.lingered()
-        await drain(self._site.publisher, self._site.close)
+        await drain(self._site.publisher, self._close, self.answered)
         AppStatus.should_exit = True
+
+    async def _close(self) -> None:
+        self._connections.refusing = True
+        await self._site.close()
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -103,8 +109,15 @@ class _Listener(LimitedServer):
 class _WorkerListener(_Listener):
     """The listener of a worker, which serves the connections that come on a channel."""
 
-    def __init__(self, config: uvicorn.Config, site: Site, ready: Callable[[], None], channel: WorkerChannel) -> None:
-        super().__init__(config, site, ready)
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        site: Site,
+        connections: Connections,
+        ready: Callable[[], None],
+        channel: WorkerChannel,
+    ) -> None:
+        super().__init__(config, site, connections, ready)
         self._channel = channel
         self._opening = set[asyncio.Task[None]]()
         self._received = 0

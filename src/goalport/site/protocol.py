@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any, Final, Literal, cast
 
 import uvicorn
+from starlette.responses import PlainTextResponse
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from goalport.auth.proxy import PEER
@@ -29,6 +30,10 @@ _LINGER_STEP: Final = 0.05
 """Seconds between two looks at whether connections stay open."""
 _TICKS: Final = 10
 """The number of uvicorn's ticks in a second."""
+_SHUTTING_DOWN: Final[Any] = PlainTextResponse(
+    "The server is shutting down. Try again.\n", HTTPStatus.SERVICE_UNAVAILABLE, {"retry-after": str(RETRY_SECONDS)}
+)
+"""The answer to requests that come when it is too late to begin one."""
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -74,6 +79,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._admitted = self._connections.admit(self._address, descriptor)
         if not self._admitted:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"retry-after: {RETRY_SECONDS}\r\n")
+        elif self._connections.ending:  # it was accepted just before the listening socket was closed
+            self.shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """No longer count it, and notify the request that is being answered, even if pipelined requests wait."""
@@ -119,7 +126,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._answered = cycle
             cycle.keep_alive = cycle.keep_alive and not self._ending
             cast("dict[str, object]", cycle.scope)[PEER] = self._address
-            super()._start_asgi_task(cycle, app)
+            super()._start_asgi_task(cycle, _SHUTTING_DOWN if self._connections.refusing else app)
 
     def shutdown(self) -> None:
         """Called by uvicorn when the server shuts down; a request that is on its way to it is still answered.
@@ -127,7 +134,7 @@ class LimitedProtocol(HttpToolsProtocol):
         A proxy that uses the connection again may be sending one just now, and would answer 502 if it was closed.
         """
         self._ending = True
-        if self._is_answering():
+        if self.is_answering:
             super().shutdown()
         else:
             self.loop.call_later(LINGER_SECONDS, self._end_lingering)
@@ -139,7 +146,7 @@ class LimitedProtocol(HttpToolsProtocol):
     @property
     def is_lingering(self) -> bool:
         """Whether the server shuts down and waits for one more request on this connection."""
-        return self._ending and not self._is_answering() and not self.transport.is_closing()
+        return self._ending and not self.is_answering and not self.transport.is_closing()
 
     def on_body(self, body: bytes) -> None:
         """Called by the parser with a piece of a request body."""
@@ -165,7 +172,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._due is None or self.transport.is_closing():
             return
         seconds = self._limits.header_seconds if self._due == "headers" else self._limits.stall_seconds
-        if self.flow.read_paused or (self._due == "headers" and self._is_answering()):
+        if self.flow.read_paused or (self._due == "headers" and self.is_answering):
             self._since = now
         elif now - self._since > seconds:
             self._time_out(seconds)
@@ -205,7 +212,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._due == "body":
             answerable = not self.cycle.response_started and not self.pipeline
         else:
-            answerable = not self._is_answering()
+            answerable = not self.is_answering
         if answerable:
             content = text or status.phrase
             head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: text/plain; charset=utf-8\r\n{headers}"
@@ -213,7 +220,9 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.write((head + length + content).encode())
         self.transport.close()
 
-    def _is_answering(self) -> bool:
+    @property
+    def is_answering(self) -> bool:
+        """Whether there is a request that has not been answered to the end; its body may still be on its way."""
         return bool(self.cycle) and not self.cycle.response_complete
 
     @property
@@ -226,14 +235,22 @@ class LimitedServer(uvicorn.Server):
 
     async def lingered(self) -> None:
         """Wait until no connection stays open for one more request, after the server has begun to shut down."""
-        connections = cast("set[LimitedProtocol]", self.server_state.connections)
-        while any(each.is_lingering for each in connections):  # noqa: ASYNC110 - as uvicorn waits for them to close
+        while any(each.is_lingering for each in self._connected):  # noqa: ASYNC110 - as uvicorn waits for them to close
+            await sleep(_LINGER_STEP)
+
+    async def answered(self) -> None:
+        """Wait until there is no request of which no part has been answered."""
+        while any(each.is_answering and not each.cycle.response_started for each in self._connected):  # noqa: ASYNC110 - as above
             await sleep(_LINGER_STEP)
 
     async def on_tick(self, counter: int) -> bool:
         """Called by uvicorn ten times a second; checks all connections once a second."""
         if not counter % _TICKS and self.server_state.connections:
             now = get_running_loop().time()
-            for each in cast("list[LimitedProtocol]", list(self.server_state.connections)):
+            for each in list(self._connected):
                 each.check(now)
         return await super().on_tick(counter)
+
+    @property
+    def _connected(self) -> "set[LimitedProtocol]":
+        return cast("set[LimitedProtocol]", self.server_state.connections)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Final, NoReturn
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskStatus
 
 from goalport.observe import tell
@@ -31,16 +32,23 @@ _WRITE_SECONDS: Final = 0.1
 """Seconds in which the SDK's threads write the last answer to stdout."""
 
 
-async def drain(publisher: Publisher, close: Callable[[], Awaitable[None]]) -> None:
+async def drain(
+    publisher: Publisher,
+    close: Callable[[], Awaitable[None]],
+    answered: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
+) -> None:
     """Wait at most `shutdown_seconds` for open calls, then `close`, which kills processes, and await the last answers.
 
-    Says on stderr how many calls it waits for.
+    `answered` waits for requests of which it is not known yet that they are calls. Says on stderr how many calls it
+    waits for.
     """
     calls, seconds = publisher.calls, publisher.settings.shutdown_seconds
     if calls.number:
         tell(f"{counted(calls.number, 'call')} may take {seconds:g} s; a second signal ends them now.")
     with anyio.move_on_after(seconds):
         await calls.ended()
+        await answered()
+        await calls.ended()  # those that such requests have begun and whose answers have
     await close()
     with anyio.move_on_after(ANSWER_SECONDS):
         await calls.ended()

@@ -15,7 +15,6 @@ from anyio.abc import SocketStream
 from goalport import Export, UserInput, achieves_goal, agent
 from goalport.site.app import Site
 from goalport.site.listener import listen
-from tests.rooms.rest.web import PROCESS
 from tests.rooms.serve.served import state_of
 
 
@@ -37,25 +36,44 @@ def tuned() -> Generator[None]:
     gc.set_threshold(*before)
 
 
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+PARAMS = {"name": "count", "arguments": {"content": "abc"}, "_meta": META}
+BODY = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": PARAMS}).encode()
+HEADERS = """\
+accept: application/json, text/event-stream
+content-type: application/json
+mcp-protocol-version: 2026-07-28
+mcp-method: tools/call
+mcp-name: count
+"""
+
+
 async def post(stream: SocketStream, port: int) -> bytes:
     """The whole answer to one request."""
-    body = json.dumps({"goal": "count", "input": {"content": "abc"}}).encode()
-    head = f"POST {PROCESS} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
-    await stream.send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+    await stream.send(head(port) + BODY)
+    return await answer_on(stream)
+
+
+def head(port: int) -> bytes:
+    lines = f"POST /mcp HTTP/1.1\nhost: 127.0.0.1:{port}\n{HEADERS}content-length: {len(BODY)}\n\n"
+    return lines.replace("\n", "\r\n").encode()
+
+
+async def answer_on(stream: SocketStream) -> bytes:
     answer = b""
     while b'"result"' not in answer and b'"error"' not in answer:
         answer += await stream.receive()
     return answer
 
 
-async def closed_to_others(port: int) -> None:
+async def closed(listener: socket.socket) -> None:
     """Wait until the server accepts no connections any more."""
-    while True:
-        try:
-            async with await anyio.connect_tcp("127.0.0.1", port):
-                await anyio.lowlevel.checkpoint()
-        except OSError:
-            return
+    while listener.fileno() != -1:
+        await anyio.lowlevel.checkpoint()
 
 
 @pytest.mark.usefixtures("tuned")
@@ -70,9 +88,37 @@ async def test_a_request_on_an_idle_connection_is_answered_while_the_server_shut
             async with await anyio.connect_tcp("127.0.0.1", port) as used, await anyio.connect_tcp("127.0.0.1", port):
                 assert b"connection: close" not in await post(used, port)
                 signal.raise_signal(signal.SIGTERM)
-                await closed_to_others(port)
+                await closed(listener)
                 answer = await post(used, port)
                 assert answer.startswith(b"HTTP/1.1 200")
                 assert b"connection: close" in answer
                 with pytest.raises(anyio.EndOfStream):
                     await used.receive()
+
+
+@pytest.mark.usefixtures("tuned")
+async def test_a_request_whose_body_comes_while_the_server_shuts_down_is_answered(tmp_path: Path) -> None:
+    publisher, ready, closing = state_of(tmp_path, Counter).publisher, anyio.Event(), anyio.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+
+    class Watched(Site):
+        async def close(self) -> None:
+            closing.set()
+            await super().close()
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listen, Watched(publisher), listener, ready.set)
+            await ready.wait()
+            async with await anyio.connect_tcp("127.0.0.1", port) as client:
+                assert b"connection: close" not in await post(client, port)
+                await client.send(head(port))
+                signal.raise_signal(signal.SIGTERM)
+                await closed(listener)
+                await publisher.calls.closing.wait()
+                with anyio.move_on_after(0.3):
+                    await closing.wait()
+                assert not closing.is_set()
+                await client.send(BODY)
+                assert (await answer_on(client)).startswith(b"HTTP/1.1 200")
