@@ -106,9 +106,9 @@ def test_an_object_is_found_among_words(value: dict[str, object], before: str, a
 
 @pytest.mark.parametrize("piece", ['{"a":', "[", '{"', '["', '{"\\"', "<think>", "<think>[", '{"a": "b", '])
 def test_a_text_of_nothing_but_beginnings_is_read_in_time_by_its_length(piece: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert json_of(piece * 30_000) is None
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 @pytest.mark.parametrize(

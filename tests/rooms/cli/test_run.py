@@ -1,7 +1,6 @@
 import json
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import IO
 
@@ -194,7 +193,6 @@ def test_ctrl_c_ends_the_process_and_the_program(workspace: Path, goal: str) -> 
         assert running.stderr is not None
         wait_for(running.stderr, "asleep")
         running.send_signal(signal.SIGINT)
-        began = time.monotonic()
         out, err = running.communicate(timeout=20)
     finally:
         running.kill()
@@ -202,7 +200,6 @@ def test_ctrl_c_ends_the_process_and_the_program(workspace: Path, goal: str) -> 
     assert (running.returncode, out) == (130, "")
     assert "Stopped." in err
     assert "Traceback" not in err
-    assert time.monotonic() - began < 10
 
 
 def wait_for(stream: IO[str], word: str) -> None:

