@@ -12,9 +12,9 @@ from goalport.errors import BadInput
 from goalport.publish.answers import error_wire
 from goalport.publish.limits import LimitReached, Place
 from goalport.publish.output import Wire
-from goalport.serve.disconnects import ended_by_disconnect
+from goalport.serve.call_context import CallContext
+from goalport.serve.disconnects import ended_by
 from goalport.serve.progress_notifications import heartbeat
-from goalport.serve.state import Context
 
 __all__ = ["GONE", "admitted", "limit_wire"]
 
@@ -22,17 +22,17 @@ GONE: Final = "Its caller went away."
 
 
 @asynccontextmanager
-async def admitted(context: Context, *, begins: bool) -> AsyncGenerator[Place]:
+async def admitted(context: CallContext, *, begins: bool) -> AsyncGenerator[Place]:
     """A context in which a call has its place; it waits for its turn, and its client gets heartbeats meanwhile.
 
     `begins`: the call begins something, and does not only go on with it. Raises `LimitReached`, `StoreError`, and
     `BadInput` where the client leaves while the call waits.
     """
-    place = await context.lifespan_context.publisher.limits.admit(current_caller(), begins=begins)
+    place = await context.state.publisher.limits.admit(current_caller(), begins=begins)
     try:
         if not place.held:
             async with heartbeat(context, place):
-                with ended_by_disconnect(context):
+                with ended_by(context.disconnect):
                     await place.wait()
             if not place.held:
                 raise BadInput(GONE)

@@ -23,12 +23,13 @@ from goalport.publish.goal_tools import GoalTool
 from goalport.publish.limits import LimitReached, Place
 from goalport.publish.publication import PublishedTool, RawTool
 from goalport.serve.admission import GONE, admitted, limit_wire
+from goalport.serve.call_context import CallContext
 from goalport.serve.companion_calls import call_companion
-from goalport.serve.disconnects import ended_by_disconnect
+from goalport.serve.disconnects import ended_by
 from goalport.serve.elicitation import answer_when_settled, earlier_round
 from goalport.serve.progress_notifications import Observer, heartbeat
 from goalport.serve.scope_check import refuse_call
-from goalport.serve.state import Context, HandlerFailed
+from goalport.serve.state import HandlerFailed
 from goalport.serve.tasks import answer_or_task, gets_task
 from goalport.words import first_line
 
@@ -39,9 +40,9 @@ _KEY = "goalport/idempotencyKey"
 _LONGEST_NAME = 100
 
 
-async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerResult:
+async def call_tool(context: CallContext, params: CallToolRequestParams) -> HandlerResult:
     """Answer one call. Raises `MCPError` with code -32602 for an unknown tool."""
-    state = context.lifespan_context
+    state = context.state
     publication = state.publisher.publication
     name = params.name[:_LONGEST_NAME]
     with state.publisher.calls.of("mcp", name, current_caller()) as call:
@@ -68,7 +69,7 @@ async def call_tool(context: Context, params: CallToolRequestParams) -> HandlerR
 
 
 async def _answer(
-    context: Context, published: PublishedTool, params: CallToolRequestParams, call: Call
+    context: CallContext, published: PublishedTool, params: CallToolRequestParams, call: Call
 ) -> HandlerResult:
     match published:
         case GoalTool():
@@ -77,27 +78,27 @@ async def _answer(
         case Companion():
             return await call_companion(context, published, params, call)
         case FunctionTool():
-            state = context.lifespan_context
+            state = context.state
             site = DirectCalls(current_caller(), state.platform.processes.listeners)
             async with admitted(context, begins=True) as place, heartbeat(context, place, params.name):
-                with ended_by_disconnect(context):
+                with ended_by(context.disconnect):
                     arguments = params.arguments or {}
                     wire = await published.call(arguments, site, tells_errors=state.settings.show_errors)
                     call.status = "failed" if wire.get("isError") else "completed"
                     return state.answers.fitting(params.name, wire)
         case RawTool():
             async with admitted(context, begins=True):
-                with ended_by_disconnect(context):
-                    return await published.handler(context, params)
+                with ended_by(context.disconnect):
+                    return await published.handler(context.sdk, params)
     call.status = "cancelled"
     return error_wire(GONE)
 
 
 async def _call_goal(
-    context: Context, goal: GoalTool, params: CallToolRequestParams, call: Call, place: Place
+    context: CallContext, goal: GoalTool, params: CallToolRequestParams, call: Call, place: Place
 ) -> HandlerResult:
-    state = context.lifespan_context
-    earlier, as_task = earlier_round(params), gets_task(context, goal.policy)
+    state = context.state
+    earlier, as_task = earlier_round(params), context.sdk is not None and gets_task(context.sdk, goal.policy)
     if earlier is None:
         begin = partial(_begin, context, goal, params, stored=as_task)
         process = await state.publisher.limits.started(current_caller(), begin)
@@ -113,9 +114,9 @@ async def _call_goal(
     return answer
 
 
-async def _begin(context: Context, goal: GoalTool, params: CallToolRequestParams, *, stored: bool) -> AgentProcess:
+async def _begin(context: CallContext, goal: GoalTool, params: CallToolRequestParams, *, stored: bool) -> AgentProcess:
     """Start a process, or join the one that was started under the same idempotency key; `stored`: once it is stored."""
-    platform, arguments = context.lifespan_context.platform, params.arguments or {}
+    platform, arguments = context.state.platform, params.arguments or {}
     objects, caller = goal.arguments.begin(arguments), current_caller()
     key = (params.meta or {}).get(_KEY)
     if key is None:

@@ -29,9 +29,10 @@ from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.handle import LargeResult
 from goalport.publish.output import Pages, Wire, done, text_block
 from goalport.serve.admission import admitted
+from goalport.serve.call_context import CallContext
 from goalport.serve.elicitation import Round, answer_when_settled, earlier_round
 from goalport.serve.progress_notifications import Observer
-from goalport.serve.state import Context, McpState
+from goalport.serve.state import McpState
 
 __all__ = ["call_companion", "stop"]
 
@@ -41,12 +42,12 @@ _END_SECONDS: Final = 5.0
 
 
 async def call_companion(
-    context: Context, companion: Companion, params: CallToolRequestParams, noted: Call
+    context: CallContext, companion: Companion, params: CallToolRequestParams, noted: Call
 ) -> HandlerResult:
     """Answer a call of a companion tool. Raises `BadInput` for wrong arguments and an unknown process."""
     (call,) = companion.arguments.read(params.arguments or {})
     assert isinstance(call, StatusCall | Answer | CancelCall | ReadCall)
-    state, earlier = context.lifespan_context, earlier_round(params)
+    state, earlier = context.state, earlier_round(params)
     try:
         process = await state.known_process(call.process_id, current_caller())
     except BadInput:
@@ -68,7 +69,7 @@ async def call_companion(
                     run = state.runs.of(process, detached=policy.detached)
                     return await answer_when_settled(Observer(context, process, run, place), policy, earlier)
             case CancelCall():
-                return await _cancel(context.lifespan_context, process)
+                return await _cancel(context.state, process)
             case ReadCall():
                 return _page(context, process, call.page)
             case _:
@@ -79,7 +80,7 @@ async def call_companion(
         return {**error_wire(str(refusal)), "_meta": {"goalport/processId": process.id}}
 
 
-async def _answer(context: Context, process: AgentProcess, call: Answer) -> Round | None:
+async def _answer(context: CallContext, process: AgentProcess, call: Answer) -> Round | None:
     """Answer a question. A yes to open a page that calls back is no answer: the call waits for that page."""
     question = _question(process, call.question_id, tool_called(call))
     form = form_of(question)
@@ -87,10 +88,10 @@ async def _answer(context: Context, process: AgentProcess, call: Answer) -> Roun
         return Round(process.id, opened=[question.id])
     response = form.read(call.answer)
     try:
-        await context.lifespan_context.platform.answer(process.id, question.id, response)
+        await context.state.platform.answer(process.id, question.id, response)
     except AlreadyAnswered:
         _refuse_settled(process, question)
-    context.lifespan_context.publisher.audit_trail.answered(current_caller(), question, response)
+    context.state.publisher.audit_trail.answered(current_caller(), question, response)
     return None
 
 
@@ -114,8 +115,8 @@ def _stopped(process_id: str, status: ProcessStatus) -> Wire:
     return done([text_block(text)], {"processId": process_id, "status": str(status), "questions": []})
 
 
-def _page(context: Context, process: AgentProcess, number: int) -> Wire:
-    result = Pages.of(process, context.lifespan_context.settings.max_result_bytes)
+def _page(context: CallContext, process: AgentProcess, number: int) -> Wire:
+    result = Pages.of(process, context.state.settings.max_result_bytes)
     if result is None:
         raise BadInput(f"Process {process.id} has no result to read. {_next_step(process)}")
     if number > (last := len(result.pages)):

@@ -2,7 +2,7 @@
 
 The SDK cancels the handler at every other end of a request, but not when a handshake-era client closes its connection:
 the handler would run on for nobody. This ASGI middleware notifies the handler, which finds its `Disconnect` in the
-scope of the request. `progress_notifications`, `calls` and the transports are above.
+scope of the request. `call_context`, `admission`, `calls` and the transports are above.
 """
 
 from typing import Any, Final
@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.platform.runs import Disconnect
 
-__all__ = ["DisconnectMiddleware", "disconnect_of", "ended_by_disconnect", "is_modern_request", "new_disconnect"]
+__all__ = ["DisconnectMiddleware", "disconnect_of", "ended_by", "is_modern_request", "new_disconnect"]
 
 _KEY: Final = "goalport.disconnect"
 _VERSION: Final = b"mcp-protocol-version"
@@ -33,10 +33,9 @@ def new_disconnect(scope: Scope) -> Disconnect:
     return disconnect
 
 
-def ended_by_disconnect(context: ServerRequestContext[Any, Any]) -> anyio.CancelScope:
-    """A cancel scope for a handler; it is cancelled when the client of the request disconnects."""
+def ended_by(disconnect: Disconnect | None) -> anyio.CancelScope:
+    """A cancel scope for a handler; it is cancelled when the client of its request disconnects."""
     scope = anyio.CancelScope()
-    disconnect = disconnect_of(context)
     if disconnect is not None:
         disconnect.then(scope.cancel)
     return scope

@@ -106,7 +106,10 @@ async def answer_when_settled(
 
     It waits as long as the policy says, but for `patience` seconds only as long as nobody is asked and no page is open.
     """
-    context, process = observer.context, observer.process
+    process, answers, context = observer.process, observer.context.state.answers, observer.context.sdk
+    if not policy.may_give_handle:
+        return answers.of(policy, process, await observer.outcome(None))
+    assert context is not None
     elicitation = Elicitation(context, process, policy, earlier)
     if earlier is not None:
         await elicitation.take(earlier.responses)
@@ -122,7 +125,7 @@ async def answer_when_settled(
         if scope.cancelled_caught:
             break
         outcome = await observer.outcome(deadline - anyio.current_time())
-    return elicitation.input_required() or context.lifespan_context.answers.of(policy, process, outcome)
+    return elicitation.input_required() or answers.of(policy, process, outcome)
 
 
 def _after(seconds: float | None) -> float:

@@ -30,8 +30,7 @@ from goalport.observe import in_words
 from goalport.platform.runs import Run, Watch
 from goalport.process import AgentProcess, Outcome
 from goalport.publish.limits import Place
-from goalport.serve.cancellations import call_of
-from goalport.serve.disconnects import disconnect_of
+from goalport.serve.call_context import CallContext
 from goalport.serve.sessions import log_level_of, progress_wanted, send_log
 from goalport.serve.state import Context
 from goalport.upstream.active_calls import call_hooks
@@ -111,7 +110,7 @@ class Observer:
     """
 
     def __init__(
-        self, context: Context, process: AgentProcess, run: Run | None = None, place: Place | None = None
+        self, context: CallContext, process: AgentProcess, run: Run | None = None, place: Place | None = None
     ) -> None:
         self.context, self.process, self.place = context, process, place
         self._run = run
@@ -122,11 +121,10 @@ class Observer:
         if self._run is None:
             return await self._observed(patience)
         watch = Watch(self._run)
-        disconnect = disconnect_of(self.context)
-        if disconnect is not None:
-            disconnect.then(watch.leave)
+        if self.context.disconnect is not None:
+            self.context.disconnect.then(watch.leave)
         try:
-            with self.context.lifespan_context.cancellations.reachable(call_of(self.context), watch):
+            with self.context.state.cancellations.reachable(self.context.stored_as, watch):
                 outcome = await self._observed(patience)
             watch.end()
         finally:
@@ -141,13 +139,18 @@ class Observer:
 
     async def _observed(self, patience: float | None) -> Outcome | None:
         with anyio.move_on_after(patience):
-            progress, level = progress_wanted(self.context), log_level_of(self.context)
-            if progress or level:
-                begin = 0.0 if self.place is None else self.place.progress
-                self._progress = self._progress or _ProcessProgress(self.context, begin, progress=progress, level=level)
-                await self._progress.follow(self.process)
+            if self.context.sdk is not None:
+                await self._follow(self.context.sdk)
             return await self.process.wait()
         return self.process.outcome
+
+    async def _follow(self, context: Context) -> None:
+        """Send the messages that the client asked for, until the process has ended or waits for a person."""
+        progress, level = progress_wanted(context), log_level_of(context)
+        if progress or level:
+            begin = 0.0 if self.place is None else self.place.progress
+            self._progress = self._progress or _ProcessProgress(context, begin, progress=progress, level=level)
+            await self._progress.follow(self.process)
 
 
 class _ProcessProgress:
@@ -224,16 +227,16 @@ def _level_of(event: Event) -> LoggingLevel:
 
 
 @asynccontextmanager
-async def heartbeat(context: Context, place: Place, tool: str = "") -> AsyncGenerator[None]:
+async def heartbeat(context: CallContext, place: Place, tool: str = "") -> AsyncGenerator[None]:
     """A context for one call of an exported tool, which has no process: a client that asked for progress gets it.
 
     It is sent what the tool reports, and a heartbeat at least every `heartbeat_seconds`. Without a tool, the context is
     for a call of anything that waits for its turn.
     """
-    if not progress_wanted(context):
+    if context.sdk is None or not progress_wanted(context.sdk):
         yield
         return
-    progress = _ToolProgress(context, place.progress, tool)
+    progress = _ToolProgress(context.sdk, place.progress, tool)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(progress.beat)
         try:

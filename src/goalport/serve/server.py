@@ -16,6 +16,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
+    CallToolRequestParams,
     CompleteRequestParams,
     CompleteResult,
     Completion,
@@ -40,6 +41,7 @@ from goalport.errors import BadInput, UnknownName
 from goalport.handshake import INSTRUCTIONS
 from goalport.publish.prompts import GoalPrompt
 from goalport.serve import calls, resources
+from goalport.serve.call_context import CallContext
 from goalport.serve.pagination import Pagination
 from goalport.serve.provided_resources import complete_provided, list_resources
 from goalport.serve.scope_check import ScopeCheck
@@ -97,7 +99,7 @@ def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStre
             cache_hints=_HINTS,
             get_tool_input_schema=input_schema,
             on_list_tools=_list_tools,
-            on_call_tool=calls.call_tool,  # pyright: ignore - it returns dicts, which the SDK accepts too
+            on_call_tool=_call_tool,  # pyright: ignore - it returns dicts, which the SDK accepts too
             on_list_prompts=_list_prompts,
             on_get_prompt=_get_prompt,  # pyright: ignore - as above
             on_list_resources=list_resources,
@@ -128,6 +130,10 @@ def _add_middleware(server: GoalServer, state: McpState) -> None:
 _TOOLS: Final = Pagination[Tool]("tools", lambda listed: listed.name)
 _PROMPTS: Final = Pagination[Prompt]("prompts", lambda listed: listed.name)
 _TEMPLATES: Final = Pagination[ResourceTemplate]("templates", lambda listed: listed.uri_template)
+
+
+async def _call_tool(context: Context, params: CallToolRequestParams) -> HandlerResult:
+    return await calls.call_tool(CallContext.of(context), params)
 
 
 async def _list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:

@@ -106,7 +106,8 @@ async def answer_or_task(observer: Observer, policy: CallPolicy, earlier: Round 
     If its goal says a `wait_budget`, the call first waits so long for the result or for questions. The questions end it
     as they end a call without a task; the repeated call, with the answers, is answered with the task.
     """
-    context, process = observer.context, observer.process
+    context, process = observer.context.sdk, observer.process
+    assert context is not None
     if earlier is not None:
         elicitation = Elicitation(context, process, policy, earlier)
         await elicitation.take(earlier.responses)

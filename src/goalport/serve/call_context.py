@@ -1,0 +1,32 @@
+"""What answering a call of a tool needs to know of its request, whichever way the request came.
+
+Most calls come through the SDK. `transports.common_calls` answers the others by the same handlers, but without the
+SDK's context. `admission`, `progress_notifications`, `companion_calls` and `calls` are above.
+"""
+
+from dataclasses import dataclass
+
+from goalport.platform.runs import Disconnect
+from goalport.serve.cancellations import call_of
+from goalport.serve.disconnects import disconnect_of
+from goalport.serve.state import Context, McpState
+
+__all__ = ["CallContext"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """The server and the request of one call."""
+
+    state: McpState
+    disconnect: Disconnect | None = None
+    """Whether the client has disconnected; None where the SDK or the transport cancels the handler."""
+    stored_as: str | None = None
+    """The key of the call in the store; None if its session is known to this program only."""
+    sdk: Context | None = None
+    """The SDK's context, by which the client is sent messages before the answer; None: it is sent none."""
+
+    @classmethod
+    def of(cls, context: Context) -> "CallContext":
+        """What the SDK's context says."""
+        return cls(context.lifespan_context, disconnect_of(context), call_of(context), context)
