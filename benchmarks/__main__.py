@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure, and print the tables as Markdown.
+"""`python -m benchmarks`: measure, and print the tables as Markdown; `compare COMMIT` compares with an earlier one.
 
 Each table is a module beside this one; what is common to them is in `report` and `servers`.
 """
@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks import compare
 from benchmarks.auth import auth
 from benchmarks.calls import calls, crowd, progress
 from benchmarks.doors import doors
@@ -57,7 +58,14 @@ PAGE = ROOT / "docs" / "performance.md"
 
 def main() -> None:
     """Measure what was asked for: all tables, unless some are named."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure goalport.")
+    if sys.argv[1:2] == ["compare"]:
+        compare.main(sys.argv[2:])
+        return
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure goalport.",
+        epilog="`python -m benchmarks compare COMMIT` compares with an earlier commit; its --help says more.",
+    )
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"of {', '.join(TABLES)}; default: all")
     parser.add_argument(
         "--quick", action="store_true", help="a short run that shows that all works; its numbers mean little"

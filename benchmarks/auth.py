@@ -26,7 +26,7 @@ from goalport.auth.key_file import new_key
 from goalport.settings import load_settings
 from tests.rooms.auth.issuers import RESOURCE, Issuer, issuing
 
-__all__ = ["auth"]
+__all__ = ["Way", "auth", "issuer_here", "ways_to_know"]
 
 _OPEN, _BY_KEY, _BY_JWT = "nobody is asked", "API key", "JWT"
 _CONNECTIONS: Final = 16
@@ -37,7 +37,7 @@ _Send = Callable[[Any], Awaitable[None]]
 
 
 @dataclass(frozen=True)
-class _Way:
+class Way:
     """A way to know who calls: what the server is told, and what clients send."""
 
     name: str
@@ -54,8 +54,8 @@ class _Way:
 def auth(*, quick: bool = False) -> Table:
     """The table of what authentication costs."""
     rounds, seconds, number = (1, 0.1, 200) if quick else (7, 0.6, 20_000)
-    with _issuer() as issuer:
-        ways = list(_ways(issuer))
+    with issuer_here() as issuer:
+        ways = list(ways_to_know(issuer))
         rows = [row for way in ways[1:] for row in asyncio.run(_guard_alone(way, issuer, number))]
         issuer.requests.clear()
         measured = _in_turn(ways, rounds, seconds)
@@ -73,21 +73,23 @@ def auth(*, quick: bool = False) -> Table:
 
 
 @contextmanager
-def _issuer() -> Generator[Issuer]:
+def issuer_here() -> Generator[Issuer]:
+    """An identity provider in this process, until the block ends."""
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(issuing()) as issuer:
         yield issuer
 
 
-def _ways(issuer: Issuer) -> Generator[_Way]:
+def ways_to_know(issuer: Issuer) -> Generator[Way]:
+    """The ways to know who calls; in the first one, nobody is asked."""
     key = new_key("benchmark", ("goals:read", "goals:write"), None)
     entries = [{**key.entry.model_dump(mode="json"), "sha256": key.entry.sha256.get_secret_value()}]
-    yield _Way(_OPEN, {}, "")
-    yield _Way(_BY_KEY, {"key_entries": entries}, key.key.get_secret_value())
+    yield Way(_OPEN, {}, "")
+    yield Way(_BY_KEY, {"key_entries": entries}, key.key.get_secret_value())
     token = issuer.token(exp=int(time.time()) + _HOUR)
-    yield _Way(_BY_JWT, {"issuers": [{"issuer": issuer.issuer}]}, token)
+    yield Way(_BY_JWT, {"issuers": [{"issuer": issuer.issuer}]}, token)
 
 
-async def _guard_alone(way: _Way, issuer: Issuer, number: int) -> Sequence[Sequence[str]]:
+async def _guard_alone(way: Way, issuer: Issuer, number: int) -> Sequence[Sequence[str]]:
     """The rows of the guard with nothing behind it: for a credential that comes again, and for JWTs that are new."""
     with tempfile.TemporaryDirectory() as folder:
         settings = load_settings(Path(folder), public_url=RESOURCE, auth=dict(way.settings))
@@ -132,7 +134,7 @@ async def _ignore(message: Any) -> None:
     raise AssertionError(f"the guard refused the request: {message}")
 
 
-def _in_turn(ways: Sequence[_Way], rounds: int, seconds: float) -> Mapping[tuple[str, str], Sequence[Measured]]:
+def _in_turn(ways: Sequence[Way], rounds: int, seconds: float) -> Mapping[tuple[str, str], Sequence[Measured]]:
     found: dict[tuple[str, str], list[Measured]] = {(era, way.name): [] for era in ERAS for way in ways}
     with ExitStack() as stack:
         command = goalport_serves(BENCHMARKS / "workspace")
@@ -146,7 +148,7 @@ def _in_turn(ways: Sequence[_Way], rounds: int, seconds: float) -> Mapping[tuple
     return found
 
 
-def _loaded(server: Server, way: _Way, era: str, seconds: float, load: Load) -> Measured:
+def _loaded(server: Server, way: Way, era: str, seconds: float, load: Load) -> Measured:
     job = Job(server.port, server.pid, era, "greet", {"name": "Ada"}, "Hello, Ada!", tokens=(way.token,))
     done = load(replace(job, connections=_CONNECTIONS, seconds=seconds))
     if done.errors or not done.calls:

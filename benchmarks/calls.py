@@ -85,7 +85,7 @@ def progress(*, quick: bool = False) -> Table:
 def crowd(*, quick: bool = False) -> Table:
     """The table of many calls at once of a goal that sleeps."""
     many, seconds = (20, 0.1) if quick else (200, 1.0)
-    job = Job(0, 0, "", "sleep", {"seconds": seconds}, "Slept", connections=many, calls=1)
+    job = Job(0, 0, "", "sleep", {"seconds": seconds}, "Slept", connections=many, warm_up=0, calls=1)
     with started(OURS, goalport_serves(BENCHMARKS / "workspace")) as server, loading() as load:
         load(replace(job, port=server.port, pid=server.pid, era=HANDSHAKE, connections=2))
         found = {era: load(replace(job, port=server.port, pid=server.pid, era=era)) for era in ERAS}

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ class Job:
     seconds: float = 1.0
     warm_up: float = 0.1
     calls: int = 0
-    """When not 0: each connection makes so many calls, however long they take, without a warm-up."""
+    """When not 0: each connection makes so many calls, however long they take."""
     tokens: Sequence[str] = ("",)
     """The credentials of the callers, of whom each has as many connections as the others; empty: none."""
 
@@ -78,8 +78,8 @@ def measure(job: Job) -> Measured:
     """Do one job over fresh connections, and close them."""
     wires = [Wire(job.port, job.era, job.tool, job.arguments, job.progress, token) for token in job.tokens]
     with _connected(wires, job.connections) as connections:
-        if job.warm_up and not job.calls:
-            _call(connections, job, until=time.perf_counter() + job.warm_up)
+        if job.warm_up:
+            _call(connections, replace(job, calls=0), until=time.perf_counter() + job.warm_up)
         cpu, own, began = _cpu(job.pid), time.process_time(), time.perf_counter()
         tally = _call(connections, job, until=began + (_PATIENCE if job.calls else job.seconds))
         seconds = time.perf_counter() - began

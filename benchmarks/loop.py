@@ -1,30 +1,21 @@
 """The process loop in memory: what one async action costs between the caller's input and the goal. No server, no wire.
 
-`python -m benchmarks.loop --profile --length 1` shows where the time of a process of one action goes, and `--against
-COMMIT` compares with an earlier goalport: both run at the same time in programs of their own, and take turns.
+`python -m benchmarks.loop --profile --length 1` shows where the time of a process of one action goes.
 """
 
 import argparse
 import asyncio
 import cProfile
-import io
 import json
-import os
 import pstats
 import statistics
-import subprocess
 import sys
-import tarfile
-import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, make_dataclass
-from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Table
-from benchmarks.servers import ROOT
 from goalport import AgentPlatform, ProcessStatus, achieves_goal, action, agent
 from goalport.events import Event
 
@@ -132,43 +123,6 @@ async def _run(platform: AgentPlatform, chain: Chain) -> None:
     assert process.status is ProcessStatus.COMPLETED, process.outcome
 
 
-def against(commit: str, turns: int = 60) -> Table:
-    """The table of the process loop today and at an earlier commit."""
-    archive = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, check=True, capture_output=True).stdout
-    with tempfile.TemporaryDirectory(prefix="goalport-before-") as folder, ExitStack() as stack:
-        with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-            packed.extractall(folder, filter="data")
-        programs = [stack.enter_context(_program(tree)) for tree in (ROOT, Path(folder))]
-        taken: list[list[dict[str, float]]] = [[], []]
-        for turn in range(turns):
-            for each in (0, 1) if turn % 2 else (1, 0):
-                taken[each].append(_turn_of(programs[each]))
-    now, before = taken
-    rows = [_compared(name, [each[name] for each in now], [each[name] for each in before]) for name in now[0]]
-    note = f"Processor time, medians of {turns} turns; *ratio*: the median of the turns' own."
-    return Table("against", "Process loop, in memory", ("what", "now", f"at {commit}", "ratio"), rows, [note])
-
-
-def _compared(name: str, now: Sequence[float], before: Sequence[float]) -> Sequence[str]:
-    ratio = statistics.median(one / other for one, other in zip(now, before, strict=True))
-    return name, _us(statistics.median(now)), _us(statistics.median(before)), f"{ratio:.2f}"
-
-
-def _program(tree: Path) -> "subprocess.Popen[str]":
-    """A program with the goalport of a tree, which measures once for each line that it is given."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tree / "src"), str(ROOT)))}
-    command = [sys.executable, "-m", "benchmarks.loop", "--turns"]
-    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def _turn_of(program: "subprocess.Popen[str]") -> dict[str, float]:
-    assert program.stdin is not None
-    assert program.stdout is not None
-    program.stdin.write("\n")
-    program.stdin.flush()
-    return json.loads(program.stdout.readline())
-
-
 async def _take_turns() -> None:
     """Measure for each line of the standard input, once the store is as full as it gets."""
     long, short = chain(_LENGTH), chain(1)
@@ -178,7 +132,7 @@ async def _take_turns() -> None:
     for _ in sys.stdin:
         taken = {each.length: await _processor_time(platforms[each.length], each) for each in (long, short)}
         figures = {"one action of a chain": _per_action(taken[_LENGTH], taken[1]), "a process of one action": taken[1]}
-        print(json.dumps(figures), flush=True)
+        print(json.dumps({f"CPU µs of {what}": 1e6 * each for what, each in figures.items()}), flush=True)
 
 
 async def _processor_time(platform: AgentPlatform, chain: Chain) -> float:
@@ -204,14 +158,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.loop")
     parser.add_argument("--profile", action="store_true", help="show where the time goes instead")
     parser.add_argument("--length", type=int, default=_LENGTH)
-    parser.add_argument("--against", metavar="COMMIT", help="compare with that commit instead")
     parser.add_argument("--turns", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.turns:
         asyncio.run(_take_turns())
-        return
-    if options.against:
-        print(against(options.against).markdown)
         return
     if not options.profile:
         print(loop().markdown)

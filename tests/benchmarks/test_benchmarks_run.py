@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.compare import earlier, sources_of
 from benchmarks.report import Table, write_page
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +49,33 @@ def test_a_table_that_does_not_exist_is_refused_with_those_that_do() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert all(name in done.stderr for name in TABLES)
+
+
+def test_a_library_is_compared_with_that_of_a_commit(tmp_path: Path) -> None:
+    done = _compare("HEAD", "loop", "--rounds", "2", "--json", str(tmp_path / "found.json"))
+    assert done.returncode == 0, done.stderr
+    (table,) = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["tables"]
+    assert {row[1] for row in table["rows"]} == {"CPU µs of one action of a chain", "CPU µs of a process of one action"}
+    assert all(float(row[table["columns"].index("now / then")]) > 0 for row in table["rows"])
+
+
+def test_a_commit_that_is_not_there_is_refused() -> None:
+    done = _compare("0123abcd")
+    assert done.returncode == 2
+    assert "there is no commit '0123abcd'" in done.stderr
+
+
+def test_an_earlier_commit_runs_its_own_library_in_a_folder_that_is_removed() -> None:
+    with earlier("HEAD") as tree:
+        command = [sys.executable, "-c", "import goalport; print(goalport.__file__)"]
+        said = subprocess.run(command, env=sources_of(tree), capture_output=True, text=True, timeout=60, check=True)
+        assert Path(said.stdout.strip()) == tree / "src" / "goalport" / "__init__.py"
+    assert not tree.exists()
+
+
+def _compare(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "benchmarks", "compare", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
 
 
 def test_a_measured_table_takes_its_place_on_the_page_and_leaves_the_others(tmp_path: Path) -> None:
