@@ -70,7 +70,7 @@ def _show(result: object) -> None:
         show_markdown(result)
         return
     try:
-        written, _ = OutputFormat.of(type(result)).wire(result)
+        written = OutputFormat.of(type(result)).written(result).wire
     except DeclarationError:  # JSON cannot express it
         show_lines([str(result)])
         return

@@ -153,7 +153,7 @@ async def shown_end(process: AgentProcess, *, structured: bool) -> int:
     outcome = await process.wait()
     if isinstance(outcome, Completed):
         goal = process.goal
-        wire, _ = OutputFormat.of(None if goal is None else goal.output).wire(outcome.value)
+        wire = OutputFormat.of(None if goal is None else goal.output).written(outcome.value).wire
         show_result(wire, structured=structured)
         return 0
     say(f"{reason_of(outcome, process.goal.name if process.goal is not None else process.agent.name)}")

@@ -78,7 +78,7 @@ class NamedGoal:
         return Start(found.agent, [each.name for each in found.goals], _read(found, self._given))
 
     def wire(self, goal: Goal | None, value: object) -> Wire:
-        return OutputFormat.of(self._output).wire(value)[0]
+        return OutputFormat.of(self._output).written(value).wire
 
 
 class Sentence:
@@ -115,7 +115,7 @@ class Sentence:
 
     def wire(self, goal: Goal | None, value: object) -> Wire:
         assert self._choice is not None
-        wire = OutputFormat.of(None if goal is None else goal.output).wire(value)[0]
+        wire = OutputFormat.of(None if goal is None else goal.output).written(value).wire
         if goal is None:
             return wire
         return {**wire, "structuredContent": Achieved.of(self._choice, goal, value).model_dump(mode="json")}

@@ -4,24 +4,34 @@
 All texts that tell a client the status or the end of a process are here. Nothing is awaited.
 """
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final, assert_never
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar, assert_never
 
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from goalport.errors import ToolError
 from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
 from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.handle import Handle, LargeResult
-from goalport.publish.output import OutputFormat, Pages, Wire, beginning_of, done, failed, text_block
+from goalport.publish.output import (
+    OutputFormat,
+    Pages,
+    Wire,
+    WrittenResult,
+    ascii_size,
+    beginning_of,
+    failed,
+    text_block,
+)
 from goalport.publish.own_resources import cost_of, result_uri
 from goalport.secrecy import hide_known
 from goalport.tools.schemas import UNREADABLE
 from goalport.words import cleaned, counted, first_line
 
-__all__ = ["AnswerFormat", "error_wire", "reason_of", "result_of"]
+__all__ = ["AnswerFormat", "error_result", "error_wire", "reason_of", "written_by"]
+
+T = TypeVar("T")
 
 _ENVELOPE: Final = 1_000
 """Bytes that a result needs beside its content and structured content, including `_meta`."""
@@ -34,10 +44,15 @@ def error_wire(text: str) -> Wire:
     return failed(text_block(cleaned(hide_known(text))))
 
 
-def _handle(policy: CallPolicy, process: AgentProcess) -> Wire:
+def error_result(text: str) -> WrittenResult:
+    """The same result, written."""
+    return WrittenResult.of(error_wire(text)["content"], is_error=True)
+
+
+def _handle(policy: CallPolicy, process: AgentProcess) -> WrittenResult:
     if not policy.may_give_handle:
         process.kill("It asks a person, and its publication does not say that it may.")
-        return error_wire(
+        return error_result(
             f"{policy.name} has to ask a person, but is not published as a goal that may: an action of it asks in its"
             " middle, or an agent that it started does. It was stopped. Its author mends that with Export(long=True)."
         )
@@ -45,8 +60,9 @@ def _handle(policy: CallPolicy, process: AgentProcess) -> Wire:
         handle = Handle.of(process, policy.name)
     except UNREADABLE as error:
         reason = first_line(str(error))
-        return error_wire(f"{policy.name} asks for something that cannot be read from JSON: {reason}. Cancel it.")
-    return done([text_block(cleaned(hide_known("\n".join(_handle_in_words(handle)))))], handle.structured)
+        return error_result(f"{policy.name} asks for something that cannot be read from JSON: {reason}. Cancel it.")
+    words = text_block(cleaned(hide_known("\n".join(_handle_in_words(handle)))))
+    return WrittenResult.of([words], handle.structured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,70 +72,71 @@ class AnswerFormat:
     max_bytes: int
     """The most bytes of an answer on the wire; MCP clients close the connection at 1 MiB."""
 
-    def of(self, policy: CallPolicy, process: AgentProcess, outcome: Outcome | None) -> Wire:
+    def of(self, policy: CallPolicy, process: AgentProcess, outcome: Outcome | None) -> WrittenResult:
         """The answer to a call of a goal or of a companion tool. An `outcome` of None means the process still runs."""
         if outcome is None or isinstance(outcome, Waiting):
-            wire = _handle(policy, process)
+            result = _handle(policy, process)
         else:
-            wire = self._end(policy.name, policy.output, process, outcome)
-        wire["_meta"] = {
+            result = self._end(policy.name, policy.output, process, outcome)
+        meta = {
             "goalport/processId": process.id,
             "goalport/cost": cost_of(process),
             "goalport/actions": len(process.history),
         }
-        return wire
+        return replace(result, meta=meta)
 
-    def fitting(self, tool: str, wire: Wire) -> Wire:
+    def fitting(self, tool: str, wire: Wire) -> WrittenResult:
         """An exported tool's answer; its text is cut or an error replaces it if it is larger than `max_bytes`."""
         try:
-            size = len(to_json(wire))
+            result = WrittenResult.of(wire["content"], wire.get("structuredContent"), is_error=wire["isError"])
         except PydanticSerializationError as error:
-            return error_wire(f"The result of {tool} cannot be written: {error}.")
+            return error_result(f"The result of {tool} cannot be written: {error}.")
+        size = len(result.json)
         if size <= self.max_bytes:
-            return wire
-        return self._with_text_cut(wire, _TEXT_CUT) or error_wire(
+            return result
+        return self._with_text_cut(result, _TEXT_CUT) or error_result(
             f"The result of {tool} takes {size:,} bytes and an answer may have {self.max_bytes:,}. Ask for less."
         )
 
-    def _end(self, tool: str, output: OutputFormat, process: AgentProcess, outcome: Outcome) -> Wire:
+    def _end(self, tool: str, output: OutputFormat, process: AgentProcess, outcome: Outcome) -> WrittenResult:
         if not isinstance(outcome, Completed):
-            return error_wire(reason_of(outcome, tool) or "")
+            return error_result(reason_of(outcome, tool) or "")
         try:
-            wire, bound = result_of(tool, output, outcome.value)
+            result = written_by(output.written, tool, outcome.value)
         except ToolError as error:
-            return error_wire(str(error))
-        return wire if bound <= self.max_bytes else self._fitted(tool, process, wire)
+            return error_result(str(error))
+        return result if result.size <= self.max_bytes else self._fitted(tool, process, result)
 
-    def _fitted(self, tool: str, process: AgentProcess, wire: Wire) -> Wire:
-        """The answer unchanged if it fits into `max_bytes`, else with its text cut, else a link to the result.
+    def _fitted(self, tool: str, process: AgentProcess, result: WrittenResult) -> WrittenResult:
+        """The answer with its text cut to fit into `max_bytes`, or a link to the result if that is not enough.
 
         The text repeats the structured content and both go in one message, on which clients close the connection when
         it exceeds 1 MiB. So the text is cut first.
         """
-        if len(json.dumps(wire)) <= self.max_bytes:
-            return wire
         pages = Pages.of(process, self.max_bytes)
         assert pages is not None
         large = LargeResult(process.id, result_uri(process.id), len(pages.pages))
         note = f"{_TEXT_CUT[:-1]} To read it in pages, {large.page_call(1)}]"
-        if (cut := self._with_text_cut(wire, note)) is not None:
+        if (cut := self._with_text_cut(result, note)) is not None:
             return cut
         link = {"type": "resource_link", "uri": f"{large.uri}/1", "name": f"Result of {tool}, first page"}
-        return done([text_block(_large_in_words(large, tool)), link], large.structured)
+        return WrittenResult.of([text_block(_large_in_words(large, tool)), link], large.structured)
 
-    def _with_text_cut(self, wire: Wire, below: str) -> Wire | None:
+    def _with_text_cut(self, result: WrittenResult, below: str) -> WrittenResult | None:
         """The answer with its text cut to fit; None if it has more than that text or is too large even without it."""
-        structured, content = wire.get("structuredContent"), wire["content"]
-        room = self.max_bytes - len(json.dumps(structured)) - len(below) - _ENVELOPE
-        if structured is None or room < 0 or [each["type"] for each in content] != ["text"]:
+        if result.structured is None:
             return None
-        return done([text_block(beginning_of(content[0]["text"], room) + below)], structured)
+        room = self.max_bytes - ascii_size(result.structured) - len(below) - _ENVELOPE
+        content: list[Wire] = from_json(result.content) if room >= 0 else []
+        if [each["type"] for each in content] != ["text"]:
+            return None
+        return replace(result, content=to_json([text_block(beginning_of(content[0]["text"], room) + below)]))
 
 
-def result_of(tool: str, output: OutputFormat, value: object) -> tuple[Wire, int]:
-    """The result of a goal, and an upper bound of its size in bytes. Raises `ToolError` if it cannot be written."""
+def written_by(write: Callable[[object], T], tool: str, value: object) -> T:
+    """What a method of `OutputFormat` writes of the result of a goal. Raises `ToolError` if it cannot be written."""
     try:
-        return output.wire(value)
+        return write(value)
     except PydanticSerializationError as error:
         raise ToolError(f"{tool} was done, but its result cannot be written as its declared type: {error}.") from error
     except ToolError as error:

@@ -27,6 +27,8 @@ __all__ = [
     "OutputFormat",
     "Pages",
     "Wire",
+    "WrittenResult",
+    "ascii_size",
     "beginning_of",
     "blocks_of",
     "done",
@@ -37,10 +39,12 @@ __all__ = [
 
 BLOCKS: Final[tuple[type, ...]] = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
 
-_ESCAPED: Final = 6
-"""The most bytes in JSON for one byte of a text in UTF-8."""
 _ENVELOPE: Final = 500
 """Bytes that a result needs beside its content and structured content."""
+_ESCAPE: Final = 6
+"""The bytes of `\\u00e9`, which stands for one unit of UTF-16 in JSON that has ASCII characters only."""
+_WITHOUT_FRACTION: Final = ("string", "integer", "boolean", "null", "object")
+"""Types of a schema whose values are no numbers that could be infinite."""
 
 Wire = dict[str, Any]
 """A `tools/call` result as JSON data: the same dict that the SDK would make of its own model."""
@@ -54,6 +58,55 @@ _PAGE: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenResult:
+    """A `tools/call` result, written once: `json` is sent as it is, and `wire` is the same as data, for the SDK."""
+
+    content: bytes
+    """The JSON of the list of content blocks."""
+    structured: bytes | None = None
+    """The JSON of the structured content; None if there is none."""
+    is_error: bool = False
+    meta: Mapping[str, Any] | None = None
+    """The `_meta` of the result, if it has one."""
+
+    @classmethod
+    def of(
+        cls, content: Sequence[Wire], structured: Mapping[str, Any] | None = None, *, is_error: bool = False
+    ) -> "WrittenResult":
+        """A result of JSON data. Raises `PydanticSerializationError` for what JSON cannot express."""
+        return cls(to_json(content), None if structured is None else to_json(structured), is_error)
+
+    @property
+    def json(self) -> bytes:
+        """The result as JSON in UTF-8."""
+        return self.json_with({})
+
+    def json_with(self, meta: Mapping[str, Any], *, typed: bool = True) -> bytes:
+        """The same with these members in its `_meta` too; `typed` is whether it has a `resultType`.
+
+        Revisions that begin with a handshake have no `resultType`.
+        """
+        parts = [b'{"content":', self.content, b',"isError":', b"true" if self.is_error else b"false"]
+        if typed:
+            parts.append(b',"resultType":"complete"')
+        if self.structured is not None:
+            parts += [b',"structuredContent":', self.structured]
+        if self.meta is not None or meta:
+            parts += [b',"_meta":', to_json({**(self.meta or {}), **meta})]
+        return b"".join([*parts, b"}"])
+
+    @property
+    def wire(self) -> Wire:
+        """The result as JSON data."""
+        return from_json(self.json)
+
+    @property
+    def size(self) -> int:
+        """An upper bound of its bytes on the wire, where characters beyond ASCII may be escaped."""
+        return ascii_size(self.content) + ascii_size(self.structured or b"") + _ENVELOPE
+
+
+@dataclass(frozen=True, slots=True)
 class OutputFormat:
     """How the values of one output type are written as results."""
 
@@ -61,6 +114,8 @@ class OutputFormat:
     """The output schema to publish; None for content blocks, for `None` and for `Any`."""
     _adapter: TypeAdapter[object] | None = None
     _wrapped: bool = False
+    _has_numbers: bool = True
+    """Whether values may hold numbers that are not integers, of which some cannot be written."""
 
     @classmethod
     def of(cls, kind: object) -> "OutputFormat":
@@ -81,47 +136,50 @@ class OutputFormat:
             ) from error
         if not schema:
             return cls(None)
+        has_numbers = any(map(_may_be_number, nodes(schema)))
         if is_object(schema) or _is_union_of_objects(schema):
-            return cls({**schema, "type": "object"}, adapter)
+            return cls({**schema, "type": "object"}, adapter, _has_numbers=has_numbers)
         inner, definitions = split_definitions(schema)
         wrapped = {"type": "object", "properties": {"result": inner}, "required": ["result"], **definitions}
-        return cls(wrapped, adapter, _wrapped=True)
+        return cls(wrapped, adapter, _wrapped=True, _has_numbers=has_numbers)
 
-    def wire(self, value: object) -> tuple[Wire, int]:
-        """The value as a result, and an upper bound of its size on the wire in bytes.
+    def written(self, value: object) -> WrittenResult:
+        """The value as a result.
 
         Raises `ToolError` for numbers that are not finite, and pydantic's error for a value that is not of the type.
         """
         if self._adapter is None:
-            content = blocks_of(value)
-            return done(content), _ESCAPED * len(to_json(content))
-        written = hide_known(self._adapter.dump_json(value, by_alias=True, warnings="error").decode())
-        if may_hold_non_finite(written):
+            return WrittenResult.of(blocks_of(value))
+        written = self.json(value)
+        structured = f'{{"result":{written}}}' if self._wrapped else written
+        content = _content_of(value)
+        if content is None:
+            return WrittenResult(_repeating(written), structured.encode())
+        return WrittenResult(to_json([text_block(hide_known(content))]), structured.encode())
+
+    def json(self, value: object) -> str:
+        """The value by itself as JSON; of content blocks, their list. Raises what `written` raises."""
+        if self._adapter is None:
+            return to_json(blocks_of(value)).decode()
+        dumped = self._adapter.dump_json(value, by_alias=True, warnings="error").decode()
+        written = hide_known(dumped)
+        if written is not dumped:
+            from_json(written)  # a secret that is no text leaves no JSON behind, which must not be sent
+        if self._has_numbers and may_hold_non_finite(written):
             plain = self._adapter.dump_python(value, mode="json", by_alias=True)
             if words := non_finite_in_words(plain):
                 raise ToolError(f"its result cannot be sent: {words}")
-        structured: Any = from_json(written)
-        content = _content_of(value)
-        text = written if content is None else hide_known(content)
-        wire = done([text_block(text)], {"result": structured} if self._wrapped else structured)
-        return wire, _ESCAPED * (_bytes_of(written) + 2 * _bytes_of(text)) + _ENVELOPE
+        return written
 
     @property
     def value_schema(self) -> Schema:
-        """The schema of `value_in`."""
+        """The schema of the JSON that `json` writes."""
         if self.schema is None:
             return {"type": "array", "items": {"type": "object"}, "description": "Content blocks, as in MCP"}
         if not self._wrapped:
             return self.schema
         shown, definitions = split_definitions(self.schema)
         return {**shown["properties"]["result"], **definitions}
-
-    def value_in(self, wire: Wire) -> Any:
-        """The value by itself in a result that `wire` made, as JSON data; content blocks if it has no schema."""
-        if self.schema is None:
-            return wire["content"]
-        structured = wire["structuredContent"]
-        return structured["result"] if self._wrapped else structured
 
     @property
     def may_be_large(self) -> bool:
@@ -137,8 +195,19 @@ class OutputFormat:
         return "application/json", hide_known(self._adapter.dump_json(value, by_alias=True, indent=2).decode())
 
 
-def _bytes_of(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+def _repeating(written: str) -> bytes:
+    """The content that repeats JSON as a text: it has no whitespace, so only these two characters are escaped."""
+    escaped = written.replace("\\", "\\\\").replace('"', '\\"')
+    return f'[{{"type":"text","text":"{escaped}"}}]'.encode()
+
+
+def ascii_size(written: bytes) -> int:
+    """The bytes of JSON once all characters beyond ASCII are escaped, as the SDK sends it."""
+    if written.isascii():
+        return len(written)
+    text = written.decode()
+    units, plain = len(text.encode("utf-16-le")) // 2, len(text.encode("ascii", "ignore"))
+    return plain + _ESCAPE * (units - plain)
 
 
 def done(content: list[Wire], structured: Any = None) -> Wire:
@@ -214,6 +283,15 @@ def refuse_bytes(schema: Schema) -> None:
             "it holds bytes, which JSON does not have: give them as ImageContent, AudioContent or EmbeddedResource, in"
             " base64 with their media type, or give the model ConfigDict(ser_json_bytes='base64')"
         )
+
+
+def _may_be_number(schema: Mapping[str, Any]) -> bool:
+    """Whether one node of a schema describes numbers that are not integers, or leaves open what it describes."""
+    if "type" not in schema:
+        return schema.keys().isdisjoint({"$ref", "anyOf", "oneOf", "allOf"})
+    if schema["type"] == "array":
+        return schema.keys().isdisjoint({"items", "prefixItems"})
+    return schema["type"] not in _WITHOUT_FRACTION or schema.get("additionalProperties") is True
 
 
 def _is_unbounded(schema: Mapping[str, Any]) -> bool:

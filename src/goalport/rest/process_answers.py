@@ -8,11 +8,12 @@ from http import HTTPStatus
 from typing import Any, Final, cast
 from urllib.parse import quote
 
+from pydantic_core import from_json
 from starlette.responses import JSONResponse
 
 from goalport.errors import ToolError
 from goalport.process import AgentProcess, Completed, Failed, Outcome, ProcessStatus, Waiting
-from goalport.publish.answers import reason_of, result_of
+from goalport.publish.answers import reason_of, written_by
 from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.own_resources import cost_of, process_view, question_view
 from goalport.publish.portability import Schema
@@ -63,8 +64,7 @@ def _about(head: Mapping[str, str]) -> Mapping[str, str]:
 
 def _result(process: AgentProcess, outcome: Completed) -> Any:
     policy = CallPolicy.of_process(process)
-    wire, _ = result_of(policy.name, policy.output, outcome.value)
-    return policy.output.value_in(wire)
+    return from_json(written_by(policy.output.json, policy.name, outcome.value))
 
 
 def view_of(process: AgentProcess, root: str) -> dict[str, Any]:

@@ -85,7 +85,7 @@ async def _answer(
                     arguments = params.arguments or {}
                     wire = await published.call(arguments, site, tells_errors=state.settings.show_errors)
                     call.status = "failed" if wire.get("isError") else "completed"
-                    return state.answers.fitting(params.name, wire)
+                    return state.answers.fitting(params.name, wire).wire
         case RawTool():
             async with admitted(context, begins=True):
                 with ended_by(context.disconnect):

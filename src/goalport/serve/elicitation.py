@@ -125,7 +125,7 @@ async def answer_when_settled(
         if scope.cancelled_caught:
             break
         outcome = await observer.outcome(deadline - anyio.current_time())
-    return elicitation.input_required() or answers.of(policy, process, outcome)
+    return elicitation.input_required() or answers.of(policy, process, outcome).wire
 
 
 def _after(seconds: float | None) -> float:

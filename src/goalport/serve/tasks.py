@@ -214,7 +214,7 @@ async def _ended(state: McpState, process: AgentProcess, outcome: Outcome) -> Wi
     """The end of a task: what a call would have answered, or the error of a server that cannot write the answer."""
 
     async def answer() -> Wire:
-        return state.answers.of(CallPolicy.of_process(process), process, outcome)
+        return state.answers.of(CallPolicy.of_process(process), process, outcome).wire
 
     try:
         return {"status": "completed", "result": await state.answer_of(f"task {process.id}", answer())}
