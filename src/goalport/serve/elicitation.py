@@ -108,7 +108,7 @@ async def answer_when_settled(
     """
     process, answers, context = observer.process, observer.context.state.answers, observer.context.sdk
     if not policy.may_give_handle:
-        return answers.of(policy, process, await observer.outcome(None))
+        return answers.of(policy, process, await observer.outcome(None)).wire
     assert context is not None
     elicitation = Elicitation(context, process, policy, earlier)
     if earlier is not None:
