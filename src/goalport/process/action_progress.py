@@ -6,7 +6,7 @@ Below: the journal of an action. Above: the process has one of these; `tick` and
 from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import Final, Generic, NamedTuple, TypeVar, cast
 
 from goalport.errors import ModelError, ProcessEnded, leaves
 from goalport.llm import TokenUsage
@@ -20,6 +20,9 @@ __all__ = ["MOST_WORDS", "ActionInvocation", "ActionProgress", "ActionProgressSt
 P = TypeVar("P", bound=Child)
 _HALF = 300
 """The number of characters at the beginning and at the end of a failure that are shown."""
+_NO_NAMES: Final = frozenset[str]()
+_NO_WORDS: Final[Mapping[str, str]] = {}
+_NO_NUMBERS: Final[Mapping[str, int]] = {}
 MOST_WORDS = 2 * _HALF
 """The number of characters of a failure that are shown in all."""
 
@@ -104,14 +107,14 @@ class ActionProgress(Generic[P]):
         """The progress now, without history, results and journals."""
         return ActionProgressState(
             has_run=frozenset(self.has_run),
-            left_out=dict(self.left_out),
-            declined=dict(self.declined),
-            waits=dict(self.waits),
-            skipped=frozenset(self.skipped),
-            numbers=dict(self._sequence),
+            left_out=dict(self.left_out) if self.left_out else _NO_WORDS,
+            declined=dict(self.declined) if self.declined else _NO_WORDS,
+            waits=dict(self.waits) if self.waits else _NO_WORDS,
+            skipped=frozenset(self.skipped) if self.skipped else _NO_NAMES,
+            numbers=dict(self._sequence) if self._sequence else _NO_NUMBERS,
             begun=self.begun,
             paused_after=self._paused_after,
-            interrupted=frozenset(self.interrupted),
+            interrupted=frozenset(self.interrupted) if self.interrupted else _NO_NAMES,
         )
 
     def restore(self, state: ActionProgressState, results: Mapping[str, object]) -> None:

@@ -7,7 +7,7 @@ Listeners do not influence it. Below: its lifecycle, its progress and its questi
 import math
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence, Set as AbstractSet
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Self, TypeVar, cast
@@ -46,6 +46,7 @@ from goalport.words import excerpt, type_name, with_article
 __all__ = ["AgentProcess"]
 
 T = TypeVar("T")
+_NONE = frozenset[str]()
 _spending_lock = threading.Lock()
 _current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", default=None)
 
@@ -263,10 +264,10 @@ class AgentProcess(Lifecycle):
         return f"{type(error).__name__} (the server's log has it, under process {self.id})"
 
     @property
-    def pending(self) -> set[str]:
+    def pending(self) -> AbstractSet[str]:
         """The names of the actions that wait for an answer."""
-        asked = {question.action for question in self.questions.open}
-        return asked | self.progress.parked.keys() if self.progress.parked else asked
+        asked, parked = self.questions.open, self.progress.parked
+        return {*parked, *(question.action for question in asked)} if asked or parked else _NONE
 
     def pursue(self, goal: Goal | None, plan: tuple[str, ...]) -> None:
         """Note the goal that is pursued, and the actions of the plan."""

@@ -43,6 +43,8 @@ async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | Out
     answers: dict[Fact, bool | None] = {}
     while True:
         actual = observe(process, answers)
+        if planner.looks_ahead and (reached := _reached(process, actual)):
+            return reached, actual
         problem = _problem(process, actual, costs, values)
         if process.pending:
             problem = planner.while_waiting(process, problem)
@@ -53,27 +55,35 @@ async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | Out
         answers[found.fact] = await _evaluate(process, process.scope.conditions[found.fact.condition])
 
 
+def _reached(process: AgentProcess, actual: WorldState) -> Plan | None:
+    """The plan without steps, if the only goal holds: no search would find another."""
+    goals = process.goals
+    if len(goals) != 1 or process.scope.goals[goals[0]].action not in process.progress.has_run or process.pending:
+        return None
+    plan = process.scope.reached[goals[0]]
+    return plan if plan.goal.requires.keys() <= actual.true else None
+
+
 def _problem(
     process: AgentProcess, start: WorldState, costs: Mapping[str, float], values: Mapping[str, float]
 ) -> Problem:
     """The problem from these facts to the goals of a process, with the actions left out that must not run."""
     goals = tuple(map(process.scope.plan_goals.__getitem__, process.goals))
-    left_out = frozenset(process.progress.left_out) | process.progress.skipped
+    progress = process.progress
+    left_out = progress.skipped.union(progress.left_out) if progress.left_out or progress.skipped else ()
     system = process.scope.system_on(process.blackboard)
-    return Problem(system, start, goals, left_out, costs, values, PLANNING_SECONDS)
+    return Problem(system, start, goals, frozenset(left_out), costs, values, PLANNING_SECONDS)
 
 
 def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> WorldState:
     """The facts as they are now; conditions that were not evaluated yet are unknown."""
     scope = process.scope
-    true = scope.facts_on(process.blackboard, process.services.groups)
-    true.update(map(scope.has_run.__getitem__, process.progress.has_run))
+    known = scope.world_on(process.blackboard, process.services.groups, process.progress.has_run)
     if not answers:
-        return WorldState(frozenset(true), scope.evaluated_conditions)
-    true.update(fact for fact, answer in answers.items() if answer)
+        return known
     return WorldState(
-        frozenset(true),
-        scope.evaluated_conditions.difference(answers),
+        known.true.union(fact for fact, answer in answers.items() if answer),
+        known.unknown.difference(answers),
         frozenset(fact for fact, answer in answers.items() if answer is None),
     )
 

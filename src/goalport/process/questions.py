@@ -122,6 +122,9 @@ class Questions:
     def __iter__(self) -> Iterator[Question]:
         return iter(self._asked)
 
+    def __len__(self) -> int:
+        return len(self._asked)
+
     @property
     def open(self) -> tuple[Question, ...]:
         """The questions that wait for an answer."""

@@ -36,6 +36,8 @@ __all__ = ["Definition", "ProcessState", "Recorder", "record_of", "recordable", 
 
 _log = getLogger(__name__)
 _NONE: Final = frozenset[int]()
+_NOTHING: Final[Mapping[str, str]] = {}
+_COMPLETED: Final = Completed(None)
 _LONG: Final = 1.0
 """Seconds after which a process counts as long, whatever its goal declares."""
 
@@ -308,7 +310,7 @@ def _end_state(process: AgentProcess) -> ProcessState:
         failure=process.failure,
         progress=process.progress.state,
         unsettled=process.ledger.all_unsettled,
-        trace=dict(process.trace),
+        trace=dict(process.trace) if process.trace else _NOTHING,
     )
 
 
@@ -320,14 +322,15 @@ def recordable(process: AgentProcess) -> bool:
 
 
 def _own_spendings(process: AgentProcess) -> list[Spending]:
-    return [each for each in process.ledger.entries if each.process_id == process.id]
+    entries = process.ledger.entries
+    return [each for each in entries if each.process_id == process.id] if entries else []
 
 
 def _outcome(outcome: Outcome | None) -> Outcome | None:
     """An outcome without the objects and the questions, which have records of their own."""
     match outcome:
         case Completed():
-            return Completed(None)
+            return _COMPLETED
         case Waiting():
             return Waiting(())
         case _:
@@ -360,8 +363,8 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
         created_at=process.created_at,
         finished_at=finished_at,
         long=options.keep_events
-        or any(process.questions)
-        or any(process.scope.goals[each].export.long for each in process.goals)
+        or bool(process.questions)
+        or not process.scope.long_goals.isdisjoint(process.goals)
         or (finished_at is not None and (finished_at - process.created_at).total_seconds() >= _LONG),
         result=result,
         seconds_run=process.seconds_run,

@@ -4,13 +4,13 @@ It is built once for an agent, shared by all its processes, and holds no state o
 its parent's blackboard a sub-process is given, because that depends on the scope of the child.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias, cast
 
 from goalport.ai import Ai
-from goalport.blackboard import DEFAULT_BINDING, Blackboard, is_generic, is_of, matcher
+from goalport.blackboard import DEFAULT_BINDING, Blackboard, Entry, is_generic, is_of, matcher
 from goalport.domain import (
     Action,
     Agent,
@@ -40,6 +40,7 @@ from goalport.plan import (
     PlanningSystem,
     Problem,
     Undecided,
+    WorldState,
     plan,
 )
 from goalport.tools import ToolGroupResolver
@@ -48,7 +49,7 @@ __all__ = ["Scope", "asks_a_model", "asks_models", "blackboard_for_child", "infe
 
 Search: TypeAlias = Callable[[Problem], Plan | Undecided | NoPlan]
 _ANSWERS = 256
-"""The number of search results that are cached."""
+"""The number of search results that are cached, and of world states."""
 
 
 def asks_a_model(action: Action) -> bool:
@@ -72,9 +73,10 @@ class Scope:
         self.conditions: dict[str, Condition] = {each.name: each for each in conditions_of(self.agent)}
         self.goals: dict[str, Goal] = {each.name: each for each in self.agent.goals}
         self.plan_goals: dict[str, PlanGoal] = {each.name: plan_goal(each) for each in self.agent.goals}
+        self.reached = {name: Plan(each, (), 0.0, each.value) for name, each in self.plan_goals.items()}
+        """The plan to each goal where that holds already."""
         self.with_computed_cost = tuple(each for each in self.actions.values() if each.cost or each.value)
         """The actions whose cost or value is computed anew for each plan."""
-        self.has_run = {name: HasRun(name) for name in self.actions}
         self._condition_costs: dict[Fact, float] = {
             Holds(each.name): each.cost for each in self.agent.conditions if each.cost
         }
@@ -96,7 +98,13 @@ class Scope:
         self._named = [each for each in available if each.binding != DEFAULT_BINDING]
         self._generic = tuple(each for each in self._inputs() if not _is_plain(each.type))
         self._triggers = tuple(each for each in self.facts if isinstance(each, LastResult))
-        self._facts_by_class: dict[type, frozenset[Fact]] = {}
+        has_run = {name: HasRun(name) for name in self.actions}
+        self._numbered = tuple(dict.fromkeys((*self.facts, *has_run.values())))
+        """The facts in the order of their bits: a set of facts is an integer, because it is asked for at each step."""
+        self._bits: Mapping[Fact, int] = {fact: 1 << place for place, fact in enumerate(self._numbered)}
+        self._has_run = {name: self._bits[fact] for name, fact in has_run.items()}
+        self._bits_by_class: dict[type, int] = {}
+        self._worlds: dict[int, WorldState] = {}
         self.groups = tuple(each for each in self.facts if isinstance(each, GroupAvailable))
         self.evaluated_conditions = frozenset(
             each for each in self.facts if isinstance(each, Holds) and each.condition in self.conditions
@@ -104,6 +112,7 @@ class Scope:
         self._stated_conditions = tuple(
             each for each in self.facts if isinstance(each, Holds) and each not in self.evaluated_conditions
         )
+        self._needs_more = bool(self._by_entry or self._named or self._triggers or self._stated_conditions)
 
     def answer(self, problem: Problem, search: Search = plan) -> Plan | Undecided | NoPlan:
         """The result of a search, cached: the processes of an agent mostly pass through the same states."""
@@ -136,23 +145,57 @@ class Scope:
 
     def facts_on(self, blackboard: Blackboard, groups: ToolGroupResolver | None = None) -> set[Fact]:
         """The facts that are true by the objects and the stated conditions of a blackboard, and by the tool groups."""
-        found: set[Fact] = set()
-        entries = blackboard.entries
-        known = self._facts_by_class
+        return set(self._facts_of(self._bits_on(blackboard, groups)))
+
+    def world_on(self, blackboard: Blackboard, groups: ToolGroupResolver, has_run: Iterable[str]) -> WorldState:
+        """What is known from a blackboard, the tool groups and the actions that have run; conditions are unknown.
+
+        What is known again is the same object again, so that it is found fast where answers are cached.
+        """
+        bits = self._bits_on(blackboard, groups)
+        for name in has_run:
+            bits |= self._has_run[name]
+        world = self._worlds.get(bits)
+        if world is None:
+            if len(self._worlds) >= _ANSWERS:
+                self._worlds.clear()
+            world = self._worlds[bits] = WorldState(frozenset(self._facts_of(bits)), self.evaluated_conditions)
+        return world
+
+    def _facts_of(self, bits: int) -> Iterator[Fact]:
+        while bits:
+            last = bits & -bits
+            yield self._numbered[last.bit_length() - 1]
+            bits ^= last
+
+    def _bits_on(self, blackboard: Blackboard, groups: ToolGroupResolver | None) -> int:
+        found, entries, known = 0, blackboard.entries, self._bits_by_class
         for entry in entries:
-            kind = type(entry.value)
-            facts = known.get(kind)
-            if facts is None:
-                facts = known[kind] = frozenset(fact for fact in self._by_class if is_of(entry.value, None, fact.type))
-            found |= facts
-        found.update(fact for fact in self._by_entry if any(entry.is_of(fact.type) for entry in entries))
-        found.update(each for each in self._named if blackboard.get(each.binding, cast("type", each.type)) is not None)
-        last = blackboard.last_entry
-        found.update(each for each in self._triggers if last is not None and last.is_of(each.type))
-        found.update(each for each in self._stated_conditions if blackboard.conditions.get(each.condition, False))
+            bits = known.get(type(entry.value))
+            if bits is None:
+                bits = known[type(entry.value)] = self._joined(
+                    fact for fact in self._by_class if is_of(entry.value, None, fact.type)
+                )
+            found |= bits
+        if self._needs_more:
+            found |= self._joined(self._more_facts_on(blackboard, entries))
         if groups is not None and self.groups:
-            found.update(each for each in self.groups if groups.unmet(each) is None)
+            found |= self._joined(each for each in self.groups if groups.unmet(each) is None)
         return found
+
+    def _more_facts_on(self, blackboard: Blackboard, entries: Sequence[Entry]) -> Iterator[Fact]:
+        """The facts that more decides than the class of an object."""
+        yield from (fact for fact in self._by_entry if any(entry.is_of(fact.type) for entry in entries))
+        yield from (each for each in self._named if blackboard.get(each.binding, cast("type", each.type)) is not None)
+        last = blackboard.last_entry
+        yield from (each for each in self._triggers if last is not None and last.is_of(each.type))
+        yield from (each for each in self._stated_conditions if blackboard.conditions.get(each.condition, False))
+
+    def _joined(self, facts: Iterable[Fact]) -> int:
+        joined = 0
+        for fact in facts:
+            joined |= self._bits[fact]
+        return joined
 
     def infer_type(self, binding: str, value: object) -> object:
         """The generic type of an object that has no declared type and does not show it itself; None: it is not known.
@@ -173,6 +216,11 @@ class Scope:
             for name, goal in self.goals.items()
             if goal.export.durable or (asks if goal.export.long is None else goal.export.long)
         )
+
+    @cached_property
+    def long_goals(self) -> frozenset[str]:
+        """The goals that are declared long: who starts a process for one may fetch its result later."""
+        return frozenset(name for name, goal in self.goals.items() if goal.export.long)
 
     @cached_property
     def unmade(self) -> tuple[object, ...]:
