@@ -175,12 +175,12 @@ class ToolContext:
     """The names of the agentic tools that it is called from, the outermost first."""
 
 
-_tool_context: ContextVar[ToolContext] = ContextVar("goalport_tool_context")
+_tool_context: ContextVar[ToolContext] = ContextVar("goalport_tool_context", default=ToolContext())  # noqa: B039 - it is frozen
 
 
 def tool_context() -> ToolContext:
     """The context of the code that calls this."""
-    return _tool_context.get(ToolContext())
+    return _tool_context.get()
 
 
 def use_tool_context(context: ToolContext) -> ContextValue[ToolContext]:

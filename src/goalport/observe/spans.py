@@ -87,7 +87,7 @@ _off: AbstractContextManager[Span] = nullcontext(INVALID_SPAN)
 
 def current_trace() -> Trace:
     """Where the running code stands in a trace, in a form that can be stored and sent; empty if nobody looks."""
-    if _nobody_looks():
+    if not context.get_current() or _nobody_looks():  # what is sent is read from the context
         return _NO_TRACE
     from opentelemetry.propagate import inject
 

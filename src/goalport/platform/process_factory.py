@@ -52,10 +52,11 @@ class Inputs:
     """What models have cost for it before it begins."""
 
     def __post_init__(self) -> None:
-        if any(each is None for each in self.objects):
-            raise TypeError("Expected an object to begin with, but got None. Leave out what is not there.")
-        if any(isinstance(each, ProcessOptions) for each in self.objects):
-            raise TypeError("Expected an object to begin with, but got ProcessOptions. Write options=….")
+        for each in self.objects:
+            if each is None:
+                raise TypeError("Expected an object to begin with, but got None. Leave out what is not there.")
+            if isinstance(each, ProcessOptions):
+                raise TypeError("Expected an object to begin with, but got ProcessOptions. Write options=….")
         for name, value in self.bindings.items():
             if value is None:
                 raise TypeError(f"Expected an object to bind as {name!r}, but got None. Leave out what is not there.")

@@ -4,8 +4,8 @@ A context belongs to one attempt of one action. After the attempt was abandoned,
 """
 
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from copy import copy
 from functools import partial
@@ -209,16 +209,9 @@ class ActionContext(OperationContext):
 
     __goalport_current__ = current
 
-    @contextmanager
-    def active(self) -> Generator[None]:
+    def active(self) -> AbstractContextManager[None]:
         """The block in which this is the current context."""
-        with (
-            ContextValue(_current, self),
-            use_tool_context(ToolContext(self.process, lambda: self.ai.engine, tool_context().callers)),
-            at_place(""),
-            calling_from(ActionCalls(self)),
-        ):
-            yield
+        return _Active(self)
 
     @overload
     async def ask(self, message: str, kind: type[T], /, *, key: str = "", expires_in: float | None = None) -> T: ...
@@ -342,6 +335,28 @@ class ActionContext(OperationContext):
     def _refuse_to_wait_in_vain(self) -> None:
         if self.process.progress.journals.get(self.action) is not self.journal:
             raise NonRetryable("Only an action can wait for a person, not a condition or a cost. Ask in an action.")
+
+
+class _Active:
+    """The block in which a context is the current one, and its code calls tools for its action."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, context: ActionContext) -> None:
+        self._values: Sequence[ContextValue[Any]] = (
+            ContextValue(_current, context),
+            use_tool_context(ToolContext(context.process, lambda: context.ai.engine, tool_context().callers)),
+            at_place(""),
+            calling_from(ActionCalls(context)),
+        )
+
+    def __enter__(self) -> None:
+        for each in self._values:
+            each.begin()
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._values:
+            each.end()
 
 
 async def run_subagent(agent: object, kind: type[T], *inputs: object) -> T:

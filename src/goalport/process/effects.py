@@ -63,7 +63,7 @@ def _apply_settings(process: AgentProcess, action: Action) -> None:
     """Clear the blackboard if the action says so, and set the conditions in its `post`."""
     blackboard = process.blackboard
     # Conditions that the action itself has stated keep their values.
-    decided = process.scope.conditions.keys() | blackboard.stated
+    decided = process.scope.conditions.keys() | blackboard.stated if action.settings.post else ()
     if action.settings.clear_blackboard:
         blackboard.clear()
         process.progress.start_anew()

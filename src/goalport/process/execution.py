@@ -4,11 +4,11 @@ Below: `effects`, which applies the result to the process. Above: `tick`, which 
 """
 
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging import getLogger
+from types import TracebackType
 from typing import cast
 
 import anyio
@@ -225,11 +225,12 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
     context = ActionContext(process, action=action.name)
     process.blackboard.forget_stated()
     process.progress.decline(action.name, "")
-    with _parking(context), context.active():
+    with _Parking(context), context.active():
         arguments = fill(action.parameters, action.owner, context)
         _require_access(process, action, arguments)
-        await _obtain_groups(process, action)
-        context.take_tools(_tools(process, action))
+        if action.roles:
+            await _obtain_groups(process, action)
+            context.take_tools(_tools(process, action))
         return await context.call(action.function, **arguments)
 
 
@@ -271,26 +272,34 @@ def _tools(process: AgentProcess, action: Action) -> tuple[Tool, ...]:
     return tuple(each.with_layer(after_delay) for each in found) if seconds > 0 else found
 
 
-@contextmanager
-def _parking(context: ActionContext) -> Generator[None]:
+class _Parking:
     """After an attempt has parked its action it ends with `Parked`, even if its code catches that or returns a result.
 
     If something else that it did at the same time has failed, that failure is raised instead.
     """
-    context.journal.begin()
-    try:
-        yield
-    except BaseException as end:
-        context.abandon()
-        signal = signal_in(end)
-        if isinstance(signal, TerminateAgent) or not _is_parking(end):
-            if signal is None or signal is end:
-                raise
-            raise signal from end
-        if not context.journal.parked:
-            raise NonRetryable("It kept an earlier attempt's wait for an answer. Ask anew in each attempt.") from None
-    if context.journal.parked:
-        context.abandon()
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: ActionContext) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._context.journal.begin()
+
+    def __exit__(self, _kind: object, end: BaseException | None, _traceback: TracebackType | None) -> None:
+        parked = self._context.journal.parked
+        if end is None and not parked:
+            return
+        self._context.abandon()
+        if end is not None:
+            signal = signal_in(end)
+            if isinstance(signal, TerminateAgent) or not _is_parking(end):
+                if signal is None or signal is end:
+                    return
+                raise signal from end
+            if not parked:
+                words = "It kept an earlier attempt's wait for an answer. Ask anew in each attempt."
+                raise NonRetryable(words) from None
         raise Parked
 
 

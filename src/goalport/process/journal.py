@@ -17,7 +17,6 @@ when the action is over.
 import asyncio
 import json
 from asyncio import Future
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -219,6 +218,8 @@ class Journal(Generic[P]):
 
     def name_replies(self) -> None:
         """Give the replies of the first run their names."""
+        if not self.unnamed_replies:
+            return
         names = Names(self.key)
         for each in self.unnamed_replies:
             with at_place(each.place):
@@ -331,18 +332,18 @@ class Names:
 
     def __init__(self, journal_key: str) -> None:
         self._journal_key = journal_key
-        self._counted: Counter[str] = Counter()
+        self._counted: dict[str, int] = {}
 
     def next(self, kind: str, what: str = "") -> str:
         """The name of the step that is taken now."""
         name = self._without_number(kind, what)
-        self._counted[name] += 1
-        return f"{name}#{self._counted[name]}"
+        number = self._counted[name] = self._counted.get(name, 0) + 1
+        return f"{name}#{number}"
 
     def peek(self, kind: str, what: str = "") -> str:
         """The name that `next` would return for such a step."""
         name = self._without_number(kind, what)
-        return f"{name}#{self._counted[name] + 1}"
+        return f"{name}#{self._counted.get(name, 0) + 1}"
 
     def _without_number(self, kind: str, what: str) -> str:
         return f"{_place.get() or self._journal_key}/{kind}:{what}"

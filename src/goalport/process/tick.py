@@ -111,7 +111,8 @@ async def tick(process: AgentProcess) -> Outcome | None:
         return Waiting(process.open_questions) if waits(process, found, actual) else _goal_reached(process)
     if overrun := process.options.overrun(process):
         return Terminated(overrun)
-    steps = steps[: process.options.concurrency(process, [step.action for step in steps])]
+    if len(steps) > 1:
+        steps = steps[: process.options.concurrency(process, [step.action for step in steps])]
     if await paused(process, steps[0].action):
         return None
     if process.listeners.attentive:

@@ -65,11 +65,19 @@ class ContextValue(Generic[V]):
     def __init__(self, variable: ContextVar[V], value: V) -> None:
         self._variable, self._value = variable, value
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
+        """Set the value."""
         self._token = self._variable.set(self._value)
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """Set the value from before."""
         self._variable.reset(self._token)
+
+    def __enter__(self) -> None:
+        self.begin()
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
 
 def _is_for_the_loop(escape: BaseException) -> bool:
