@@ -21,6 +21,7 @@ from goalport.publish.companions import Companion
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.limits import LimitReached, Place
+from goalport.publish.output import WrittenResult
 from goalport.publish.publication import PublishedTool, RawTool
 from goalport.serve.admission import GONE, admitted, limit_wire
 from goalport.serve.call_context import CallContext
@@ -40,7 +41,7 @@ _KEY = "goalport/idempotencyKey"
 _LONGEST_NAME = 100
 
 
-async def call_tool(context: CallContext, params: CallToolRequestParams) -> HandlerResult:
+async def call_tool(context: CallContext, params: CallToolRequestParams) -> HandlerResult | WrittenResult:
     """Answer one call. Raises `MCPError` with code -32602 for an unknown tool."""
     state = context.state
     publication = state.publisher.publication
@@ -70,7 +71,7 @@ async def call_tool(context: CallContext, params: CallToolRequestParams) -> Hand
 
 async def _answer(
     context: CallContext, published: PublishedTool, params: CallToolRequestParams, call: Call
-) -> HandlerResult:
+) -> HandlerResult | WrittenResult:
     match published:
         case GoalTool():
             async with admitted(context, begins=params.request_state is None) as place:
@@ -85,7 +86,7 @@ async def _answer(
                     arguments = params.arguments or {}
                     wire = await published.call(arguments, site, tells_errors=state.settings.show_errors)
                     call.status = "failed" if wire.get("isError") else "completed"
-                    return state.answers.fitting(params.name, wire).wire
+                    return state.answers.fitting(params.name, wire)
         case RawTool():
             async with admitted(context, begins=True):
                 with ended_by(context.disconnect):
@@ -96,7 +97,7 @@ async def _answer(
 
 async def _call_goal(
     context: CallContext, goal: GoalTool, params: CallToolRequestParams, call: Call, place: Place
-) -> HandlerResult:
+) -> HandlerResult | WrittenResult:
     state = context.state
     earlier, as_task = earlier_round(params), context.sdk is not None and gets_task(context.sdk, goal.policy)
     if earlier is None:

@@ -27,7 +27,7 @@ from goalport.publish.companions import (
 from goalport.publish.forms import form_of
 from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.handle import LargeResult
-from goalport.publish.output import Pages, Wire, done, text_block
+from goalport.publish.output import Pages, Wire, WrittenResult, done, text_block
 from goalport.serve.admission import admitted
 from goalport.serve.call_context import CallContext
 from goalport.serve.elicitation import Round, answer_when_settled, earlier_round
@@ -43,7 +43,7 @@ _END_SECONDS: Final = 5.0
 
 async def call_companion(
     context: CallContext, companion: Companion, params: CallToolRequestParams, noted: Call
-) -> HandlerResult:
+) -> HandlerResult | WrittenResult:
     """Answer a call of a companion tool. Raises `BadInput` for wrong arguments and an unknown process."""
     (call,) = companion.arguments.read(params.arguments or {})
     assert isinstance(call, StatusCall | Answer | CancelCall | ReadCall)

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.platform.runs import Disconnect
 
-__all__ = ["DisconnectMiddleware", "disconnect_of", "ended_by", "is_modern_request", "new_disconnect"]
+__all__ = ["DisconnectMiddleware", "disconnect_in", "disconnect_of", "ended_by", "is_modern_request", "new_disconnect"]
 
 _KEY: Final = "goalport.disconnect"
 _VERSION: Final = b"mcp-protocol-version"
@@ -24,7 +24,12 @@ _VERSION: Final = b"mcp-protocol-version"
 def disconnect_of(context: ServerRequestContext[Any, Any]) -> Disconnect | None:
     """The `Disconnect` of the current request; None where the SDK or the transport cancels the handler."""
     request = context.request
-    return request.scope.get(_KEY) if isinstance(request, Request) else None
+    return disconnect_in(request.scope) if isinstance(request, Request) else None
+
+
+def disconnect_in(scope: Scope) -> Disconnect | None:
+    """The `Disconnect` that was made for a request; None if there is none."""
+    return scope.get(_KEY)
 
 
 def new_disconnect(scope: Scope) -> Disconnect:

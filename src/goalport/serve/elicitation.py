@@ -37,6 +37,7 @@ from goalport.errors import AlreadyAnswered, BadInput, HandedOver, StoreError, U
 from goalport.process import AgentProcess, Question, Waiting
 from goalport.publish.forms import Form, form_of
 from goalport.publish.goal_tools import CallPolicy
+from goalport.publish.output import WrittenResult
 from goalport.secrecy import hide_known
 from goalport.serve.disconnects import disconnect_of
 from goalport.serve.progress_notifications import Observer
@@ -101,14 +102,14 @@ def earlier_round(params: CallToolRequestParams) -> Round | None:
 
 async def answer_when_settled(
     observer: Observer, policy: CallPolicy, earlier: Round | None = None, patience: float | None = None
-) -> HandlerResult:
+) -> HandlerResult | WrittenResult:
     """The answer to a call about a process: its result, the questions for its client, or the handle.
 
     It waits as long as the policy says, but for `patience` seconds only as long as nobody is asked and no page is open.
     """
     process, answers, context = observer.process, observer.context.state.answers, observer.context.sdk
     if not policy.may_give_handle:
-        return answers.of(policy, process, await observer.outcome(None)).wire
+        return answers.of(policy, process, await observer.outcome(None))
     assert context is not None
     elicitation = Elicitation(context, process, policy, earlier)
     if earlier is not None:
@@ -125,7 +126,7 @@ async def answer_when_settled(
         if scope.cancelled_caught:
             break
         outcome = await observer.outcome(deadline - anyio.current_time())
-    return elicitation.input_required() or answers.of(policy, process, outcome).wire
+    return elicitation.input_required() or answers.of(policy, process, outcome)
 
 
 def _after(seconds: float | None) -> float:

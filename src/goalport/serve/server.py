@@ -39,6 +39,7 @@ from opentelemetry.trace import ProxyTracerProvider
 from goalport import __version__
 from goalport.errors import BadInput, UnknownName
 from goalport.handshake import INSTRUCTIONS
+from goalport.publish.output import WrittenResult
 from goalport.publish.prompts import GoalPrompt
 from goalport.serve import calls, resources
 from goalport.serve.call_context import CallContext
@@ -66,6 +67,9 @@ _MOST = 100
 
 class GoalServer(Server[McpState]):
     """The low-level server; it declares `listChanged` for all its lists in every protocol version."""
+
+    is_traced = True
+    """Whether the SDK makes a span for each request."""
 
     def create_initialization_options(
         self,
@@ -119,7 +123,8 @@ def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStre
 
 
 def _add_middleware(server: GoalServer, state: McpState) -> None:
-    if isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
+    server.is_traced = not isinstance(trace.get_tracer_provider(), ProxyTracerProvider)
+    if not server.is_traced:
         server.middleware.clear()
     if state.access.challenges is not None:
         server.middleware.append(ScopeCheck())
@@ -133,7 +138,8 @@ _TEMPLATES: Final = Pagination[ResourceTemplate]("templates", lambda listed: lis
 
 
 async def _call_tool(context: Context, params: CallToolRequestParams) -> HandlerResult:
-    return await calls.call_tool(CallContext.of(context), params)
+    answer = await calls.call_tool(CallContext.of(context), params)
+    return answer.wire if isinstance(answer, WrittenResult) else answer
 
 
 async def _list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:

@@ -38,7 +38,7 @@ from goalport.errors import BadInput, HandedOver, StoreError, Unreadable, Unstor
 from goalport.handshake import TASKS
 from goalport.process import AgentProcess, Killed, Outcome, Waiting
 from goalport.publish.goal_tools import CallPolicy
-from goalport.publish.output import Wire
+from goalport.publish.output import Wire, WrittenResult
 from goalport.secrecy import hide_known
 from goalport.serve.companion_calls import stop
 from goalport.serve.elicitation import MOST_ASKED, Elicitation, Round, answer_when_settled
@@ -100,7 +100,9 @@ def gets_task(context: Context, policy: CallPolicy) -> bool:
     return _declared(context) and policy.may_give_handle and not (context.meta or {}).get(PREFERS_HANDLE)
 
 
-async def answer_or_task(observer: Observer, policy: CallPolicy, earlier: Round | None) -> HandlerResult:
+async def answer_or_task(
+    observer: Observer, policy: CallPolicy, earlier: Round | None
+) -> HandlerResult | WrittenResult:
     """The task of a process that a call started.
 
     If its goal says a `wait_budget`, the call first waits so long for the result or for questions. The questions end it

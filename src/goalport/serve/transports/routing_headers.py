@@ -4,25 +4,30 @@ Revision 2026-07-28 requires them, and the SDK checks them there. Before, they m
 reads them cannot tell. Above: `jsonrpc`, which reads the messages.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, cast
 
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
     NAME_BEARING_METHODS,
+    InboundModernRoute,
+    classify_inbound_request,
     decode_header_value,
     find_duplicated_routing_header,
 )
 
-__all__ = ["contradiction"]
+__all__ = ["agreed_version", "contradiction"]
 
 _ROUTING: Final = frozenset({MCP_METHOD_HEADER.encode(), MCP_NAME_HEADER.encode()})
+_REQUIRED: Final = _ROUTING | {MCP_PROTOCOL_VERSION_HEADER.encode()}
+"""The headers that each request has since revision 2026-07-28."""
 
 
 def contradiction(headers: Iterable[tuple[bytes, bytes]], message: object) -> str | None:
     """What is wrong about the routing headers of a message; None if they say the same, or nothing."""
-    found = [(name.decode(), value.decode("latin-1")) for name, value in headers if name in _ROUTING]
+    found = _decoded(headers, _ROUTING)
     if not found:
         return None
     if doubled := find_duplicated_routing_header(found):
@@ -38,3 +43,16 @@ def contradiction(headers: Iterable[tuple[bytes, bytes]], message: object) -> st
     if MCP_NAME_HEADER in said and key is not None and decode_header_value(said[MCP_NAME_HEADER]) != named:
         return f"The header {MCP_NAME_HEADER} does not match the {key} in the message."
     return None
+
+
+def agreed_version(headers: Iterable[tuple[bytes, bytes]], message: Mapping[str, Any]) -> str | None:
+    """The revision, since 2026-07-28, of a request whose headers and message agree; None for one that is refused."""
+    found = _decoded(headers, _REQUIRED)
+    if find_duplicated_routing_header(found):
+        return None
+    route = classify_inbound_request(message, headers=dict(found))
+    return route.protocol_version if isinstance(route, InboundModernRoute) else None
+
+
+def _decoded(headers: Iterable[tuple[bytes, bytes]], wanted: Collection[bytes]) -> list[tuple[str, str]]:
+    return [(name.decode(), value.decode("latin-1")) for name, value in headers if name in wanted]

@@ -4,6 +4,7 @@ A call is answered as one JSON body if no message can precede its answer, else a
 server's cost of a quick call. So an ASGI middleware looks at a call before the SDK does: if it asks for no progress and
 no log messages, and its tool sends no requests to the client, the SDK is told to answer with JSON. If the answer takes
 longer than a second, a stream is begun after all: no proxy then times out, and the disconnect of a client is noticed.
+Most calls that are answered with JSON do not reach the SDK: `common_calls` answers them.
 `jsonrpc.PostReader` and `session_resumption` are the middleware before this one.
 """
 
@@ -29,6 +30,7 @@ from goalport.serve.scope_check import guarded
 from goalport.serve.server import GoalServer
 from goalport.serve.session_tickets import SessionTickets
 from goalport.serve.state import McpState
+from goalport.serve.transports.common_calls import CommonCalls
 from goalport.serve.transports.jsonrpc import SESSION_ID, PostReader, header, message_of
 from goalport.serve.transports.session_resumption import SessionResumption
 
@@ -56,7 +58,8 @@ class StreamableHttp:
 
     title = "Streamable HTTP (Claude, Cursor, VS Code, Codex, Inspector)"
 
-    def __init__(self, server: GoalServer, state: McpState) -> None:
+    def __init__(self, server: GoalServer, state: McpState, *, common_calls: bool = True) -> None:
+        """Without `common_calls`, the SDK answers every call."""
         self._state = state
         settings = state.settings
         self._sessions = StreamableHTTPSessionManager(
@@ -68,7 +71,9 @@ class StreamableHttp:
             max_request_body_size=settings.max_body_bytes,
         )
         transport = DisconnectMiddleware(StreamableHTTPASGIApp(self._sessions))
-        app: ASGIApp = _Replies(transport, self._asks_back, settings.max_sessions, settings.heartbeat_seconds)
+        # The SDK's middleware makes the span of a call.
+        brief = CommonCalls(transport, server, state) if common_calls and not server.is_traced else transport
+        app: ASGIApp = _Replies(transport, brief, self._asks_back, settings.max_sessions, settings.heartbeat_seconds)
         if not settings.stateless:
             # Before `_Replies`, because the SDK's task of a session keeps the context in which the session is opened.
             tickets = SessionTickets(state.keys, settings.name, settings.state_ttl_seconds)
@@ -107,11 +112,13 @@ class _JsonWhenBrief:
 class _Replies:
     """Decides for each POST whether it is answered as JSON or as an event stream.
 
-    `sessions` is the most sessions at once. `ping_seconds` is the interval of the pings of a stream.
+    Calls that are answered as JSON go to `brief`, everything else to `app`. `sessions` is the most sessions at once.
+    `ping_seconds` is the interval of the pings of a stream.
     """
 
-    def __init__(self, app: ASGIApp, asks_back: AsksBack, sessions: int, ping_seconds: float) -> None:
+    def __init__(self, app: ASGIApp, brief: ASGIApp, asks_back: AsksBack, sessions: int, ping_seconds: float) -> None:
         self._app = app
+        self._brief = brief
         self._ping_seconds = ping_seconds
         self._asks_back = asks_back
         self._sessions = sessions
@@ -127,7 +134,7 @@ class _Replies:
             return
         token, reply = _brief.set(True), _Reply(scope, receive, send, self._ping_seconds)
         try:
-            await self._app(scope, receive, reply.send)
+            await self._brief(scope, receive, reply.send)
         finally:
             reply.end()
             _brief.reset(token)
