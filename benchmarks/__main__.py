@@ -22,6 +22,7 @@ from benchmarks.knowledge_postgres import knowledge_postgres
 from benchmarks.loop import loop
 from benchmarks.models import models
 from benchmarks.orchestration import orchestration
+from benchmarks.payloads import payloads
 from benchmarks.planning import planning
 from benchmarks.report import Table, machine, write_json, write_page
 from benchmarks.scatter import scatter
@@ -34,6 +35,7 @@ from benchmarks.workers import workers
 TABLES: dict[str, Callable[..., Table]] = {
     "calls": calls,
     "progress": progress,
+    "payloads": payloads,
     "crowd": crowd,
     "flood": flood,
     "doors": doors,
@@ -82,7 +84,7 @@ def main() -> None:
     if options.json:
         write_json(tables, options.json)
     if options.write_docs:
-        write_page(tables, PAGE)
+        write_page(tables, PAGE, whole=not options.tables)
 
 
 def _made(name: str, *, quick: bool) -> Table:

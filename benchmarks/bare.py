@@ -21,6 +21,7 @@ from mcp_types import (
     TextContent,
     Tool,
 )
+from starlette.applications import Starlette
 
 from benchmarks.listening import listen
 
@@ -44,36 +45,40 @@ def schema_of(name: str) -> Mapping[str, Any] | None:
     return SCHEMA if name == TOOL.name else None
 
 
-def as_shipped() -> Server[Any]:
-    return Server("bare", on_list_tools=list_tools, on_call_tool=call_tool)
+def as_shipped() -> Starlette:
+    return Server("bare", on_list_tools=list_tools, on_call_tool=call_tool).streamable_http_app()
 
 
-def tuned() -> Server[Any]:
+def with_tuning() -> Starlette:
     server: Server[Any] = Server(
         "tuned", get_tool_input_schema=schema_of, on_list_tools=list_tools, on_call_tool=call_tool
     )
     server.middleware.clear()
-    return server
+    return server.streamable_http_app(json_response=True)
+
+
+def serve(app: Starlette, *, tuned: bool) -> None:
+    """Serve an app on a free port until the process is told to end."""
+    config = uvicorn.Config(
+        app,
+        loop="uvloop" if tuned else "asyncio",
+        http="httptools" if tuned else "h11",
+        log_level="warning",
+        access_log=not tuned,
+        server_header=not tuned,
+    )
+    if tuned:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(5_000, 50, 50)
+    uvicorn.Server(config).run(sockets=[listen()])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.bare")
     parser.add_argument("--tuned", action="store_true")
-    tune: bool = parser.parse_args().tuned
-    server = tuned() if tune else as_shipped()
-    config = uvicorn.Config(
-        server.streamable_http_app(json_response=tune),
-        loop="uvloop" if tune else "asyncio",
-        http="httptools" if tune else "h11",
-        log_level="warning",
-        access_log=not tune,
-        server_header=not tune,
-    )
-    if tune:
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(5_000, 50, 50)
-    uvicorn.Server(config).run(sockets=[listen()])
+    tuned: bool = parser.parse_args().tuned
+    serve(with_tuning() if tuned else as_shipped(), tuned=tuned)
 
 
 if __name__ == "__main__":

@@ -7,79 +7,62 @@ makes the load (`load`), one at a time answers it.
 import json
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from statistics import median
 
 from benchmarks.load import Job, Measured
 from benchmarks.report import Table
-from benchmarks.servers import BENCHMARKS, FASTMCP, ROOT, Server, goalport_serves, started
+from benchmarks.rivals import CONSTANT, FASTMCP_FUNCTION, OURS, SHIPPED, SQLITE, TYPED, serving
+from benchmarks.servers import BENCHMARKS, ROOT, Server, goalport_serves, started
 from benchmarks.wire import ERAS, HANDSHAKE, MODERN
 
-__all__ = ["calls", "crowd", "progress"]
+__all__ = ["OURS", "Cell", "Load", "calls", "crowd", "in_turn", "loaded", "loading", "microseconds", "progress"]
 
-OURS = "goalport"
-_TUNED = "SDK tuned"
-OTHERS = {
-    "SDK as shipped": [sys.executable, "-m", "benchmarks.bare"],
-    _TUNED: [sys.executable, "-m", "benchmarks.bare", "--tuned"],
-    "FastMCP": [str(FASTMCP), str(BENCHMARKS / "fastmcp_server.py")],
+AIMS: Mapping[tuple[str, int], Mapping[str, str]] = {
+    (HANDSHAKE, 1): {CONSTANT: "≥ 0.8", TYPED: "≥ 1.3", FASTMCP_FUNCTION: "≥ 1.8"},
+    (HANDSHAKE, 16): {CONSTANT: "≥ 0.9", TYPED: "≥ 1.3", FASTMCP_FUNCTION: "≥ 1.8"},
+    (MODERN, 1): {CONSTANT: "≥ 0.8", TYPED: "≥ 1.3", FASTMCP_FUNCTION: "≥ 1.8"},
+    (MODERN, 16): {CONSTANT: "≥ 1.0", TYPED: "≥ 1.3", FASTMCP_FUNCTION: "≥ 1.8"},
 }
-AIMS: dict[tuple[str, str, int], str] = {
-    (_TUNED, HANDSHAKE, 1): "≥ 0.8",
-    (_TUNED, HANDSHAKE, 16): "≥ 0.9",
-    (_TUNED, MODERN, 1): "≥ 0.8",
-    (_TUNED, MODERN, 16): "≥ 1.0",
-    **{("FastMCP", era, connections): "≥ 1.8" for era in ERAS for connections in (1, 16)},
-}
-"""What the ratio is to reach, by server, era and connections."""
-_MEDIANS = (
-    "Medians of {rounds} rounds of {seconds:g} s. *ratio*: goalport's calls per second over this server's, median over"
-    " the rounds. *CPU*: the server's processor time per call; the load took {client:.0f} µs of its own, on the other"
-    " core. goalport keeps its processes in a SQLite file, as it does by default, which it writes after the answer."
-)
-_SERVERS = (
-    "*SDK as shipped*: the MCP SDK's low-level server with a constant tool, on asyncio and h11. *SDK tuned*: the same"
-    " with what goalport gives itself: uvloop, httptools, a frozen heap, `json_response`, no access log, no server"
-    " header, `get_tool_input_schema`, no tracing middleware. Neither checks arguments or writes a result."
-    " *FastMCP*: a typed function, served by its `http_app` as it is."
-)
-
+"""What the ratio is to reach, by era and connections, and by server."""
 _COLUMNS = ("era", "connections", "server", "calls/s", "p50 ms", "p99 ms", "CPU µs", "ratio", "aim")
+_GREET = Job(0, 0, "", "greet", {"name": "Ada"}, "Hello, Ada!")
 
 Load = Callable[[Job], Measured]
 
 
 @dataclass(frozen=True)
-class _Cell:
-    era: str
-    connections: int
-    progress: bool = False
+class Cell:
+    """A call that all servers answer in turn: a row of a table for each of them."""
 
-
-@dataclass(frozen=True)
-class _Length:
-    rounds: int
-    seconds: float
-    warm_up: float
+    labels: tuple[str, ...]
+    """What its first columns say."""
+    job: Job
+    aims: Mapping[str, str]
+    """What is to be reached, by the server that goalport is compared with."""
 
 
 def calls(*, quick: bool = False) -> Table:
     """The table of `tools/call` of a one-action goal against other servers."""
-    cells = [_Cell(era, connections) for era in ERAS for connections in (1, 16)]
-    rows, note = _compared(cells, _Length(1, 0.1, 0.02) if quick else _Length(7, 0.6, 0.1))
-    return Table("calls", "`tools/call` of a one-action goal", _COLUMNS, rows, [note, _SERVERS, *_missing()])
+    cells = [
+        Cell((era, str(number)), replace(_GREET, era=era, connections=number), aims)
+        for (era, number), aims in AIMS.items()
+    ]
+    names = (OURS, SQLITE, SHIPPED, CONSTANT, TYPED, FASTMCP_FUNCTION)
+    rows, notes = _compared(cells, names, rounds=1 if quick else 7, quick=quick)
+    return Table("calls", "`tools/call` of a one-action goal", _COLUMNS, rows, notes)
 
 
 def progress(*, quick: bool = False) -> Table:
     """The table of the same calls when they ask for progress, of which goalport alone has some to tell."""
-    cells = [_Cell(era, 16, progress=True) for era in ERAS]
-    length = _Length(1, 0.1, 0.02) if quick else _Length(5, 0.6, 0.1)
-    rows, note = _compared(cells, length, left_out=(_TUNED,))
-    title = "The same, asking for progress"
-    said = f"*{_TUNED}* is left out: it answers in one piece, in which no progress can be told."
-    return Table("progress", title, _COLUMNS[:-1], [row[:-1] for row in rows], [note, said, *_missing()])
+    jobs = [replace(_GREET, era=era, connections=16, progress=True) for era in ERAS]
+    cells = [Cell((job.era, "16"), job, {SHIPPED: "≥ 0.9"}) for job in jobs]
+    rows, notes = _compared(cells, (OURS, SHIPPED, FASTMCP_FUNCTION), rounds=1 if quick else 5, quick=quick)
+    said = "The tuned servers are left out: they answer in one piece, in which no progress can be told."
+    return Table("progress", "The same, asking for progress", _COLUMNS, rows, [*notes, said])
 
 
 def crowd(*, quick: bool = False) -> Table:
@@ -118,58 +101,61 @@ def loading() -> Generator[Load]:
         writer.close()
 
 
-def _commands(left_out: Sequence[str]) -> dict[str, list[str]]:
-    missing = () if FASTMCP.is_file() else ("FastMCP",)
-    commands = {OURS: goalport_serves(BENCHMARKS / "workspace"), **OTHERS}
-    return {name: command for name, command in commands.items() if name not in {*left_out, *missing}}
-
-
-def _missing() -> list[str]:
-    return [] if FASTMCP.is_file() else ["FastMCP was left out: `make clients` prepares it."]
-
-
-def _compared(cells: Sequence[_Cell], length: _Length, left_out: Sequence[str] = ()) -> tuple[list[list[str]], str]:
-    """The rows of a table, and what is to be said of them."""
-    with ExitStack() as open_ones:
-        servers = [open_ones.enter_context(started(name, command)) for name, command in _commands(left_out).items()]
-        measured = _in_turn(servers, cells, length, open_ones.enter_context(loading()))
-    rows = [_row(measured, cell, server.name) for cell in cells for server in servers]
-    client = median(each.client_cpu for each in measured[cells[-1], OURS])
-    return rows, _MEDIANS.format(rounds=length.rounds, seconds=length.seconds, client=client)
-
-
-def _in_turn(
-    servers: Sequence[Server], cells: Sequence[_Cell], length: _Length, load: Load
-) -> dict[tuple[_Cell, str], list[Measured]]:
-    found: dict[tuple[_Cell, str], list[Measured]] = {(cell, each.name): [] for cell in cells for each in servers}
-    for turn in range(length.rounds):
+def in_turn(
+    servers: Sequence[Server], cells: Sequence[Cell], rounds: int, load: Load
+) -> Mapping[tuple[tuple[str, ...], str], Sequence[Measured]]:
+    """What came of each call to each server, round by round, by the labels of the cell and the name of the server."""
+    found: dict[tuple[tuple[str, ...], str], list[Measured]] = defaultdict(list)
+    for turn in range(rounds):
         for cell in cells:
             for number in range(len(servers)):
                 server = servers[(turn + number) % len(servers)]
-                found[cell, server.name].append(_loaded(server, cell, length, load))
+                found[cell.labels, server.name].append(loaded(server, cell.job, load))
     return found
 
 
-def _loaded(server: Server, cell: _Cell, length: _Length, load: Load) -> Measured:
-    job = Job(server.port, server.pid, cell.era, "greet", {"name": "Ada"}, "Hello, Ada!", progress=cell.progress)
-    done = load(replace(job, connections=cell.connections, seconds=length.seconds, warm_up=length.warm_up))
+def loaded(server: Server, job: Job, load: Load) -> Measured:
+    """What came of a job done to a server. Raises `RuntimeError` for wrong answers."""
+    done = load(replace(job, port=server.port, pid=server.pid))
     if done.errors or not done.calls:
-        raise RuntimeError(f"{server.name} gave {done.errors} wrong answers in {done.calls}, {cell}.")
+        raise RuntimeError(f"{server.name} gave {done.errors} wrong answers in {done.calls}, {job!r:.500}.")
     return done
 
 
-def _row(measured: Mapping[tuple[_Cell, str], Sequence[Measured]], cell: _Cell, name: str) -> list[str]:
-    own, found = measured[cell, OURS], measured[cell, name]
+def _compared(
+    cells: Sequence[Cell], names: Sequence[str], *, rounds: int, quick: bool
+) -> tuple[list[list[str]], list[str]]:
+    """The rows of a table, and what is to be said of them."""
+    seconds, warm_up = (0.1, 0.02) if quick else (0.6, 0.1)
+    timed = [replace(cell, job=replace(cell.job, seconds=seconds, warm_up=warm_up)) for cell in cells]
+    with serving(names) as rivals, loading() as load:
+        measured = in_turn(rivals.servers, timed, rounds, load)
+    rows = [_row(measured, cell, server.name) for cell in timed for server in rivals.servers]
+    client = median(each.client_cpu for each in measured[cells[-1].labels, OURS])
+    note = (
+        f"Medians of {rounds} rounds of {seconds:g} s, in which the servers take turns. *ratio*: goalport's calls per"
+        " second over this server's, median over the rounds. *CPU*: the server's processor time per call; the load took"
+        f" {client:.0f} µs of its own, on the other core."
+    )
+    return rows, [note, *rivals.notes]
+
+
+def _row(measured: Mapping[tuple[tuple[str, ...], str], Sequence[Measured]], cell: Cell, name: str) -> list[str]:
+    own, found = measured[cell.labels, OURS], measured[cell.labels, name]
     ratio = median(ours.throughput / theirs.throughput for ours, theirs in zip(own, found, strict=True))
-    cpu = [each.server_cpu for each in found if each.server_cpu is not None]
     return [
-        cell.era,
-        str(cell.connections),
+        *cell.labels,
         name,
         f"{median(each.throughput for each in found):.0f}",
         f"{median(each.p50 for each in found):.2f}",
         f"{median(each.p99 for each in found):.1f}",
-        f"{median(cpu):.0f}" if cpu else "",
+        microseconds(found),
         "" if name == OURS else f"{ratio:.2f}",
-        AIMS.get((name, cell.era, cell.connections), ""),
+        cell.aims.get(name, ""),
     ]
+
+
+def microseconds(found: Sequence[Measured]) -> str:
+    """The server's processor time per call; nothing where the machine does not tell."""
+    cpu = [each.server_cpu for each in found if each.server_cpu is not None]
+    return f"{median(cpu):.0f}" if cpu else ""

@@ -23,8 +23,9 @@ from statistics import median, quantiles
 from types import MappingProxyType
 
 from benchmarks.auth import issuer_here, ways_to_know
-from benchmarks.calls import Load, loading
+from benchmarks.calls import Load, loaded, loading
 from benchmarks.load import Job
+from benchmarks.payloads import payload_jobs
 from benchmarks.report import Table, write_json
 from benchmarks.servers import BENCHMARKS, ROOT, Server, goalport_serves, started
 from benchmarks.wire import ERAS
@@ -33,8 +34,6 @@ __all__ = ["earlier", "main", "sources_of"]
 
 _GREET = Job(0, 0, "", "greet", {"name": "Ada"}, "Hello, Ada!", warm_up=0.02, calls=64)
 _GREET_16 = replace(_GREET, connections=16, calls=4)
-_PAYLOAD = replace(_GREET, calls=12)
-_SIZES = (100_000, 400_000)
 
 Taken = Mapping[str, float]
 """What one turn took, by the name of the figure."""
@@ -78,12 +77,7 @@ def _auth(trees: Sequence[Path], stack: ExitStack) -> Sequence[Case]:
 
 
 def _payloads(trees: Sequence[Path], stack: ExitStack) -> Sequence[Case]:
-    jobs: dict[str, Job] = {}
-    for era in ERAS:
-        for size in _SIZES:
-            result = replace(_PAYLOAD, era=era, tool="page", arguments={"characters": size}, expect='xxx"')
-            argument = replace(_PAYLOAD, era=era, tool="count", arguments={"text": "x" * size}, expect=str(size))
-            jobs |= {f"{era}, result of {size // 1000} kB": result, f"{era}, argument of {size // 1000} kB": argument}
+    jobs = {", ".join(labels): job for labels, job in payload_jobs().items()}
     return _served(trees, stack, jobs)
 
 
@@ -107,11 +101,7 @@ def _served(
 
 
 def _loaded(server: Server, job: Job, load: Load) -> Taken:
-    done = load(replace(job, port=server.port, pid=server.pid))
-    if done.errors or not done.calls:
-        raise RuntimeError(
-            f"The server of {server.name} gave {done.errors} wrong answers in {done.calls}, {job!r:.300}."
-        )
+    done = loaded(server, job, load)
     cpu = {} if done.server_cpu is None else {"CPU µs": done.server_cpu}
     return {**cpu, "calls/s": done.throughput}
 

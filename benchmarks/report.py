@@ -55,19 +55,29 @@ def write_json(tables: Sequence[Table], path: Path) -> None:
     path.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def write_page(tables: Sequence[Table], page: Path) -> None:
+def write_page(tables: Sequence[Table], page: Path, *, whole: bool) -> None:
     """Put the tables between their marks on a page, and the machine; tables that were not made now stay as they are.
 
-    Raises `ValueError` for a page without the marks of a table.
+    `whole` says that these are all tables of the page. Otherwise the machine of the page stays as well, and each table
+    says on which one it was made. Raises `ValueError` for a page without the marks of a table.
     """
     text = page.read_text(encoding="utf-8")
-    for name, content in [("machine", machine()), *((table.name, table.markdown) for table in tables)]:
-        marks = f"<!-- {name} -->", f"<!-- /{name} -->"
-        pattern = re.compile(f"{re.escape(marks[0])}.*?{re.escape(marks[1])}", re.DOTALL)
-        if not pattern.search(text):
-            raise ValueError(f"Expected {marks[0]} and {marks[1]} in {page}, but they are not there. Put them there.")
-        text = pattern.sub(lambda _, new=f"{marks[0]}\n{content}\n{marks[1]}": new, text)
+    if whole:
+        text = _marked(text, "machine", machine(), page)
+    for table in tables:
+        own = () if whole else (f"Measured apart from the other tables. {machine()}",)
+        text = _marked(text, table.name, "\n\n".join((table.markdown, *own)), page)
     page.write_text(text, encoding="utf-8")
+
+
+def _marked(text: str, name: str, content: str, page: Path) -> str:
+    """A text with a content between the marks of that name."""
+    first, last = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, begun, rest = text.partition(first)
+    _, ended, after = rest.partition(last)
+    if not (begun and ended):
+        raise ValueError(f"Expected {first} and {last} in {page}, but they are not there. Put them there.")
+    return f"{before}{first}\n{content}\n{last}{after}"
 
 
 def _processor() -> str:

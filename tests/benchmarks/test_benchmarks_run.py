@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import TABLES as TABLES_OF_THE_PAGE
 from benchmarks.compare import earlier, sources_of
-from benchmarks.report import Table, write_page
+from benchmarks.report import Table, machine, write_page
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance.md"
 TABLES = (
     "calls",
     "progress",
+    "payloads",
     "crowd",
     "flood",
     "doors",
@@ -81,17 +83,34 @@ def _compare(*arguments: str) -> "subprocess.CompletedProcess[str]":
 def test_a_measured_table_takes_its_place_on_the_page_and_leaves_the_others(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    write_page([Table("loop", "Loop", ("what", "takes"), [("one", "7 µs")])], page)
+    write_page([Table("loop", "Loop", ("what", "takes"), [("one", "7 µs")])], page, whole=False)
     written, before = page.read_text(encoding="utf-8"), PAGE.read_text(encoding="utf-8")
     assert "| one | 7 µs |" in written
     assert _between(written, "calls") == _between(before, "calls")
+
+
+def test_a_table_that_is_measured_apart_says_on_which_machine(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- machine -->then<!-- /machine --><!-- loop --><!-- /loop -->", encoding="utf-8")
+    table = Table("loop", "Loop", ("what",), [("one",)])
+    write_page([table], page, whole=False)
+    assert machine() in _between(page.read_text(encoding="utf-8"), "loop")
+    assert _between(page.read_text(encoding="utf-8"), "machine") == "then"
+    write_page([table], page, whole=True)
+    assert machine() not in _between(page.read_text(encoding="utf-8"), "loop")
+    assert machine() in _between(page.read_text(encoding="utf-8"), "machine")
+
+
+def test_the_page_has_a_place_for_each_table() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert [name for name in TABLES_OF_THE_PAGE if not _between(text, name)] == []
 
 
 def test_a_page_without_a_place_for_a_table_is_an_error(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- machine --><!-- /machine -->", encoding="utf-8")
     with pytest.raises(ValueError, match="<!-- loop -->"):
-        write_page([Table("loop", "Loop", ("what",), [("one",)])], page)
+        write_page([Table("loop", "Loop", ("what",), [("one",)])], page, whole=False)
 
 
 def _between(text: str, name: str) -> str:
