@@ -13,7 +13,6 @@ from pydantic_core import from_json
 
 from goalport.errors import BadInput
 from goalport.publish.goal_tools import GoalTool
-from goalport.publish.published_arguments import unknown_arguments
 from goalport.words import corrections
 
 __all__ = ["GoalPrompt"]
@@ -47,7 +46,7 @@ class GoalPrompt:
         schema, tool = self.goal.arguments.schema, self.goal.tool.name
         required = schema.get("required", ())
         missing = (f"{name}: required, but missing" for name in required if name not in given)
-        if problems := [*unknown_arguments(schema, dict.fromkeys(given)), *missing]:
+        if problems := [*self.goal.arguments.known_fields.mistakes(dict.fromkeys(given)), *missing]:
             raise BadInput(corrections(problems))
         arguments = {name: self._parsed(name, text) for name, text in given.items() if text or name in required}
         lines = [
