@@ -5,7 +5,9 @@ It neither listens nor mounts its routes; `site` does. The handlers are below.
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from http import HTTPStatus
 
+from starlette.responses import Response
 from starlette.routing import Route
 
 from goalport.auth import Access
@@ -14,6 +16,7 @@ from goalport.rest.endpoint import Endpoint, Handler, StartEndpoint
 from goalport.rest.event_stream import EventHandlers
 from goalport.rest.openapi import OpenApi
 from goalport.rest.platform_info import INFO, LISTS, PlatformInfo
+from goalport.rest.problems import problem
 from goalport.rest.process_answers import EVENTS, PROCESSES
 from goalport.rest.processes import ProcessHandlers
 
@@ -48,6 +51,10 @@ class RestDoor:
     def report(self, address: str) -> Iterator[str]:
         """How clients connect, in lines; `address` is the URL of the server."""
         yield f"REST: {address}{PROCESSES} (described at {address}/openapi.json)"
+
+    def refusal(self, status: HTTPStatus, kind: str, detail: str, /) -> Response:
+        """A refusal by the site, as problem details."""
+        return problem(status, kind, detail)
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """A context that does nothing: a request needs nothing beside the platform."""

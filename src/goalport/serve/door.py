@@ -10,16 +10,19 @@ import shutil
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
+from starlette.responses import Response
 from starlette.routing import Route
 
 from goalport.auth import Access
 from goalport.publish.publisher import Publisher
 from goalport.serve.server import GoalServer, make_server
 from goalport.serve.state import McpState
+from goalport.serve.transports.jsonrpc import error_response, refusal
 from goalport.serve.transports.sse import Sse
 from goalport.serve.transports.streamable_http import StreamableHttp
 from goalport.settings import Settings
@@ -80,6 +83,10 @@ class McpDoor:
         yield f"Hosts that only start programs: npx -y mcp-remote {url}"
         yield f"Open WebUI (Admin Settings, External Tools, type MCP): {url}"
         yield f"Clients and what to tell them: {_connect_command(url, self._settings)}"
+
+    def refusal(self, status: HTTPStatus, _kind: str, detail: str, /) -> Response:
+        """A refusal by the site, as a JSON-RPC error; it has no id, since the request was not read."""
+        return error_response(refusal(None, detail), status)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:

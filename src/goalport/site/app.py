@@ -5,11 +5,13 @@ It does not listen: `listener` or any ASGI server does. A new door is one more e
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Scope
 
@@ -70,6 +72,13 @@ class Door(Protocol):
         """How clients connect, in lines for the startup report; `address` is the URL of the server."""
         ...
 
+    def refusal(self, status: HTTPStatus, kind: str, detail: str, /) -> Response:
+        """The answer to a request at one of the routes that the site refuses, as the door's protocol has errors.
+
+        `kind` is the end of the `type` of problem details, and `detail` says in a sentence or two what to do.
+        """
+        ...
+
     def running(self) -> AbstractAsyncContextManager[None]:
         """A context in which requests can be answered."""
         ...
@@ -109,6 +118,7 @@ class Site:
         served = publisher.settings.serves_rest
         self.doors = [door(publisher, access) for door in DOORS if served or door is not RestDoor]
         exposed = [REQUEST_ID_HEADER, *(header for door in self.doors for header in door.exposed_headers)]
+        refusals = {route.path: door.refusal for door in self.doors for route in door.routes}
         open_details = self._authentication is None and publisher.settings.on_loopback
         self._sign_ins = SignInCallback(publisher)
         self._health = Health(publisher, open_details=open_details)
@@ -119,7 +129,7 @@ class Site:
             middleware=[
                 Middleware(RequestIds, on_response=self._note_response),
                 Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed),
-                Middleware(BodyLimit, max_bytes=publisher.settings.max_body_bytes),
+                Middleware(BodyLimit, max_bytes=publisher.settings.max_body_bytes, refusals=refusals),
                 *self._guards(),
             ],
             lifespan=self._lifespan,

@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
+from http import HTTPStatus
 from pathlib import Path
 
 import httpx2
 import pytest
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from goalport.auth import Access
@@ -18,6 +19,7 @@ from goalport.site.app import Site
 from tests.rooms.serve.served import state_of
 
 ADDRESS = "http://127.0.0.1:8080"
+TOO_LARGE = "A request may have 1,000 bytes. Send less, or have the server's max_body_bytes raised."
 
 
 class Knocker:
@@ -42,6 +44,9 @@ class Knocker:
 
     def report(self, address: str) -> Iterator[str]:
         yield f"Knock at: {address}/knock"
+
+    def refusal(self, status: HTTPStatus, kind: str, detail: str, /) -> Response:
+        return PlainTextResponse(f"{kind}: {detail}", status)
 
     def running(self) -> AbstractAsyncContextManager[None]:
         return nullcontext()
@@ -89,15 +94,17 @@ async def test_no_door_gets_a_body_beyond_the_limit(tmp_path: Path, monkeypatch:
     page = {"Origin": "http://localhost:3000"}
 
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(site.app), base_url=ADDRESS) as http:
-        for path in ("/letter", "/mcp", "/messages/"):
+        told: list[httpx2.Response] = []
+        for path in ("/letter", "/mcp", "/messages/", "/elsewhere"):
             for body in (b"x" * 1_001, _in_parts(11)):
                 answer = await http.post(path, content=body, headers=page)
                 assert answer.status_code == 413
-                assert answer.headers["content-type"] == "application/problem+json"
-                assert answer.json()["detail"] == (
-                    "A request may have 1,000 bytes. Send less, or have the server's max_body_bytes raised."
-                )
                 assert answer.headers["access-control-allow-origin"]
+                assert TOO_LARGE in answer.text
+                told.append(answer)
+        assert [each.text for each in told[:2]] == [f"too-large: {TOO_LARGE}"] * 2
+        assert [each.json()["error"]["message"] for each in told[2:6]] == [TOO_LARGE] * 4
+        assert [each.json()["detail"] for each in told[6:]] == [TOO_LARGE] * 2
         padded = await http.post("/letter", content=b"x" * 1_001, headers={"Content-Length": "1001".zfill(40)})
         assert padded.status_code == 413
         assert knocker.letters == []

@@ -23,6 +23,7 @@ from goalport.words import first_line
 __all__ = [
     "SESSION_ID",
     "PostReader",
+    "error_response",
     "header",
     "message_of",
     "read_message",
@@ -202,5 +203,10 @@ async def refuse(
     answer: JSONRPCError, scope: Scope, receive: Receive, send: Send, status: int = HTTPStatus.BAD_REQUEST
 ) -> None:
     """Send an error response with an HTTP status."""
+    await error_response(answer, status)(scope, receive, send)
+
+
+def error_response(answer: JSONRPCError, status: int) -> Response:
+    """The HTTP response that carries an error response."""
     content = answer.model_dump_json(by_alias=True, exclude_unset=True)
-    await Response(content, status_code=status, media_type="application/json")(scope, receive, send)
+    return Response(content, status_code=status, media_type="application/json")

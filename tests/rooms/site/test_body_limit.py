@@ -1,0 +1,96 @@
+"""Bodies that are too large, over a socket: the client reads why, though it still sends."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from goalport.site.app import Site
+from goalport.site.limits import ConnectionLimits, Connections
+from goalport.site.protocol import LimitedProtocol
+from tests.listening import listening
+from tests.rooms.publish.test_results import Report, answering
+from tests.rooms.serve.served import state_of
+
+LIMIT = 100_000
+TOLD = "A request may have 100,000 bytes. Send less, or have the server's max_body_bytes raised."
+PIECE = b"x" * 50_000
+
+
+@pytest.fixture
+async def address(tmp_path: Path) -> AsyncGenerator[str]:
+    publisher = state_of(tmp_path, answering(Report, Report(content="x", pages=1)), max_body_bytes=LIMIT).publisher
+    protocol: Any = partial(LimitedProtocol, Connections(ConnectionLimits.of(publisher.settings)))
+    async with listening(Site(publisher).app, http=protocol) as address:
+        yield address
+
+
+async def answer_to(address: str, headers: bytes, pieces: list[bytes], path: bytes = b"/api/v1/process") -> bytes:
+    """All that a client receives which sends these pieces, the next one only when the server has read the one before.
+
+    It closes nothing by itself and reads when it has sent all, as simple clients do.
+    """
+    place = urlsplit(address)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    writer.transport.set_write_buffer_limits(0)
+    with closing(writer), anyio.fail_after(20):
+        writer.write(b"POST %s HTTP/1.1\r\nhost: localhost\r\n%s\r\n" % (path, headers))
+        for piece in pieces:
+            await writer.drain()
+            writer.write(piece)
+        await writer.drain()
+        return await reader.read()
+
+
+@pytest.mark.parametrize("closes", [b"connection: close\r\n", b""], ids=["closes", "keeps"])
+@pytest.mark.parametrize("chunked", [True, False], ids=["chunked", "sized"])
+async def test_a_client_that_reads_only_after_it_has_sent_all_reads_why_it_was_refused(
+    address: str,
+    closes: bytes,
+    chunked: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    pieces = [PIECE] * 200
+    if chunked:
+        pieces = [b"%x\r\n%s\r\n" % (len(each), each) for each in pieces] + [b"0\r\n\r\n"]
+        length = b"transfer-encoding: chunked\r\n"
+    else:
+        length = b"content-length: %d\r\n" % sum(map(len, pieces))
+    answer = await answer_to(address, closes + length, pieces)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 413 ")
+    assert b"\r\nconnection: close" in head
+    assert json.loads(body)["detail"] == TOLD
+
+
+async def test_a_client_that_waits_for_leave_to_send_is_refused_without_it(address: str) -> None:
+    answer = await answer_to(address, b"expect: 100-continue\r\ncontent-length: 5000000\r\nconnection: close\r\n", [])
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+async def test_an_http_client_reads_why_its_body_was_refused(address: str) -> None:
+    async with httpx2.AsyncClient(base_url=address, timeout=20, headers={"Connection": "close"}) as http:
+        for path, told in (("/mcp", ("error", "message")), ("/messages", ("error", "message")), ("/api", ("detail",))):
+            answer = await http.post(path, content=PIECE * 200, headers={"Content-Type": "application/json"})
+            assert answer.status_code == 413
+            said = answer.json()
+            for each in told:
+                said = said[each]
+            assert said == TOLD
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_an_mcp_client_is_told_why_its_call_was_refused_and_goes_on(address: str, era: Any) -> None:
+    async with Client(f"{address}/mcp", mode=era) as client:
+        with pytest.raises(MCPError, match="A request may have 100,000 bytes"):
+            await client.call_tool("answer", {"text": "x" * 5_000_000})
+        assert not (await client.call_tool("answer", {})).is_error
