@@ -23,7 +23,7 @@ from goalport.platform import AgentPlatform
 from goalport.platform.runs import CANCELLED, Watch
 from goalport.publish.goal_tools import CallPolicy
 
-__all__ = ["Cancellations", "call_of", "with_session"]
+__all__ = ["Cancellations", "call_of", "key_of", "session_of", "with_session"]
 
 _log = logging.getLogger(__name__)
 _SESSION: Final = "goalport.session"
@@ -39,14 +39,20 @@ def with_session(scope: Scope, session: bytes) -> Scope:
     return {**scope, _SESSION: session}
 
 
+def session_of(scope: Scope) -> bytes | None:
+    """The session of a request as all servers know it; None if it is known to this program only, or there is none."""
+    return scope.get(_SESSION)
+
+
 def call_of(context: ServerRequestContext[Any, Any]) -> str | None:
     """The key of the current request in the store; None if its session is known to this program only."""
     request = context.request
-    session = request.scope.get(_SESSION) if isinstance(request, Request) else None
-    return None if session is None else _key(session, context.request_id)
+    session = session_of(request.scope) if isinstance(request, Request) else None
+    return None if session is None else key_of(session, context.request_id)
 
 
-def _key(session: bytes, request_id: object) -> str:
+def key_of(session: bytes, request_id: object) -> str:
+    """The key in the store of a request in a session that all servers know."""
     # The SDK compares the texts of ids.
     return sha256(json.dumps([_SESSION, session.decode("latin-1"), str(request_id)]).encode()).hexdigest()
 
@@ -97,7 +103,7 @@ class Cancellations:
 
     async def cancel(self, session: bytes, request_id: object) -> None:
         """End the process of a call that another server answers, unless it goes on without its caller."""
-        call = _key(session, request_id)
+        call = key_of(session, request_id)
         if call in self._here or not self._store.durable:
             return
         try:

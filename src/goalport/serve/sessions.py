@@ -4,14 +4,19 @@ The SDK has no public way to some of these. Its private attributes are used in t
 `transports.stdio`, and nowhere else.
 """
 
+import math
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
+import anyio
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
+from mcp.server.streamable_http import StreamableHTTPServerTransport
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types import LOG_LEVEL_META_KEY, ElicitRequest, ElicitResult, LoggingLevel
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -19,8 +24,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 __all__ = [
     "ask_client",
     "connection_of",
+    "in_flight",
     "is_modern",
     "log_level_of",
+    "open_transport",
     "progress_wanted",
     "send_log",
     "set_log_level",
@@ -85,3 +92,32 @@ def without_deprecations() -> Generator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MCPDeprecationWarning)
         yield
+
+
+def open_transport(
+    manager: StreamableHTTPSessionManager, session_id: str, user: object
+) -> StreamableHTTPServerTransport | None:
+    """The transport of an open session; None if the manager would refuse a request of this user in it."""
+    transport = manager._server_instances.get(session_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no public way
+    owner = manager._session_owners.get(session_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    if transport is None or owner != (authorization_context(user) if isinstance(user, AuthenticatedUser) else None):
+        return None
+    ending = transport.idle_scope is not None and transport.idle_scope.cancel_called
+    return None if ending or transport.is_terminated else transport
+
+
+@contextmanager
+def in_flight(transport: StreamableHTTPServerTransport) -> Generator[None]:
+    """The time in which a request of a session is answered without its transport, so that the session is not idle."""
+    # As the transport itself does it.
+    idle = transport.idle_scope
+    transport._requests_in_flight += 1  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    if idle is not None:
+        idle.deadline = math.inf
+    try:
+        yield
+    finally:
+        transport._requests_in_flight -= 1  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        busy, timeout = transport._requests_in_flight, transport._idle_timeout  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        if idle is not None and timeout is not None and not busy:
+            idle.deadline = anyio.current_time() + timeout

@@ -1,33 +1,23 @@
 """Common calls are answered without the SDK's transport, and exactly as the SDK's transport answers them."""
 
 import json
-import re
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
+import pytest
 from hypothesis import given, settings, strategies as st
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_types import ImageContent, TextContent
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 from pydantic import BaseModel
-from starlette.types import ASGIApp, Message
 
 from goalport import Export, achieves_goal, agent
-from goalport.serve.server import make_server
-from goalport.serve.state import McpState
-from goalport.serve.transports.streamable_http import StreamableHttp
 from tests.rooms.serve.askers import Pizzeria
-from tests.rooms.serve.served import state_of
+from tests.rooms.serve.own_and_sdk import META, Answered, Pair, Post, Server, call, in_session, pair
+from tests.rooms.serve.test_repeating import Cook, Kitchen
 
-MODERN = "2026-07-28"
-META = {
-    "io.modelcontextprotocol/protocolVersion": MODERN,
-    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
 TOOLS = """
 from goalport import tool
 
@@ -78,112 +68,8 @@ class Painter:
         return [TextContent(type="text", text=f"{size.size} pixels", _meta={"a": None}), drawn]
 
 
-@dataclass(frozen=True)
-class Post:
-    """One request; header names are those of ASGI, in lower case."""
-
-    body: Any
-    headers: tuple[tuple[str, str], ...]
-
-    def with_header(self, name: str, *values: str) -> "Post":
-        """The request with a header that has these values, in this order: none, one, or several."""
-        rest = [each for each in self.headers if each[0] != name]
-        return Post(self.body, (*rest, *((name, value) for value in values)))
-
-
-@dataclass(frozen=True)
-class Answered:
-    status: int
-    headers: Mapping[str, str]
-    body: Any
-
-
-def call(name: str = "greet", /, arguments: Any = None, *, params: Any = (), **more: Any) -> Post:
-    """A good call of a tool in revision 2026-07-28."""
-    asked = {"name": name, "arguments": {"name": "Ada"} if arguments is None else arguments, "_meta": META}
-    body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": asked | dict(params)} | more
-    headers = (
-        ("content-type", "application/json"),
-        ("accept", "application/json, text/event-stream"),
-        ("mcp-protocol-version", MODERN),
-        ("mcp-method", "tools/call"),
-        ("mcp-name", name),
-    )
-    return Post(body, headers)
-
-
-@dataclass
-class Server:
-    """The endpoint of a transport, and the requests that its SDK has seen."""
-
-    app: ASGIApp
-    seen: list[str] = field(default_factory=list[str])
-
-    async def answer(self, post: Post) -> Answered:
-        content = post.body if isinstance(post.body, bytes) else json.dumps(post.body).encode()
-        headers = [(name.encode(), value.encode("latin-1")) for name, value in post.headers]
-        scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": headers}
-        incoming, sent = [{"type": "http.request", "body": content, "more_body": False}], list[Message]()
-
-        async def receive() -> Message:
-            if incoming:
-                return incoming.pop()
-            await anyio.sleep_forever()
-            raise AssertionError
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-
-        with anyio.fail_after(20):
-            await self.app(scope, receive, send)
-        body = b"".join(each.get("body", b"") for each in sent[1:])
-        given = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        assert given.pop("content-length", str(len(body))) == str(len(body))
-        given |= {"mcp-session-id": "-"} if "mcp-session-id" in given else {}
-        return Answered(sent[0]["status"], given, _comparable(body))
-
-
-def _comparable(body: bytes) -> Any:
-    """The JSON of a body, with a dash for the ids and times that differ between two calls."""
-    text = re.sub(r"[a-z]+-[a-z]+-[0-9a-f]{12}|error [0-9a-f]{8}|[0-9.]+ s\b", "-", body.decode())
-    return json.loads(text) if text.startswith("{") else text
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A server as it is, and one in which the SDK answers every call."""
-
-    own: Server
-    sdk: Server
-    state: McpState
-
-    async def same(self, post: Post) -> Answered:
-        """What both answer."""
-        ours, theirs = await self.own.answer(post), await self.sdk.answer(post)
-        assert ours == theirs, post
-        return ours
-
-
-@asynccontextmanager
-async def pair(root: Path, **options: Any) -> AsyncGenerator[Pair]:
-    state = state_of(root, Greeter(), Painter(), Pizzeria(), files={"tools/maths.py": TOOLS}, **options)
-    async with state.platform, served(state) as own, served(state, common_calls=False) as sdk:
-        yield Pair(own, sdk, state)
-
-
-@asynccontextmanager
-async def served(state: McpState, **options: Any) -> AsyncGenerator[Server]:
-    server, _ = make_server(state)
-    transport = StreamableHttp(server, state, **options)
-    found = Server(transport.routes[0].app)
-
-    async def note(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        found.seen.append(ctx.method)
-        return await call_next(ctx)
-
-    server.middleware.append(note)
-    async with transport.running():
-        yield found
+def servers(root: Path, **options: Any) -> AbstractAsyncContextManager[Pair]:
+    return pair(root, Greeter(), Painter(), Pizzeria(), files={"tools/maths.py": TOOLS}, **options)
 
 
 QUICK = {
@@ -212,26 +98,59 @@ QUICK = {
 }
 
 
-async def test_a_quick_call_is_answered_without_the_sdk_as_the_sdk_answers_it(tmp_path: Path) -> None:
-    async with pair(tmp_path) as servers:
+def as_it_is(post: Post) -> Post:
+    return post
+
+
+Revised = Callable[[Post], Post]
+REVISIONS = pytest.mark.parametrize("revised", [as_it_is, in_session])
+
+
+@REVISIONS
+async def test_a_quick_call_is_answered_without_the_sdk_as_the_sdk_answers_it(tmp_path: Path, revised: Revised) -> None:
+    async with servers(tmp_path) as both:
         for what, post in QUICK.items():
-            answer = await servers.same(post)
-            assert (answer.status, answer.headers) == (200, {"content-type": "application/json"}), what
-        assert servers.own.seen == []
-        assert len(servers.sdk.seen) == len(QUICK)
+            answer = await both.same(revised(post))
+            assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), what
+        assert (both.own.seen, both.sdk.seen) == (0, len(QUICK))
+
+
+async def test_a_call_in_a_session_of_any_revision_is_answered_without_the_sdk(tmp_path: Path) -> None:
+    async with servers(tmp_path) as both:
+        for revision in HANDSHAKE_PROTOCOL_VERSIONS:
+            await both.same(in_session(call()).with_header("mcp-protocol-version", revision))
+        await both.same(in_session(call()).with_header("mcp-protocol-version"))
+        assert (both.own.seen, both.sdk.seen) == (0, 5)
+
+
+async def test_a_call_of_a_server_without_sessions_is_answered_without_the_sdk(tmp_path: Path) -> None:
+    async with servers(tmp_path, stateless=True) as both:
+        for post in (call(), in_session(call()), in_session(call()).with_header("mcp-session-id")):
+            assert "mcp-session-id" not in (await both.same(post)).headers
+        assert (both.own.seen, both.sdk.seen) == (0, 3)
 
 
 SLOW_OR_WRONG = {
     "progress": call(params={"_meta": {**META, "progressToken": 1}}),
-    "log messages": call(params={"_meta": {**META, "io.modelcontextprotocol/logLevel": "info"}}),
     "a goal that may ask": call("order_pizza", {"name": "Ada"}),
     "an unknown tool": call("grete"),
-    "a state": call(params={"requestState": "x"}),
-    "responses": call(params={"inputResponses": {"a": {"action": "cancel"}}}),
     "a task": call(params={"task": {"ttl": 5}}),
     "a task that is none": call(params={"task": 5}),
     "arguments of a wrong type": call(params={"arguments": []}),
     "a name of a wrong type": call(params={"name": 5}),
+    "an answer besides": call(result={}),
+    "no JSON": Post(b"{", call().headers),
+    "only JSON": call().with_header("accept", "application/json"),
+    "only event streams": call().with_header("accept", "text/event-stream"),
+    "media types that only begin so": call().with_header("accept", "application/jsonl, text/event-streams"),
+    "no media type": call().with_header("content-type"),
+    "another media type": call().with_header("content-type", "text/plain"),
+    "a media type in capitals": call().with_header("content-type", "Application/JSON"),
+}
+WRONG_TODAY = {
+    "log messages": call(params={"_meta": {**META, "io.modelcontextprotocol/logLevel": "info"}}),
+    "a state": call(params={"requestState": "x"}),
+    "responses": call(params={"inputResponses": {"a": {"action": "cancel"}}}),
     "no envelope": call(params={"_meta": {}}),
     "capabilities of a wrong type": call(
         params={"_meta": {**META, "io.modelcontextprotocol/clientCapabilities": {"elicitation": 5}}}
@@ -240,39 +159,83 @@ SLOW_OR_WRONG = {
     "another version in the message": call(
         params={"_meta": {**META, "io.modelcontextprotocol/protocolVersion": "2025-11-25"}}
     ),
-    "an answer besides": call(result={}),
-    "no JSON": Post(b"{", call().headers),
     "another method in the header": call().with_header("mcp-method", "tools/list"),
     "another name in the header": call().with_header("mcp-name", "add"),
     "no name in the header": call().with_header("mcp-name"),
     "no method in the header": call().with_header("mcp-method"),
     "a header twice": call().with_header("mcp-name", "greet", "greet"),
-    "only JSON": call().with_header("accept", "application/json"),
-    "only event streams": call().with_header("accept", "text/event-stream"),
-    "media types that only begin so": call().with_header("accept", "application/jsonl, text/event-streams"),
-    "no media type": call().with_header("content-type"),
-    "another media type": call().with_header("content-type", "text/plain"),
-    "a media type in capitals": call().with_header("content-type", "Application/JSON"),
     "an unknown version": call().with_header("mcp-protocol-version", "2027-01-01"),
+}
+WRONG_IN_SESSIONS = {
+    "another name in the header": in_session(call()).with_header("mcp-name", "add"),
+    "an unknown session": in_session(call()).with_header("mcp-session-id", "unknown"),
+    "no session": in_session(call()).with_header("mcp-session-id"),
 }
 
 
 async def test_any_other_call_goes_to_the_sdk(tmp_path: Path) -> None:
-    async with pair(tmp_path) as servers:
-        for what, post in SLOW_OR_WRONG.items():
-            await servers.same(post)
-            assert servers.own.seen == servers.sdk.seen, what
+    sessions = {what: in_session(post) for what, post in SLOW_OR_WRONG.items()} | WRONG_IN_SESSIONS
+    async with servers(tmp_path) as both:
+        for what, post in [*SLOW_OR_WRONG.items(), *WRONG_TODAY.items(), *sessions.items()]:
+            await both.same(post)
+            assert both.own.seen == both.sdk.seen, what
+
+
+async def test_a_session_that_wants_log_messages_gets_those_of_its_calls(tmp_path: Path) -> None:
+    wanted = {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "info"}}
+    async with servers(tmp_path) as both:
+        await both.same(in_session(Post(wanted, call().headers)))
+        answer = await both.same(in_session(call()))
+    assert "notifications/message" in answer.body
+
+
+async def ended(server: Server, kitchen: Kitchen, end: Post, method: str) -> Answered:
+    """The answer to a call in a session, in the middle of which a request ends it."""
+    answers: list[Answered] = []
+    kitchen.begun.clear()
+
+    async def order() -> None:
+        answers.append(await server.answer(in_session(call("cook", {"dish": "soup"}))))
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(order)
+            await kitchen.begun.wait()
+            await server.answer(in_session(end), method)
+    return answers[0]
+
+
+@pytest.mark.parametrize(
+    ("end", "method", "status"),
+    [
+        ({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}, "POST", 200),
+        ({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "7"}}, "POST", 200),
+        ("", "DELETE", 500),
+    ],
+)
+async def test_a_client_ends_its_call_in_a_session(tmp_path: Path, end: Any, method: str, status: int) -> None:
+    kitchen = Kitchen()
+    async with pair(tmp_path, Cook(kitchen)) as both:
+        found = [await ended(each, kitchen, Post(end, call().headers), method) for each in (both.own, both.sdk)]
+        assert both.own.seen == 0
+    own, sdk = ((each.status, each.body) for each in found)
+    assert own == sdk
+    assert own[0] == status
+    assert kitchen.stopped == 2
 
 
 _EMPTY: list[Any] = [{}, []]
 _VALUES: st.SearchStrategy[Any] = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.sampled_from(["", *_EMPTY])
 )
-_TEXTS = st.sampled_from(["tools/call", "greet", "add", "tools/list", "application/json", "*/*", MODERN, "", "\xe9"])
+_TEXTS = st.sampled_from(
+    ["tools/call", "greet", "add", "tools/list", "application/json", "*/*", LATEST_MODERN_VERSION, "", "\xe9"]
+)
 _PLACES = [(), ("params",), ("params", "_meta"), ("params", "arguments")]
 _KEYS = ["id", "jsonrpc", "method", "params", "name", "arguments", "_meta", "task", "requestState", "a", *META]
 _CHANGES = st.tuples(st.sampled_from(_PLACES), st.sampled_from(_KEYS), _VALUES | st.just(...))
-_HEADERS = st.tuples(st.sampled_from([name for name, _ in call().headers]), st.lists(_TEXTS, max_size=2))
+_NAMES = [*dict([*call().headers, *in_session(call()).headers])]
+_HEADERS = st.tuples(st.sampled_from(_NAMES), st.lists(_TEXTS, max_size=2))
 _GOOD = st.sampled_from([call(), call("add", {"a": 1, "b": 2}), call("order_pizza"), call("draw", {"size": 1})])
 
 
@@ -292,16 +255,17 @@ def changed(post: Post, changes: list[tuple[tuple[str, ...], str, Any]], headers
     return post
 
 
-async def test_whatever_is_changed_in_a_good_call_both_answer_the_same(tmp_path: Path) -> None:
+@REVISIONS
+async def test_whatever_is_changed_in_a_good_call_both_answer_the_same(tmp_path: Path, revised: Revised) -> None:
     found: list[Post] = []
 
-    @settings(max_examples=300, database=None, derandomize=True)
-    @given(_GOOD, st.lists(_CHANGES, max_size=2), st.lists(_HEADERS, max_size=1))
+    @settings(max_examples=250, database=None, derandomize=True)
+    @given(_GOOD.map(revised), st.lists(_CHANGES, max_size=2), st.lists(_HEADERS, max_size=1))
     def collect(post: Post, changes: list[Any], headers: list[Any]) -> None:
         found.append(changed(post, changes, headers))
 
     collect()
-    async with pair(tmp_path) as servers:
+    async with servers(tmp_path) as both:
         for post in found:
-            await servers.same(post)
-        assert 0 < len(servers.own.seen) < len(servers.sdk.seen)
+            await both.same(post)
+        assert 0 < both.own.seen < both.sdk.seen

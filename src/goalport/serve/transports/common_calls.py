@@ -12,26 +12,32 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, cast
 
-from mcp.server.streamable_http import check_accept_headers
+from mcp.server.streamable_http import StreamableHTTPServerTransport, check_accept_headers
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
-from mcp_types import INTERNAL_ERROR, SERVER_INFO_META_KEY, CallToolRequestParams
+from mcp_types import INTERNAL_ERROR, SERVER_INFO_META_KEY, CallToolRequestParams, JSONRPCError, RequestId
 from mcp_types.methods import serialize_server_result, validate_client_request
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from goalport.platform.runs import Disconnect
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.output import Wire, WrittenResult
 from goalport.serve.call_context import CallContext
 from goalport.serve.calls import call_tool
+from goalport.serve.cancellations import key_of, session_of
 from goalport.serve.disconnects import disconnect_in, is_modern_request
 from goalport.serve.server import GoalServer
+from goalport.serve.sessions import in_flight, open_transport
 from goalport.serve.state import McpState
-from goalport.serve.transports.jsonrpc import header, message_of
+from goalport.serve.transports.jsonrpc import SESSION_ID, header, message_of
 from goalport.serve.transports.routing_headers import agreed_version
+from goalport.serve.transports.session_calls import SessionCalls
 
 __all__ = ["CommonCalls"]
 
@@ -45,46 +51,62 @@ _MORE: Final = frozenset({"inputResponses", "requestState", "task"})
 class _Call:
     """A request to call a tool, in which nothing is wrong."""
 
-    id: str | int
+    id: RequestId
     version: str
     params: CallToolRequestParams
+    ticket: bytes | None
+    """The session of the request as all servers know it; None without one."""
+    transport: StreamableHTTPServerTransport | None
+    """The SDK's transport of that session."""
 
 
 class CommonCalls:
-    """Answers common calls, and passes everything else on to `app`."""
+    """Answers common calls, and passes everything else on to `app`.
 
-    def __init__(self, app: ASGIApp, server: GoalServer, state: McpState) -> None:
+    `sessions` are the SDK's, and `calls` those of sessions that are open here.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        server: GoalServer,
+        state: McpState,
+        sessions: StreamableHTTPSessionManager,
+        calls: SessionCalls,
+    ) -> None:
         self._app = app
         self._state = state
+        self._sessions, self._calls = sessions, calls
         self._stamp = {SERVER_INFO_META_KEY: server.server_info_stamp}
-        """What the `_meta` of each result says besides its own."""
+        """What the `_meta` of each result says besides its own, since revision 2026-07-28."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = self._read(scope)
         if call is None:
             await self._app(scope, receive, send)
             return
-        status, body = await self._answer(call, scope)
+        status, body = await self._answer(call, disconnect_in(scope))
         headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+        if call.transport is not None:
+            headers.append((SESSION_ID, header(scope, SESSION_ID)))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     def _read(self, scope: Scope) -> _Call | None:
         """The call that a request makes; None if it is not a common one, or if anything is wrong with it."""
         message = cast("dict[str, Any]", message_of(scope))
-        params = message["params"]
-        if message.keys() != _REQUEST or not self._is_common(params) or not _takes_json(scope):
+        if message.keys() != _REQUEST or not self._is_common(message["params"]) or not _takes_json(scope):
             return None
-        if not is_modern_request(scope):
-            return None
-        version = agreed_version(scope["headers"], message)
-        if version is None:
-            return None
-        try:
-            validate_client_request("tools/call", version, params)
-            return _Call(message["id"], version, CallToolRequestParams.model_validate(params, by_name=False))
-        except ValidationError:
-            return None
+        if is_modern_request(scope):
+            version, ticket, transport = agreed_version(scope["headers"], message), None, None
+        else:
+            version, ticket = LATEST_HANDSHAKE_VERSION, None if self._sessions.stateless else session_of(scope)
+            inner = header(scope, SESSION_ID).decode("latin-1")
+            transport = None if ticket is None else open_transport(self._sessions, inner, scope.get("user"))
+            if transport is None and not self._sessions.stateless:
+                return None
+        params = None if version is None else _valid(version, message["params"])
+        return None if version is None or params is None else _Call(message["id"], version, params, ticket, transport)
 
     def _is_common(self, params: dict[str, Any]) -> bool:
         """Whether a call with these parameters has no answer but a result or an error."""
@@ -95,35 +117,59 @@ class CommonCalls:
         )
         return is_quick and name not in publication.mirrored and _MORE.isdisjoint(params)
 
-    async def _answer(self, call: _Call, scope: Scope) -> tuple[int, bytes]:
+    async def _answer(self, call: _Call, disconnect: Disconnect | None) -> tuple[int, bytes]:
         """The status and the body of the response to a call."""
+        if call.ticket is None or call.transport is None:
+            return await self._result(call, CallContext(self._state, disconnect))
+        response = HTTPStatus.OK, b""
+        context = CallContext(self._state, disconnect, key_of(call.ticket, call.id))
+        with in_flight(call.transport), self._calls.opened(call.ticket, call.id) as opened:
+            response = await self._result(call, context)
+        if (ended := opened.refusal) is not None:
+            return ended[0], _written(ended[1])
+        return response
+
+    async def _result(self, call: _Call, context: CallContext) -> tuple[int, bytes]:
         try:
-            answer = await call_tool(CallContext(self._state, disconnect_in(scope)), call.params)
-            return HTTPStatus.OK, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (
-                to_json(call.id),
-                self._json(call, answer),
-            )
-        except MCPError as refusal:
-            error = refusal.error.model_dump(mode="json", exclude_none=True)
-            status = ERROR_CODE_HTTP_STATUS.get(refusal.error.code, HTTPStatus.OK)
-            return status, to_json({"jsonrpc": "2.0", "id": call.id, "error": error})
+            written = self._json(call, await call_tool(context, call.params))
+            return HTTPStatus.OK, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (to_json(call.id), written)
+        except MCPError as refused:
+            code, is_modern = refused.error.code, call.version in MODERN_PROTOCOL_VERSIONS
+            status = ERROR_CODE_HTTP_STATUS.get(code, HTTPStatus.OK) if is_modern else HTTPStatus.OK
+            return status, _written(JSONRPCError(jsonrpc="2.0", id=call.id, error=refused.error))
 
     def _json(self, call: _Call, answer: object) -> bytes:
         """An answer in the revision of a call. Raises `MCPError` for content that the revision does not have."""
+        is_modern = call.version in MODERN_PROTOCOL_VERSIONS
+        stamp: Wire = self._stamp if is_modern else {}
         if isinstance(answer, WrittenResult) and self._has_texts_only(call.params.name):
-            return answer.json_with(self._stamp)
+            return answer.json_with(stamp, typed=is_modern)
         wire = answer.wire if isinstance(answer, WrittenResult) else cast("Wire", answer)
         try:
             wire = serialize_server_result("tools/call", call.version, wire)
         except ValidationError as error:
             _log.exception("%s gave content that revision %s does not have", call.params.name, call.version)
             raise MCPError(INTERNAL_ERROR, "Handler returned an invalid result") from error
-        return to_json({**wire, "_meta": {**wire.get("_meta", {}), **self._stamp}}, inf_nan_mode="null")
+        meta = {**wire.get("_meta", {}), **stamp}
+        return to_json({**wire, "_meta": meta} if meta else wire, inf_nan_mode="null")
 
     def _has_texts_only(self, tool: str) -> bool:
         """Whether the content of a tool's results is the same in every revision."""
         published = self._state.publisher.publication.tools.get(tool)
         return isinstance(published, GoalTool) and published.policy.output.schema is not None
+
+
+def _valid(version: str, params: dict[str, Any]) -> CallToolRequestParams | None:
+    """The parameters of a call; None if they are not valid."""
+    try:
+        validate_client_request("tools/call", version, params)
+        return CallToolRequestParams.model_validate(params, by_name=False)
+    except ValidationError:
+        return None
+
+
+def _written(error: JSONRPCError) -> bytes:
+    return error.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
 def _takes_json(scope: Scope) -> bool:

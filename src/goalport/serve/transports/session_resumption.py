@@ -31,6 +31,7 @@ from goalport.serve.transports.jsonrpc import (
     replayed,
     with_message,
 )
+from goalport.serve.transports.session_calls import SessionCalls
 
 __all__ = ["SessionResumption"]
 
@@ -60,8 +61,8 @@ class SessionResumption:
 
     The manager has at most `most` sessions. For a new one beyond those, the session that has been idle longest is
     closed: its client can go on, since its session is opened again. A session that its client has ended is not opened
-    again by this server. `cancel` is told of a request that a client has cancelled, by its ticket and its id; `answer`
-    of a message that answers a request.
+    again by this server. `cancel` is told of a request that a client has cancelled, by its ticket and its id, if it is
+    none of `calls`; `answer` of a message that answers a request.
     """
 
     def __init__(
@@ -71,11 +72,12 @@ class SessionResumption:
         most: int,
         cancel: Callable[[bytes, object], Awaitable[None]],
         answer: Callable[[object], Awaitable[None]],
+        calls: SessionCalls,
     ) -> None:
         self._app = app
         self._tickets = tickets
         self._most = most
-        self._cancel, self._answer = cancel, answer
+        self._cancel, self._answer, self._calls = cancel, answer, calls
         self._sessions: dict[bytes, _Session] = {}
         self._idle: dict[bytes, None] = {}
         """The tickets of the sessions without an open request, the one longest idle first."""
@@ -132,7 +134,8 @@ class SessionResumption:
         """Pass on what concerns a call that another server answers; the manager has done so for one of its own."""
         match message:
             case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as request_id}}:
-                await self._cancel(ticket, request_id)
+                if not self._calls.cancel(ticket, request_id):
+                    await self._cancel(ticket, request_id)
             case {"result": dict()}:
                 await self._answer(message)
             case _:
@@ -217,6 +220,7 @@ class SessionResumption:
         """Forget a session that its client has ended, and refuse its ticket from now on."""
         if ticket in self._sessions:
             self._forget(ticket)
+        self._calls.terminate(ticket)
         self._ended[ticket] = None
         if len(self._ended) > self._most:
             del self._ended[next(iter(self._ended))]

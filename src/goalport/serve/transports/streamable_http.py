@@ -32,6 +32,7 @@ from goalport.serve.session_tickets import SessionTickets
 from goalport.serve.state import McpState
 from goalport.serve.transports.common_calls import CommonCalls
 from goalport.serve.transports.jsonrpc import SESSION_ID, PostReader, header, message_of
+from goalport.serve.transports.session_calls import SessionCalls
 from goalport.serve.transports.session_resumption import SessionResumption
 
 __all__ = ["StreamableHttp"]
@@ -72,13 +73,14 @@ class StreamableHttp:
         )
         transport = DisconnectMiddleware(StreamableHTTPASGIApp(self._sessions))
         # The SDK's middleware makes the span of a call.
-        brief = CommonCalls(transport, server, state) if common_calls and not server.is_traced else transport
+        calls, answers = SessionCalls(), common_calls and not server.is_traced
+        brief = CommonCalls(transport, server, state, self._sessions, calls) if answers else transport
         app: ASGIApp = _Replies(transport, brief, self._asks_back, settings.max_sessions, settings.heartbeat_seconds)
         if not settings.stateless:
             # Before `_Replies`, because the SDK's task of a session keeps the context in which the session is opened.
             tickets = SessionTickets(state.keys, settings.name, settings.state_ttl_seconds)
             answer = partial(take_from_elsewhere, state)
-            app = SessionResumption(app, tickets, settings.max_sessions, state.cancellations.cancel, answer)
+            app = SessionResumption(app, tickets, settings.max_sessions, state.cancellations.cancel, answer, calls)
         self._app, self._running = app, False
         self.routes: Sequence[Route] = [Route("/mcp", PostReader(guarded(self._answer, state)))]
 

@@ -1,0 +1,169 @@
+"""A server that answers common calls itself beside one whose SDK answers every call. No test is in here."""
+
+import json
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
+from starlette.types import ASGIApp, Message
+
+from goalport.serve.server import make_server
+from goalport.serve.state import McpState
+from goalport.serve.transports.streamable_http import StreamableHttp
+from tests.rooms.serve.served import state_of
+from tests.rooms.site.test_guard import INITIALIZE
+
+__all__ = ["META", "SESSION", "Answered", "Pair", "Post", "Server", "call", "in_session", "pair"]
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": LATEST_MODERN_VERSION,
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+SESSION = "-"
+"""Stands in headers for the id of the session that a server has."""
+_BEGUN = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+_DIFFERENT = re.compile(r"[a-z]+-[a-z]+-[0-9a-f]{12}|error [0-9a-f]{8}|[0-9.]+ s\b")
+"""The ids and times in an answer that are not the same for two calls."""
+
+
+@dataclass(frozen=True)
+class Post:
+    """One request; the names of its headers are in lower case, as ASGI has them."""
+
+    body: Any
+    headers: tuple[tuple[str, str], ...]
+
+    def with_header(self, name: str, *values: str) -> "Post":
+        """The request with a header that has these values, in this order: none, one, or several."""
+        rest = [each for each in self.headers if each[0] != name]
+        return Post(self.body, (*rest, *((name, value) for value in values)))
+
+
+@dataclass(frozen=True)
+class Answered:
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+
+
+def call(name: str = "greet", /, arguments: Any = None, *, params: Any = (), **more: Any) -> Post:
+    """A good call of a tool in the newest revision."""
+    asked = {"name": name, "arguments": {"name": "Ada"} if arguments is None else arguments, "_meta": META}
+    body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": asked | dict(params)} | more
+    headers = (
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", LATEST_MODERN_VERSION),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", name),
+    )
+    return Post(body, headers)
+
+
+def in_session(post: Post) -> Post:
+    """The same in a session of the revision before."""
+    body = post.body
+    match body:
+        case {"params": {"_meta": {**meta}, **params}}:
+            own = {key: value for key, value in meta.items() if key not in META}
+            body = {**body, "params": {**params, "_meta": own}}
+        case _:
+            pass
+    same = (each for each in post.headers if not each[0].startswith("mcp-"))
+    return Post(body, (*same, ("mcp-protocol-version", LATEST_HANDSHAKE_VERSION), ("mcp-session-id", SESSION)))
+
+
+@dataclass
+class Server:
+    """The endpoint of a transport, the session that is open there, and how many calls its SDK has seen."""
+
+    app: ASGIApp
+    session: str = ""
+    seen: int = 0
+
+    async def open(self) -> None:
+        """Open a session."""
+        begun = await self.answer(in_session(Post(INITIALIZE, call().headers)).with_header("mcp-session-id"))
+        self.session = begun.headers["mcp-session-id"]
+        await self.answer(in_session(Post(_BEGUN, call().headers)))
+
+    async def answer(self, post: Post, method: str = "POST") -> Answered:
+        content = post.body if isinstance(post.body, bytes) else json.dumps(post.body).encode()
+        headers = [(name.encode(), self._own(value).encode("latin-1")) for name, value in post.headers]
+        scope = {"type": "http", "method": method, "path": "/mcp", "query_string": b"", "headers": headers}
+        incoming, sent = [{"type": "http.request", "body": content, "more_body": False}], list[Message]()
+
+        async def receive() -> Message:
+            if incoming:
+                return incoming.pop()
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        with anyio.fail_after(20):
+            await self.app(scope, receive, send)
+        return _read(sent)
+
+    def _own(self, value: str) -> str:
+        return self.session if value == SESSION else value
+
+
+def _read(sent: list[Message]) -> Answered:
+    body = b"".join(each.get("body", b"") for each in sent[1:])
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    assert headers.pop("content-length", str(len(body))) == str(len(body))
+    text = _DIFFERENT.sub("-", body.decode())
+    return Answered(sent[0]["status"], headers, json.loads(text) if text.startswith("{") else text)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A server as it is, and one in which the SDK answers every call."""
+
+    own: Server
+    sdk: Server
+
+    async def same(self, post: Post, method: str = "POST") -> Answered:
+        """What both answer."""
+        ours, theirs = [await each.answer(post, method) for each in (self.own, self.sdk)]
+        assert _without_session(ours) == _without_session(theirs), post
+        return ours
+
+
+def _without_session(answered: Answered) -> Answered:
+    headers = {name: SESSION if name == "mcp-session-id" else value for name, value in answered.headers.items()}
+    return Answered(answered.status, headers, answered.body)
+
+
+@asynccontextmanager
+async def pair(root: Path, *agents: object, **options: Any) -> AsyncGenerator[Pair]:
+    """Two servers with the same agents, and a session in each."""
+    state = state_of(root, *agents, **options)
+    async with state.platform, _served(state) as own, _served(state, common_calls=False) as sdk:
+        yield Pair(own, sdk)
+
+
+@asynccontextmanager
+async def _served(state: McpState, **options: Any) -> AsyncGenerator[Server]:
+    server, _ = make_server(state)
+    transport = StreamableHttp(server, state, **options)
+    found = Server(transport.routes[0].app)
+
+    async def note(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        found.seen += 1 if ctx.method == "tools/call" else 0
+        return await call_next(ctx)
+
+    server.middleware.append(note)
+    async with transport.running():
+        if not state.settings.stateless:
+            await found.open()
+        yield found
