@@ -5,9 +5,13 @@ are passed to its constructor. Nothing runs here. Below: the reader of classes. 
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from operator import attrgetter
+from threading import Lock
 from types import NoneType
 from typing import cast, get_type_hints
 
@@ -25,6 +29,38 @@ _EMPTY = inspect.Parameter.empty
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+@dataclass(frozen=True)
+class _Deployed:
+    """What is deployed at one moment, and what is looked up in it; each change makes a new one."""
+
+    by_name: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
+    """Agents and components, in the order in which they came."""
+    scopes: dict[str | int, tuple[object, Scope]] = field(default_factory=dict[str | int, tuple[object, Scope]])
+    """By the name of an agent, or by the id of an object that is kept with its scope, so that the id stays its."""
+
+    @cached_property
+    def agents(self) -> tuple[Agent, ...]:
+        return tuple(each for each in self.by_name.values() if not each.component)
+
+    @cached_property
+    def components(self) -> tuple[Agent, ...]:
+        return tuple(each for each in self.by_name.values() if each.component)
+
+    @cached_property
+    def goals(self) -> tuple[tuple[Agent, Goal], ...]:
+        return tuple((agent, goal) for agent in self.agents for goal in agent.goals)
+
+    @cached_property
+    def goals_by_name(self) -> tuple[Mapping[str, Sequence[tuple[Agent, Goal]]], ...]:
+        """The goals by their full names, by their published names, and by the names of their methods."""
+        names = attrgetter("name"), attrgetter("export.name"), attrgetter("short_name")
+        found = tuple(defaultdict[str, list[tuple[Agent, Goal]]](list) for _ in names)
+        for pair in self.goals:
+            for name_of, goals in zip(names, found, strict=True):
+                goals[name_of(pair[1])].append(pair)
+        return found
+
+
 class Deployments:
     """Agents and components by name, in the order in which they came."""
 
@@ -34,30 +70,30 @@ class Deployments:
         self._injected = SERVICE_TYPES | {platform}
         self._resolvers = resolvers
         self._service = service
-        self._agents: dict[str, Agent] = {}
-        self._scopes: dict[str | int, tuple[object, Scope]] = {}
-        """By the name of an agent, or by the id of an object that is kept with its scope, so that the id stays its."""
+        self._now = _Deployed()
+        self._changing = Lock()
+        """Held by the thread that puts the next state in place of the one it was made of."""
 
     def __iter__(self) -> Iterator[Agent]:
-        return (each for each in self.all if not each.component)
+        return iter(self._now.agents)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._now.agents)
 
     @property
     def components(self) -> tuple[Agent, ...]:
         """The components, whose actions and conditions every agent may use."""
-        return tuple(each for each in self.all if each.component)
+        return self._now.components
 
     @property
     def all(self) -> tuple[Agent, ...]:
         """Agents and components as they are now, also while another thread deploys one."""
-        return tuple(self._agents.values())
+        return tuple(self._now.by_name.values())
 
     def add(self, declared: object) -> Agent:
         """Read an agent and keep it. Raises `DeclarationError` or `DeploymentError`, and then nothing is changed."""
         agent = self._read(declared)
-        twin = self._agents.get(agent.name)
+        twin = self._now.by_name.get(agent.name)
         if twin is not None:
             raise DeploymentError(
                 f"Expected agents of different names, but {_place(agent)} and {_place(twin)} are both called"
@@ -65,27 +101,28 @@ class Deployments:
             )
         self._refuse_missing_services(agent)
         self._refuse_clashes(agent)
-        self._agents[agent.name] = agent
-        self._scopes.clear()
+        with self._changing:
+            self._now = _Deployed({**self._now.by_name, agent.name: agent})
         return agent
 
     def remove(self, name: str) -> Agent:
         """Remove an agent; its running processes go on. Raises `UnknownName`."""
         agent = self.named(name)
-        del self._agents[agent.name]
-        self._scopes.clear()
+        with self._changing:
+            self._now = _Deployed({key: each for key, each in self._now.by_name.items() if each is not agent})
         return agent
 
     def named(self, name: str) -> Agent:
         """The agent or component of that name. Raises `UnknownName`."""
-        if name not in self._agents:
-            raise UnknownName("agent", name, self._agents)
-        return self._agents[name]
+        known = self._now.by_name
+        if name not in known:
+            raise UnknownName("agent", name, known)
+        return known[name]
 
     @property
     def goals(self) -> tuple[tuple[Agent, Goal], ...]:
         """Every goal with its agent, in order."""
-        return tuple((agent, goal) for agent in self for goal in agent.goals)
+        return self._now.goals
 
     def goal(self, name: str | Goal) -> tuple[Agent, Goal]:
         """A goal with its agent: by its full name, its published name, or its method's name where only one has it.
@@ -93,12 +130,12 @@ class Deployments:
         Raises `UnknownName`, or `DeploymentError` when several goals bear the name.
         """
         if isinstance(name, Goal):
-            same = next((pair for pair in self.goals if pair[1] == name), None)
+            same = next((pair for pair in self._now.goals_by_name[0].get(name.name, ()) if pair[1] == name), None)
             if same is not None:
                 return same
             name = name.name
-        for name_of in (attrgetter("name"), attrgetter("export.name"), attrgetter("short_name")):
-            found = [pair for pair in self.goals if name_of(pair[1]) == name]
+        for goals in self._now.goals_by_name:
+            found = goals.get(name, ())
             if len(found) == 1:
                 return found[0]
             if found:
@@ -114,15 +151,16 @@ class Deployments:
 
         Raises `UnknownName`, and `DeclarationError` for an object that declares no agent.
         """
-        if isinstance(declared, Agent) and self._agents.get(declared.name) is declared:
+        now = self._now
+        if isinstance(declared, Agent) and now.by_name.get(declared.name) is declared:
             declared = declared.name
         key = declared if isinstance(declared, str) else id(declared)
-        known = self._scopes.get(key)
+        known = now.scopes.get(key)
         if known is None:
             agent = self.named(declared) if isinstance(declared, str) else self._read(declared)
-            known = self._scopes[key] = (declared, Scope(agent, () if agent.opaque else self.components))
-            if len(self._scopes) > len(self._agents) + _UNDEPLOYED:
-                del self._scopes[next(each for each in self._scopes if not isinstance(each, str))]
+            known = now.scopes[key] = (declared, Scope(agent, () if agent.opaque else now.components))
+            if len(now.scopes) > len(now.by_name) + _UNDEPLOYED:
+                del now.scopes[next(each for each in now.scopes if not isinstance(each, str))]
         return known[1]
 
     def _read(self, declared: object) -> Agent:

@@ -48,6 +48,9 @@ class _Source(SourceFileLoader):
             return False
 
 
+_LOADERS = (ExtensionFileLoader, EXTENSION_SUFFIXES), (_Source, [".py"])
+
+
 class _WorkspaceFinder(MetaPathFinder):
     """Finds the modules of one loaded workspace; its top folders are packages without `__init__.py`."""
 
@@ -56,6 +59,7 @@ class _WorkspaceFinder(MetaPathFinder):
         self.kept: Mapping[str, ModuleType] = {}
         """The modules of this load, from when another load has replaced it."""
         self.builtins = {**vars(builtins), "__import__": self._import}
+        self._finders: dict[str, FileFinder] = {}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -79,10 +83,14 @@ class _WorkspaceFinder(MetaPathFinder):
         return self in sys.meta_path and root == self._root and all(map(_is_current, _imported().values()))
 
     def _find_in(self, fullname: str, folders: Sequence[str]) -> ModuleSpec | None:
-        loaders = (ExtensionFileLoader, EXTENSION_SUFFIXES), (_Source, [".py"])
         for folder in folders:
-            # A new finder at each call: a `FileFinder` lists a folder again only if the folder's timestamp has changed.
-            found = FileFinder(folder, *loaders).find_spec(fullname)
+            finder = self._finders.get(folder)
+            found = finder and finder.find_spec(fullname)
+            if found is None:
+                # A `FileFinder` lists a folder again only if the folder's timestamp has changed, and so misses a file
+                # that came soon after the others.
+                finder = self._finders[folder] = FileFinder(folder, *_LOADERS)
+                found = finder.find_spec(fullname)
             if found is not None:
                 if isinstance(found.loader, _Source):
                     found.loader.load = self

@@ -8,7 +8,7 @@ import keyword
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -123,6 +123,7 @@ def _find_in(folder: Path) -> Iterator[ModuleFile | LoadProblem]:
             yield ModuleFile(folder.name, folder).problem("should be a folder with modules, but it is a file.")
         return
     entries = sorted(folder.iterdir(), key=lambda each: each.name)
+    names = frozenset(each.name for each in entries)
     init = folder / "__init__.py"
     if init.is_file() and init.stat().st_size:
         yield ModuleFile(folder.name, init).problem(
@@ -130,17 +131,17 @@ def _find_in(folder: Path) -> Iterator[ModuleFile | LoadProblem]:
         )
     for entry in entries:
         if not entry.name.startswith(("_", ".")) and (entry.suffix == ".py" or entry.is_dir()):
-            yield from _module_at(folder, entry, entries)
+            yield from _module_at(folder, entry, names)
 
 
-def _module_at(folder: Path, entry: Path, entries: Iterable[Path]) -> Iterator[ModuleFile | LoadProblem]:
+def _module_at(folder: Path, entry: Path, names: Collection[str]) -> Iterator[ModuleFile | LoadProblem]:
     stem = entry.stem if entry.suffix == ".py" else entry.name
     file = ModuleFile(f"{folder.name}.{stem}", entry / "__init__.py" if entry.is_dir() else entry)
     if not file.path.is_file():
         yield from _without_file(file, entry)
     elif not stem.isidentifier() or keyword.iskeyword(stem):
         yield file.problem(f"{stem!r} cannot be the name of a module. Rename it: letters, digits and underscores.")
-    elif not file.is_package and entry.with_suffix("") in entries and (folder / stem / "__init__.py").is_file():
+    elif not file.is_package and stem in names and (folder / stem / "__init__.py").is_file():
         yield file.problem(f"the folder {stem}/ beside it has the same name and hides it. Rename one of them.")
     else:
         yield file
