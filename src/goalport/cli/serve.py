@@ -3,6 +3,7 @@
 Below the program; settings, platform and site are below it.
 """
 
+import gc
 import logging
 import os
 import sys
@@ -72,6 +73,9 @@ def serve(
     """Serve the workspace to MCP clients."""
     root = _served_root(workspace)
     options = _settings_of(listening, logging)
+    # Almost all that a start makes is kept, so looking for garbage would take a fifth of its time and find nothing. The
+    # site looks again from when it is ready (`tune_garbage_collection`).
+    gc.disable()
     if transport == "stdio":
         if (listening.workers or 1) > 1:
             raise BadInput("--workers was given with --transport stdio, which has one client. Leave one of them out.")

@@ -180,11 +180,12 @@ class _SessionReports:
 
 
 def tune_garbage_collection() -> None:
-    """Exclude the objects made at start from garbage collection, which halves the latency of the slowest answers.
+    """Look for garbage from now on, but not among what the start made: that halves the latency of the slowest answers.
 
     Calls leave reference cycles of the SDK's objects behind. The thresholds collect them often enough that a pause is
     short, but not so often that the objects of open calls are scanned again and again. The little garbage of the start
     is frozen too: looking for it would take a tenth of the time that a start takes.
     """
     gc.freeze()
+    gc.enable()
     gc.set_threshold(5_000, 50, 50)
