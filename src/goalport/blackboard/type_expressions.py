@@ -64,6 +64,8 @@ def is_alias(kind: object) -> TypeGuard[Alias]:
 
 def plain(kind: object) -> object:
     """A type expression without surrounding `Annotated`, aliases and NewTypes, which do not exist at run time."""
+    if isinstance(kind, type):
+        return kind
     if kind is None:
         return NoneType
     while True:
@@ -79,17 +81,19 @@ def plain(kind: object) -> object:
 
 def alternatives(kind: object) -> Arguments:
     """The members of a union; for any other type, the type alone."""
-    kind = kind if isinstance(kind, type) else plain(kind)
+    if isinstance(kind, type):
+        return (kind,)
+    kind = plain(kind)
     return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
 
 
 def taken_apart(kind: object) -> tuple[object, Arguments]:
     """The origin and the arguments of a generic type, such as `list[Story]`, a dataclass or a pydantic model."""
+    if isinstance(kind, type):
+        made = vars(kind).get("__pydantic_generic_metadata__")
+        return (made["origin"], made["args"]) if made and made["origin"] else (kind, ())
     origin = get_origin(kind)
-    if origin is not None:
-        return origin, get_args(kind)
-    made = vars(kind).get("__pydantic_generic_metadata__") if isinstance(kind, type) else None
-    return (made["origin"], made["args"]) if made and made["origin"] else (kind, ())
+    return (kind, ()) if origin is None else (origin, get_args(kind))
 
 
 def is_generic(kind: object) -> bool:

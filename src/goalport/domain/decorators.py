@@ -6,7 +6,7 @@ in one place: by `reader`, when the agent is deployed. (User guide, section 3.6.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, Protocol, TypeVar, overload
 
 from goalport.domain.checks import (
@@ -321,10 +321,14 @@ def is_marked(cls: type) -> bool:
 
 def lacks_mark(cls: type) -> bool:
     """Whether a class has actions, but is no agent or component, and neither is a base or a subclass of it."""
+    return any(map(_acts, cls.__mro__)) and not cls.__subclasses__() and not any(map(is_marked, cls.__mro__))
+
+
+@lru_cache(maxsize=64)
+def _acts(cls: type) -> bool:
+    """Whether a class itself has actions. Cached for the bases that all models share, which have many members."""
     # Only what can be called: other members, such as pydantic's, may refuse to be looked into.
-    members = [each for base in cls.__mro__ for each in vars(base).values() if callable(each)]
-    acts = any({ActionMark, GoalMark} & marks_of(each).keys() for each in members)
-    return acts and not cls.__subclasses__() and not any(map(is_marked, cls.__mro__))
+    return any({ActionMark, GoalMark} & marks_of(each).keys() for each in vars(cls).values() if callable(each))
 
 
 def _put(mark: object, marked: Any) -> Any:

@@ -200,7 +200,7 @@ def _refuse_property(cls: type, member: object) -> None:
 def _refuse_without_self(origin: Origin, cls: type) -> None:
     """Refuse a method whose first parameter would be filled with the object that has the method."""
     method = inspect.getattr_static(cls, origin.written.__name__, None)
-    if not inspect.isfunction(method):
+    if not inspect.isfunction(method) or inspect.getargs(method.__code__).args[:1] == ["self"]:
         return
     first = next(iter(inspect.signature(method).parameters.values()), None)
     typed = first is not None and first.annotation is not first.empty and first.kind is not first.VAR_POSITIONAL

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum, Flag
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from types import MemberDescriptorType
 from typing import Any, Final, Protocol, TypeVar, cast, get_args
 
@@ -358,7 +358,13 @@ def _slots_of(cls: type) -> dict[str, Any]:
 
 
 def _cached_in(cls: type) -> Iterator[str]:
-    return (name for each in cls.__mro__ for name, found in vars(each).items() if isinstance(found, cached_property))
+    return (name for each in cls.__mro__ for name in _cached_by(each))
+
+
+@lru_cache(maxsize=64)
+def _cached_by(cls: type) -> tuple[str, ...]:
+    """The cached properties of a class itself: remembered for the bases that all models share, which are large."""
+    return tuple(name for name, found in vars(cls).items() if isinstance(found, cached_property))
 
 
 def layout_of(cls: type[Any], names: TypeNames) -> Layout | EnumLayout | None:
