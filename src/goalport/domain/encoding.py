@@ -4,9 +4,11 @@ It knows types and their hierarchy; the planner below knows only facts. The stat
 blackboard by the process. (User guide, sections 3.2 and 3.6; sub- and supertypes count as they do in routing by type.)
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import Any, TypeGuard
 
 from goalport.blackboard import DEFAULT_BINDING, fits, related
 from goalport.domain.agents import Action, Agent, Goal
@@ -33,20 +35,76 @@ def operators_of(agent: Agent) -> tuple[Operator, ...]:
     """
     known, costs = names_known(agent), {each.name: each.cost for each in agent.conditions}
     terms = {action.name: needs_of(action, known) for action in agent.actions}
-    facts = tuple(_facts_of(agent, terms))
+    facts, namesakes = _KnownFacts(_facts_of(agent, terms)), defaultdict[str, list[Action]](list)
+    for action in agent.actions:
+        namesakes[action.short_name].append(action)
     return tuple(
-        replace(each, requires={**each.requires, **dict.fromkeys(_overriding_states(action, agent), False)})
+        replace(
+            each,
+            requires={
+                **each.requires,
+                **dict.fromkeys(_overriding_states(action, namesakes[action.short_name]), False),
+            },
+        )
         for action in agent.actions
         for term in sorted(terms[action.name], key=lambda term: sum(costs.get(name, 0.0) for name in term))
         for each in _operators(action, term, facts, alone=len(terms[action.name]) == 1)
     )
 
 
-def _overriding_states(action: Action, agent: Agent) -> Iterator[Available]:
+class _KnownFacts:
+    """The facts of an agent, and which of them an object of a type makes true."""
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        self.all = tuple(facts)
+        self.clearable = tuple(each for each in self.all if not isinstance(each, GroupAvailable))
+        self.results = tuple(each for each in self.all if isinstance(each, LastResult))
+        self._available = tuple(each for each in self.all if isinstance(each, Available))
+        self.states = tuple(each for each in self._available if is_state(each.type))
+
+    def supplied_by(self, kinds: Iterable[object]) -> list[Available]:
+        """The objects that are there once there is one of each of these types, in the order of the facts."""
+        found = {number for kind in kinds for number in self._numbers_for(kind)}
+        return [self._available[number] for number in sorted(found)]
+
+    def _numbers_for(self, kind: object) -> Iterable[int]:
+        if not _is_told_by_bases(kind):
+            return (number for number, each in enumerate(self._available) if related(kind, each.type))
+        found = {number for base in kind.__mro__ for number in self._by_class.get(base, ())}
+        found.update(self._by_base.get(kind, ()))
+        found.update(number for number in self._by_asking if related(kind, self._available[number].type))
+        return found
+
+    @cached_property
+    def _by_class(self) -> Mapping[type, Sequence[int]]:
+        found = defaultdict[type, list[int]](list)
+        for number, each in enumerate(self._available):
+            if _is_told_by_bases(each.type):
+                found[each.type].append(number)
+        return found
+
+    @cached_property
+    def _by_base(self) -> Mapping[type, Sequence[int]]:
+        found = defaultdict[type, list[int]](list)
+        for kind, numbers in self._by_class.items():
+            for base in kind.__mro__:
+                found[base] += numbers
+        return found
+
+    @cached_property
+    def _by_asking(self) -> Sequence[int]:
+        return [number for number, each in enumerate(self._available) if not _is_told_by_bases(each.type)]
+
+
+def _is_told_by_bases(kind: object) -> TypeGuard[type]:
+    """Whether the bases of a class alone decide what it is related to: an abstract class may say something else."""
+    return isinstance(kind, type) and kind is not Any and type(kind).__subclasscheck__ is type.__subclasscheck__
+
+
+def _overriding_states(action: Action, namesakes: Sequence[Action]) -> Iterator[Available]:
     """The substates of an action's state that override the action: in those states their own action runs."""
-    base, method = action.origin.owner, action.name.rpartition(".")[2]
-    namesakes = [each for each in agent.actions if each.name.rpartition(".")[2] == method] if is_state(base) else []
-    for kind in (each.origin.owner for each in namesakes):
+    base = action.origin.owner
+    for kind in (each.origin.owner for each in namesakes) if is_state(base) else ():
         if base is not None and kind is not None and kind is not base and issubclass(kind, base):
             yield Available(kind, DEFAULT_BINDING)
 
@@ -73,7 +131,7 @@ def _needs(action: Action, term: Term) -> dict[Fact, bool]:
     return needs
 
 
-def _operators(action: Action, term: Term, facts: Sequence[Fact], *, alone: bool) -> Iterator[Operator]:
+def _operators(action: Action, term: Term, facts: _KnownFacts, *, alone: bool) -> Iterator[Operator]:
     exits = action.outputs.exits or ((),)
     wherever = "" if alone else f" if {' and '.join(('' if value else 'not ') + name for name, value in term.items())}"
     for exit_, suffix in zip(exits, _suffixes(exits), strict=True):
@@ -114,20 +172,14 @@ def _transforms(action: Action, output: object) -> bool:
     return any(fits(each.type, output) for each in action.inputs if each.required)
 
 
-def _effects(action: Action, exit_: tuple[object, ...], facts: Sequence[Fact]) -> dict[Fact, bool]:
+def _effects(action: Action, exit_: tuple[object, ...], facts: _KnownFacts) -> dict[Fact, bool]:
     cleared = action.settings.clear_blackboard
-    effects: dict[Fact, bool] = {fact: False for fact in facts if cleared and not isinstance(fact, GroupAvailable)}
-    effects |= {fact: any(related(kind, fact.type) for kind in exit_) for fact in facts if isinstance(fact, LastResult)}
+    effects: dict[Fact, bool] = dict.fromkeys(facts.clearable, False) if cleared else {}
+    effects |= {fact: any(related(kind, fact.type) for kind in exit_) for fact in facts.results}
     if any(map(is_state, exit_)):  # entering a state hides the others
-        effects |= {fact: False for fact in facts if isinstance(fact, Available) and is_state(fact.type)}
-    effects |= dict.fromkeys(_supplied(action, exit_, facts), True)
+        effects |= dict.fromkeys(facts.states, False)
+    bindings = {DEFAULT_BINDING, action.output_binding}
+    effects |= {fact: True for fact in facts.supplied_by(exit_) if fact.binding in bindings}
     effects |= {Holds(name): value for name, value in promises_of(action.settings.post).items()}
     effects[HasRun(action.name)] = not cleared
     return effects
-
-
-def _supplied(action: Action, exit_: tuple[object, ...], facts: Sequence[Fact]) -> Iterator[Fact]:
-    bindings = {DEFAULT_BINDING, action.output_binding}
-    for fact in facts:
-        if isinstance(fact, Available) and fact.binding in bindings and any(related(kind, fact.type) for kind in exit_):
-            yield fact

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-from goalport.blackboard import DEFAULT_BINDING, field_kinds, fits, related
+from goalport.blackboard import field_kinds, related
 from goalport.domain import Agent, Aggregation, Cost, Goal, Input, ProvidedInput, inputs_among, unmarked_givers
-from goalport.plan import Available, Explanation, Fact, Holds, LastResult, Problem, WorldState, explain, prune
+from goalport.plan import Available, Explanation, Fact, Holds, Problem, WorldState, explain, prune
 from goalport.process import PLANNING_SECONDS, Scope, planner_for
 from goalport.process.formulation import usable_figure
 from goalport.tools import ToolGroupResolver
@@ -38,7 +38,7 @@ def explain_goal(
     begin with; `service` gives the services that the methods which compute them take.
     """
     given = tuple(_with_parts(given))
-    facts = frozenset(fact for fact in scope.facts if _given_by(fact, given))
+    facts = frozenset[Fact]().union(*map(scope.facts_given_by, given))
     facts |= {each for each in scope.groups if groups is None or groups.unmet(each) is None}
     start = WorldState(
         facts, frozenset(each for each in scope.evaluated_conditions if _can_be_asked(scope, each, given))
@@ -111,16 +111,6 @@ def _can_be_asked(scope: Scope, question: Holds, given: Sequence[object]) -> boo
     parameters = scope.conditions[question.condition].parameters
     needed = [each for each in inputs_among(parameters) if each.required]
     return all(any(related(kind, each.type) for kind in given) for each in needed)
-
-
-def _given_by(fact: Fact, given: Sequence[object]) -> bool:
-    match fact:
-        case Available(kind, binding) if binding == DEFAULT_BINDING:
-            return any(fits(each, kind) for each in given)
-        case LastResult(kind):
-            return any(fits(each, kind) for each in given)
-        case _:
-            return False
 
 
 class _OnlyAtRunTime(Exception):

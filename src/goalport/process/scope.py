@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TypeAlias, cast
 
 from goalport.ai import Ai
-from goalport.blackboard import DEFAULT_BINDING, Blackboard, Entry, is_generic, is_of, matcher
+from goalport.blackboard import DEFAULT_BINDING, Blackboard, Entry, fits, is_generic, is_of, matcher
 from goalport.domain import (
     Action,
     Agent,
@@ -81,10 +81,7 @@ class Scope:
             Holds(each.name): each.cost for each in self.agent.conditions if each.cost
         }
         self.system = PlanningSystem(operators_of(self.agent), self._condition_costs)
-        self.add_effects = {
-            name: frozenset(fact for each in self.system.operators if each.action == name for fact in _made_true(each))
-            for name in self.actions
-        }
+        self.add_effects = _add_effects(self.actions, self.system.operators)
         """The facts that each action makes true when it succeeds and returns all its outputs."""
         self._systems_keeping: dict[frozenset[Fact], PlanningSystem] = {}
         self._answers: dict[object, Plan | Undecided | NoPlan] = {}
@@ -105,13 +102,11 @@ class Scope:
         self._has_run = {name: self._bits[fact] for name, fact in has_run.items()}
         self._bits_by_class: dict[type, int] = {}
         self._worlds: dict[int, WorldState] = {}
+        self._facts_by_type: dict[object, frozenset[Fact]] = {}
         self.groups = tuple(each for each in self.facts if isinstance(each, GroupAvailable))
-        self.evaluated_conditions = frozenset(
-            each for each in self.facts if isinstance(each, Holds) and each.condition in self.conditions
-        )
-        self._stated_conditions = tuple(
-            each for each in self.facts if isinstance(each, Holds) and each not in self.evaluated_conditions
-        )
+        named = [each for each in self.facts if isinstance(each, Holds)]
+        self.evaluated_conditions = frozenset(each for each in named if each.condition in self.conditions)
+        self._stated_conditions = tuple(each for each in named if each not in self.evaluated_conditions)
         self._needs_more = bool(self._by_entry or self._named or self._triggers or self._stated_conditions)
 
     def answer(self, problem: Problem, search: Search = plan) -> Plan | Undecided | NoPlan:
@@ -197,6 +192,13 @@ class Scope:
             joined |= self._bits[fact]
         return joined
 
+    def facts_given_by(self, kind: object) -> frozenset[Fact]:
+        """The facts that are true once there is an object that is declared as a type, whatever it is at run time."""
+        facts = self._facts_by_type.get(kind)
+        if facts is None:
+            facts = self._facts_by_type[kind] = frozenset(each for each in self.facts if _is_given_by(each, kind))
+        return facts
+
     def infer_type(self, binding: str, value: object) -> object:
         """The generic type of an object that has no declared type and does not show it itself; None: it is not known.
 
@@ -240,6 +242,23 @@ class Scope:
             yield from (Available(kind) for kind in goal.export.starting_input_types)
             if goal.output is not None:
                 yield Available(goal.output)
+
+
+def _is_given_by(fact: Fact, kind: object) -> bool:
+    match fact:
+        case Available(wanted, binding) if binding == DEFAULT_BINDING:
+            return fits(kind, wanted)
+        case LastResult(wanted):
+            return fits(kind, wanted)
+        case _:
+            return False
+
+
+def _add_effects(actions: Iterable[str], operators: Iterable[Operator]) -> dict[str, frozenset[Fact]]:
+    found = {name: set[Fact]() for name in actions}
+    for each in operators:
+        found[each.action].update(_made_true(each))
+    return {name: frozenset(facts) for name, facts in found.items()}
 
 
 def _made_true(operator: Operator) -> Iterator[Fact]:
