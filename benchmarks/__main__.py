@@ -14,6 +14,7 @@ from benchmarks.auth import auth
 from benchmarks.calls import calls, crowd, progress
 from benchmarks.doors import doors
 from benchmarks.durability import durability
+from benchmarks.embabel import embabel
 from benchmarks.engines import engines
 from benchmarks.fleet import fleet
 from benchmarks.flood import flood
@@ -49,6 +50,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "fleet": fleet,
     "engines": engines,
     "planner": planning,
+    "embabel": embabel,
     "models": models,
     "upstream": upstream,
     "startup": startup,

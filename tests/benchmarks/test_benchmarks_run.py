@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.__main__ import TABLES as TABLES_OF_THE_PAGE
 from benchmarks.compare import earlier, sources_of
+from benchmarks.embabel import embabel
 from benchmarks.report import Table, machine, write_page
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +52,13 @@ def test_a_table_that_does_not_exist_is_refused_with_those_that_do() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert all(name in done.stderr for name in TABLES)
+
+
+def test_a_table_whose_programs_are_missing_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    table = embabel()
+    assert not table.rows
+    assert "Left out: it needs a JDK" in table.markdown
 
 
 def test_a_library_is_compared_with_that_of_a_commit(tmp_path: Path) -> None:
