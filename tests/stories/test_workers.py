@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx2
@@ -53,10 +54,11 @@ TELLER = {"agents/teller.py": NAMED.replace("VERSION", "first")}
 
 @asynccontextmanager
 async def serving(
-    root: Path, files: dict[str, str], shutdown_seconds: str = "10", store: str = "sqlite"
+    root: Path, files: dict[str, str], *options: str, shutdown_seconds: str = "10", store: str = "sqlite"
 ) -> AsyncGenerator[Running]:
     """Two workers that are both ready; none of their processes outlives the block."""
-    async with running(root, files, "--workers", "2", store=store, shutdown_seconds=shutdown_seconds) as server:
+    options = "--workers", "2", *options
+    async with running(root, files, *options, store=store, shutdown_seconds=shutdown_seconds) as server:
         await server.heard.until("2 workers ready")
         yield server
 
@@ -69,6 +71,13 @@ async def pids_of(server: Running, connections: int = 2) -> Counter[int]:
             for _ in range(connections)
         ]
         return Counter([(await client.get("/health")).json()["pid"] for client in clients])
+
+
+async def health_of(server: Running) -> dict[str, Any]:
+    """What one of the workers says of all."""
+    async with httpx2.AsyncClient(base_url=server.address, timeout=PATIENCE) as client:
+        told: dict[str, Any] = (await client.get("/health")).json()
+        return told
 
 
 async def numbers_of(server: Running) -> Mapping[str, float]:
@@ -95,6 +104,9 @@ async def test_open_connections_are_spread_evenly_and_those_of_a_session_come_to
         answered = await pids_of(server, 16)
         assert sorted(answered.values()) == [8, 8]
         assert server.process.pid not in answered
+        health = await health_of(server)
+        assert health["ready"]
+        assert {each["pid"]: each["ready"] for each in health["workers"]} == dict.fromkeys(answered, True)
         async with httpx2.AsyncClient(base_url=server.address) as older:
             assert "Use /mcp" in (await older.get("/sse")).text
         assert server.heard.text.count("Goalport ") == 1
@@ -249,6 +261,34 @@ async def test_a_worker_that_ends_again_and_again_is_started_more_and_more_rarel
                 await anyio.sleep(PAUSE)
 
 
+async def test_a_worker_that_hangs_gets_no_new_connections_until_it_goes_on(tmp_path: Path) -> None:
+    async with serving(tmp_path, TELLER) as server:
+        one, other = await pids_of(server)
+        os.kill(one, signal.SIGSTOP)
+        await server.heard.until(f"Worker {one} does not respond; new connections go to the others.")
+        assert await pids_of(server, 4) == {other: 4}
+        health = await health_of(server)
+        assert health["ready"]
+        assert {each["pid"]: each["ready"] for each in health["workers"]} == {one: False, other: True}
+        os.kill(one, signal.SIGCONT)
+        await server.heard.until(f"Worker {one} responds again.")
+        assert set(await pids_of(server, 4)) == {one, other}
+
+
+async def test_all_workers_load_a_changed_workspace_and_one_of_them_says_so(tmp_path: Path) -> None:
+    async with serving(tmp_path, TELLER, "--reload") as server:
+        before = await pids_of(server)
+        workspace(tmp_path, {"agents/teller.py": NAMED.replace("VERSION", "second")})
+        answered = set[str]()
+        with anyio.fail_after(PATIENCE):
+            while answered != {f"second {pid}" for pid in before}:
+                async with server.client("http", "auto") as client:
+                    answered.add(text_of(await client.call_tool("tell", {"name": ""})))
+                answered = {each for each in answered if each.startswith("second")}
+        assert await pids_of(server) == before
+    assert server.heard.text.count("Loaded the workspace anew") == 1
+
+
 async def test_when_the_last_worker_cannot_be_replaced_the_server_ends_with_its_exit_code(tmp_path: Path) -> None:
     async with serving(tmp_path, TELLER) as server:
         workers = await pids_of(server)
@@ -327,8 +367,8 @@ async def test_the_end_of_a_terminal_ends_the_server_though_it_sends_sighup_too(
     [
         (["--workers", "0"], {}, "workers should be greater than or equal to 1; came 0"),
         (["--workers", "2"], {"store": "memory"}, 'Set store = "sqlite"'),
-        (["--workers", "2", "--reload"], {"store": "sqlite"}, "leave --reload out"),
         (["--workers", "2", "--transport", "stdio"], {}, "which has one client"),
+        (["--workers", "auto", "--transport", "stdio"], {}, "which has one client"),
         ([], {"workers": "2", "store": "memory"}, "or serve with --workers 1"),
     ],
 )

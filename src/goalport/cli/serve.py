@@ -38,8 +38,8 @@ class ListenOptions:
     "A name by which clients call this server, for instance behind a proxy; repeat it for more."
     stateless: bool | None = None
     "No sessions: any replica answers any request. --no-stateless keeps them, whatever the settings say."
-    workers: int | None = None
-    "How many processes serve on the port, for as many cores. Default: 1."
+    workers: int | Literal["auto"] | None = None
+    "How many processes serve on the port, auto: one for each core. Default: 1."
     insecure_no_auth: Annotated[bool, Parameter(negative="", show_default=False)] = False
     "Listen to other machines although nobody is authenticated: whoever reaches the server may do everything."
 
@@ -77,7 +77,7 @@ def serve(
     # site looks again from when it is ready (`tune_garbage_collection`).
     gc.disable()
     if transport == "stdio":
-        if (listening.workers or 1) > 1:
+        if listening.workers not in {None, 1}:
             raise BadInput("--workers was given with --transport stdio, which has one client. Leave one of them out.")
         _serve_stdio(root, options, reload=reload)
         return None
@@ -123,7 +123,7 @@ def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool, inse
     if insecure:
         settings = settings.without_authentication()
     if settings.workers > 1 and channel is None:
-        check_workers(settings, reload=reload)
+        check_workers(settings)
         return anyio.run(supervise, settings, [sys.executable, *sys.orig_argv[1:]])
     # These import all libraries, which the supervisor does not need.
     from goalport.cli.workspace import open_with_settings, warn_without_agents

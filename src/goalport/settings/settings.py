@@ -44,6 +44,7 @@ from goalport.settings.values import (
     StorePlace,
     Table,
     Words,
+    WorkerCount,
     read_table,
 )
 from goalport.words import offer
@@ -96,8 +97,8 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", min_length=1)
     port: int = Field(default=8080, ge=0, le=65_535)
     """The TCP port; 0: any free one."""
-    workers: Count = 1
-    """How many processes serve over HTTP. More than one need a store that they share."""
+    workers: WorkerCount = 1
+    """How many processes serve over HTTP; `auto`: one for each core. More than one need a store that they share."""
     public_url: str = Field(default="", pattern=r"^(https?://[^/?#\s]+(/[^?#\s]*)?)?$")
     """The address by which clients reach the server, such as that of a proxy; empty: where it listens."""
     allowed_hosts: Words = ()

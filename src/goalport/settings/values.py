@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, SecretStr, TypeAdapter, WithJsonSchema
 
+from goalport.cores import usable_cores
 from goalport.postgres import PostgresAddress
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "StorePlace",
     "Table",
     "Words",
+    "WorkerCount",
     "listed",
 ]
 
@@ -80,6 +82,13 @@ Personality = Annotated[
 ]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+WorkerCount = Annotated[
+    int,
+    BeforeValidator(lambda value: usable_cores() if value == "auto" else value),
+    Field(ge=1),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}]}),
+]
+"""A number of processes; `auto`: as many as there are cores for them."""
 Delay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Size = Annotated[
     int,

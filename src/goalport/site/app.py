@@ -121,9 +121,9 @@ class Site:
         refusals = {route.path: door.refusal for door in self.doors for route in door.routes}
         open_details = self._authentication is None and publisher.settings.on_loopback
         self._sign_ins = SignInCallback(publisher)
-        self._health = Health(publisher, open_details=open_details)
+        self.health = Health(publisher, open_details=open_details)
         has_metrics = publisher.settings.metrics is not False
-        self.metrics = MetricsPage(publisher, self._authentication, self._health) if has_metrics else None
+        self.metrics = MetricsPage(publisher, self._authentication, self.health) if has_metrics else None
         self.app = Starlette(
             routes=list(self._routes()),
             middleware=[
@@ -164,7 +164,7 @@ class Site:
             yield from self._authentication.resource.routes
 
     def _own_routes(self) -> Iterator[Route]:
-        yield from self._health.routes()
+        yield from self.health.routes()
         yield from self._sign_ins.routes()
         if self.metrics is not None:
             yield self.metrics.route()

@@ -5,7 +5,7 @@ may call: nobody needs to be known where a server has no authentication, and eve
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from goalport.errors import StoreError
 from goalport.publish.publisher import Publisher
 from goalport.publish.report import groups_of, servers_of
 from goalport.upstream.status import ServerState
+from goalport.workers import WorkerState
 
 __all__ = ["HEALTH_PATHS", "Health"]
 
@@ -38,6 +39,8 @@ class Health:
     def __init__(self, publisher: Publisher, *, open_details: bool) -> None:
         self._publisher = publisher
         self._open_details = open_details
+        self.workers: Callable[[], Sequence[WorkerState]] = tuple
+        """The states of all workers of the server; without any, this process serves alone. The listener knows them."""
 
     def routes(self) -> Iterator[Route]:
         """The endpoints."""
@@ -46,7 +49,11 @@ class Health:
         yield Route(_READY, self._ready, methods=["GET"])
 
     async def is_ready(self) -> bool:
-        """Whether calls can be answered: the store answers, required upstream servers are up, no shutdown has begun."""
+        """Whether calls can be answered, by all workers that respond: new connections go to these."""
+        return all(each.ready for each in self.workers() if each.responds) and await self.is_ready_here()
+
+    async def is_ready_here(self) -> bool:
+        """Whether this process can answer: the store answers, required servers are up, no shutdown has begun."""
         return not self._publisher.calls.closing.is_set() and self._required_are_up() and await self._store_answers()
 
     def _required_are_up(self) -> bool:
@@ -78,7 +85,7 @@ class Health:
     async def _details(self) -> dict[str, Any]:
         """What is served: names, states and counts; no reason of a failure, as it may quote a secret, and no caller.
 
-        Of several workers, one answers, with its process id and the calls that are open in it.
+        Of several workers, one answers for all, with its own process id.
         """
         publication, platform = self._publisher.publication, self._publisher.platform
         return {
@@ -91,9 +98,18 @@ class Health:
             "resources": len(publication.resource_list),
             "resourceNamespaces": list(publication.providers),
             "processes": await platform.processes.counts(),
-            "openCalls": self._publisher.calls.number,
-            "pid": os.getpid(),
+            **self._processes(),
             "toolGroups": groups_of(platform),
             "upstreamServers": servers_of(platform),
             "loadProblems": len(publication.problems),
         }
+
+    def _processes(self) -> dict[str, Any]:
+        """This process, the others that serve beside it, and the calls that are open in any of them."""
+        own, open_calls = os.getpid(), self._publisher.calls.number
+        workers = self.workers()
+        if not workers:
+            return {"openCalls": open_calls, "pid": own}
+        others = sum(each.open_calls for each in workers if each.pid != own)
+        states = [{"pid": each.pid, "ready": each.ready and each.responds} for each in workers]
+        return {"openCalls": open_calls + others, "pid": own, "workers": states}

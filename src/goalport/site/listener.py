@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.site.app import Site
 from goalport.site.limits import ConnectionLimits, Connections
-from goalport.site.protocol import LINGER_SECONDS, LimitedProtocol, LimitedServer
+from goalport.site.protocol import LINGER_SECONDS, TICKS, LimitedProtocol, LimitedServer
 from goalport.site.shutdown import ANSWER_SECONDS, drain, exit_at_once
 from goalport.workers import SESSION_HEADER, WorkerChannel
 
@@ -119,6 +119,8 @@ class _WorkerListener(_Listener):
     ) -> None:
         super().__init__(config, site, connections, ready)
         self._channel = channel
+        site.health.workers = lambda: channel.states
+        self._telling: asyncio.Task[None] | None = None
         self._opening = set[asyncio.Task[None]]()
         self._received = 0
         self._told = 0
@@ -127,15 +129,22 @@ class _WorkerListener(_Listener):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         asyncio.get_running_loop().add_reader(self._channel.socket, self._receive)
+        await self._tell()
         self._channel.ready()
 
     async def on_tick(self, counter: int) -> bool:
-        """Called by uvicorn ten times a second; tells the supervisor how many connections were closed."""
+        """Called by uvicorn ten times a second; tells of connections that were closed, and once a second its state."""
         closed = self._received - len(self._opening) - len(self.server_state.connections) - self._told
         if closed > 0:
             self._channel.closed(closed)
             self._told += closed
+        if not counter % TICKS:
+            self._telling = asyncio.create_task(self._tell())
         return await super().on_tick(counter)
+
+    async def _tell(self) -> None:
+        ready = await self._site.health.is_ready_here()
+        self._channel.tell(ready=ready, open_calls=self._site.publisher.calls.number)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().remove_reader(self._channel.socket)

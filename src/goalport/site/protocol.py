@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from goalport.auth.proxy import PEER
 from goalport.site.limits import RETRY_SECONDS, Connections
 
-__all__ = ["LINGER_SECONDS", "LimitedProtocol", "LimitedServer"]
+__all__ = ["LINGER_SECONDS", "TICKS", "LimitedProtocol", "LimitedServer"]
 
 _log = logging.getLogger(__name__)
 _MOST_PIPELINED: Final = 64
@@ -28,7 +28,7 @@ LINGER_SECONDS: Final = 1.0
 """Seconds for which an idle connection stays open when the server shuts down."""
 _LINGER_STEP: Final = 0.05
 """Seconds between two looks at whether connections stay open."""
-_TICKS: Final = 10
+TICKS: Final = 10
 """The number of uvicorn's ticks in a second."""
 _SHUTTING_DOWN: Final[Any] = PlainTextResponse(
     "The server is shutting down. Try again.\n", HTTPStatus.SERVICE_UNAVAILABLE, {"retry-after": str(RETRY_SECONDS)}
@@ -245,7 +245,7 @@ class LimitedServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Called by uvicorn ten times a second; checks all connections once a second."""
-        if not counter % _TICKS and self.server_state.connections:
+        if not counter % TICKS and self.server_state.connections:
             now = get_running_loop().time()
             for each in list(self._connected):
                 each.check(now)

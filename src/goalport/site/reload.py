@@ -6,6 +6,7 @@ earlier workspace. `publish.publisher` adopts the new one; `startup` is above.
 
 import logging
 import stat
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -26,8 +27,11 @@ _SECONDS = 1.0
 _IGNORED = frozenset({"__pycache__", ".git"})
 
 
-async def watch(publisher: Publisher, interval: float = _SECONDS) -> None:
-    """Reload the workspace whenever its files change, until cancelled; `interval` is in seconds."""
+async def watch(publisher: Publisher, interval: float = _SECONDS, tells: Callable[[], bool] = lambda: True) -> None:
+    """Reload the workspace whenever its files change, until cancelled; `interval` is in seconds.
+
+    What came of it is logged if `tells` says so; another worker of the same server logs the same.
+    """
     root = publisher.workspace.root
     seen = await anyio.to_thread.run_sync(_stamps, root)
     while True:
@@ -36,25 +40,29 @@ async def watch(publisher: Publisher, interval: float = _SECONDS) -> None:
         if now != seen:
             seen = now
             try:
-                await _reload(publisher)
+                await _reload(publisher, told=tells())
             except Exception as bug:
                 logged("Loading the workspace anew", bug, tells_errors=False)
 
 
-async def _reload(publisher: Publisher) -> None:
+async def _reload(publisher: Publisher, *, told: bool) -> None:
     with ExitStack() as undone:
         undone.callback(Importable.now().put_back)
         fresh, problems = await anyio.to_thread.run_sync(_load, publisher.workspace.root, publisher.settings)
         worse = [each for each in problems if each not in publisher.publication.problems]
         if worse:
-            _log.error("The workspace changed and has new problems, so it is served as before:\n%s", "\n".join(worse))
+            if told:
+                _log.error(
+                    "The workspace changed and has new problems, so it is served as before:\n%s", "\n".join(worse)
+                )
             return
         undone.pop_all()
     before = set(publisher.publication.tools)
     await publisher.adopt(fresh)
     after = set(publisher.publication.tools)
     changes = [*(f"+{name}" for name in sorted(after - before)), *(f"-{name}" for name in sorted(before - after))]
-    _log.warning("Loaded the workspace anew. Tools: %s.", " ".join(changes) or "the same names")
+    if told:
+        _log.warning("Loaded the workspace anew. Tools: %s.", " ".join(changes) or "the same names")
 
 
 def _load(root: Path, settings: Settings) -> tuple[Workspace, list[str]]:

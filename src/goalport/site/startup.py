@@ -7,6 +7,7 @@ words of each door, how clients connect. It is plain text, and a record of the l
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 
 import anyio
 
@@ -54,7 +55,8 @@ async def serve_http(
             write(startup_report(site.publisher, address, site.doors))
             async with anyio.create_task_group() as tasks:
                 if reload:
-                    tasks.start_soon(watch, site.publisher)
+                    tells = (lambda: True) if channel is None else lambda: channel.speaks
+                    tasks.start_soon(partial(watch, site.publisher, tells=tells))
                 await listen(site, source, lambda: write([f"goalport ready on {_url(address, site.doors)}"]))
                 tasks.cancel_scope.cancel()
 

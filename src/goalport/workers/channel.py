@@ -10,11 +10,13 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from threading import Thread
 from typing import Any, Final, cast
+
+from goalport.workers.states import WorkerState, WorkerTable
 
 __all__ = [
     "CLOSED",
@@ -58,6 +60,10 @@ class WorkerPlace:
     patience: float
     """Seconds after which a worker ends whose supervisor is gone, whatever it does then."""
 
+    table: int = -1
+    """The table of the workers' states, as an inherited file descriptor."""
+    row: int = 0
+    """The number of this worker's row in it."""
     metrics_folder: str = ""
     """Where the workers write their numbers, which any of them adds up; empty: nobody reads them."""
 
@@ -77,6 +83,9 @@ class WorkerChannel:
         self.socket = socket.socket(fileno=place.descriptor)
         self.socket.setblocking(False)
         self.address = place.address
+        table = WorkerTable(place.table)
+        os.close(place.table)
+        self._row, self._table = table.rows[place.row], table
         self.announces = place.announces
         Thread(target=_end_without_supervisor, args=(place,), name="supervisor watch", daemon=True).start()
 
@@ -93,6 +102,20 @@ class WorkerChannel:
     def closed(self, number: int) -> None:
         """Tell the supervisor that so many connections have been closed."""
         self._send(CLOSED * number)
+
+    def tell(self, *, ready: bool, open_calls: int) -> None:
+        """Tell all workers and the supervisor the state of this one; once a second, or it counts as hanging."""
+        self._row.tell(ready=ready, open_calls=open_calls)
+
+    @property
+    def states(self) -> Sequence[WorkerState]:
+        """The states of all workers that are handed connections."""
+        return self._table.states
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this is the one worker that says what is the same in each."""
+        return next((each.pid for each in self.states), 0) in {0, os.getpid()}
 
     def opened(self, session: bytes) -> None:
         """Tell the supervisor that this worker has opened a session, so that it gets its other connections too."""

@@ -26,6 +26,7 @@ from goalport.words import counted, listed
 from goalport.workers.channel import METRICS_VARIABLE, WorkerPlace
 from goalport.workers.listening import address_of, bind
 from goalport.workers.routes import SessionRoutes, first_session_of
+from goalport.workers.states import WorkerTable
 from goalport.workers.worker import EARLY_SECONDS, Worker
 
 __all__ = ["check_workers", "supervise"]
@@ -41,11 +42,15 @@ _GRACE_SECONDS: Final = 1.0
 """How long a worker that is replaced still waits for the first requests on its newest connections."""
 _MOST_UNROUTED: Final = 1_000
 """The number of connections whose first headers are waited for at once."""
+_WATCH_SECONDS: Final = 1.0
+"""How often the supervisor looks for workers that hang."""
+_SPARE_ROWS: Final = 2
+"""The rows of the table beside those for all workers and their successors."""
 _RETRY_SECONDS: Final = 0.05
 """How long the supervisor waits before it tries again, when no worker can take a connection."""
 
 
-def check_workers(settings: Settings, *, reload: bool) -> None:
+def check_workers(settings: Settings) -> None:
     """Raise `SettingsError` if a server with these settings cannot have several workers."""
     number = settings.workers
     if sys.platform == "win32":
@@ -57,11 +62,6 @@ def check_workers(settings: Settings, *, reload: bool) -> None:
             f'workers was {number} with store = "memory", so each worker would know only the processes that it runs'
             " itself: a client that asks for a result, answers a question or cancels could reach another worker. Set"
             ' store = "sqlite" (GOALPORT_STORE=sqlite), which the workers share, or serve with --workers 1.'
-        )
-    if reload:
-        raise SettingsError(
-            f"--reload was given with workers = {number}, but it works with one worker only. Add --workers 1 while you"
-            " change the workspace, or leave --reload out and send SIGHUP, which replaces the workers."
         )
 
 
@@ -104,6 +104,9 @@ class _Supervisor:
             -1, address_of(self.listener), announces=False, patience=self._patience, metrics_folder=self.metrics_folder
         )
         self._had_terminal = _has_terminal()
+        self._table = WorkerTable.of(2 * self.settings.workers + _SPARE_ROWS)
+        self._rows = set(range(len(self._table.rows)))
+        """Those that no worker has."""
         self._stopping = anyio.Event()
         self._accepting = anyio.CancelScope()
         self._replacing = anyio.Lock()
@@ -121,6 +124,7 @@ class _Supervisor:
             async with anyio.create_task_group() as self._services:
                 self._services.start_soon(self._obey, signals)
                 self._services.start_soon(self._hand_over)
+                self._services.start_soon(self._watch)
                 async with anyio.create_task_group() as self._keepers:
                     await self._start_all()
                 self._services.cancel_scope.cancel()
@@ -145,27 +149,32 @@ class _Supervisor:
 
     async def _start(self, *, announces: bool = False) -> Worker | None:
         """Start a worker, and wait until it is ready or has ended. None: the server ends before that is possible."""
-        place = replace(self._place, announces=announces)
         while not self._stopping.is_set():
+            row = self._rows.pop()
+            place = replace(self._place, announces=announces, row=row)
             try:
-                worker = await Worker.started(self.command, place, lambda by, session: self._routes.note(session, by))
+                worker = await Worker.started(
+                    self.command, place, self._table, lambda by, session: self._routes.note(session, by)
+                )
             except OSError as error:  # the machine has no memory or no process ids left
                 tell(
                     f"error: No worker can be started ({error.strerror}); the next attempt is in {_LONGEST_PAUSE:g} s."
                 )
+                self._rows.add(row)
                 await self._sleep(_LONGEST_PAUSE)
                 continue
             self.workers.append(worker)
-            self._services.start_soon(self._follow, worker)
+            self._services.start_soon(self._follow, worker, row)
             if self._stopping.is_set():
                 worker.end()
             await worker.settled.wait()
             return worker
         return None
 
-    async def _follow(self, worker: Worker) -> None:
+    async def _follow(self, worker: Worker, row: int) -> None:
         """Listen to a worker until it has ended; what was counted stays, what was open and connected does not."""
         await worker.follow()
+        self._rows.add(row)
         if self.metrics_folder:
             from prometheus_client.multiprocess import mark_process_dead  # pyright: ignore[reportUnknownVariableType]
 
@@ -226,6 +235,19 @@ class _Supervisor:
                         continue
                     routing.start_soon(self._route, connection)
 
+    async def _watch(self) -> None:
+        """Say which workers hang, and which of them go on."""
+        hanging = set[Worker]()
+        while True:
+            await anyio.sleep(_WATCH_SECONDS)
+            now = {each for each in self.workers if each.is_serving and each.hangs}
+            for each in now - hanging:
+                tell(f"error: Worker {each.process.pid} does not respond; new connections go to the others.")
+            for each in hanging - now:
+                if each.is_serving:
+                    tell(f"  Worker {each.process.pid} responds again.")
+            hanging = now
+
     async def _route(self, connection: socket.socket) -> None:
         """Hand a connection to the worker that has its session, otherwise to the one that has the fewest."""
         self._unrouted += 1
@@ -241,7 +263,8 @@ class _Supervisor:
         known = self._routes.worker_of(session)
         if known:
             return known.take(connection)
-        for each in sorted((each for each in self.workers if each.is_serving), key=lambda each: each.connections):
+        serving = (each for each in self.workers if each.is_serving)
+        for each in sorted(serving, key=lambda each: (each.hangs, each.connections)):
             if each.take(connection):
                 if session:
                     self._routes.note(session, each)
@@ -299,7 +322,7 @@ class _Supervisor:
                 if old.ended.is_set():  # and another one has replaced it
                     await self._end(new)
                     continue
-                old.retired = True
+                old.retire()
                 await anyio.sleep(_GRACE_SECONDS)
                 await self._end(old)
             if not self._stopping.is_set():

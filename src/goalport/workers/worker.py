@@ -18,6 +18,7 @@ from anyio.abc import Process
 
 from goalport.workers import channel
 from goalport.workers.channel import CONNECTION, DIGEST_BYTES, WorkerPlace
+from goalport.workers.states import WorkerRow, WorkerTable
 
 __all__ = ["EARLY_SECONDS", "Worker"]
 
@@ -32,6 +33,7 @@ class Worker:
 
     process: Process
     channel: socket.socket
+    row: WorkerRow
     opened: Callable[["Worker", bytes], None]
     """Called with the digest of each session that it opens."""
     retired: bool = False
@@ -45,23 +47,30 @@ class Worker:
 
     @classmethod
     async def started(
-        cls, command: Sequence[str], place: WorkerPlace, opened: Callable[["Worker", bytes], None]
+        cls,
+        command: Sequence[str],
+        place: WorkerPlace,
+        table: WorkerTable,
+        opened: Callable[["Worker", bytes], None],
     ) -> "Worker":
-        """A new process of this command; its place gets the descriptor of its channel. Raises `OSError`."""
+        """A new process of this command, which has the row of the table that its place names. Raises `OSError`.
+
+        Its place gets the descriptors of its channel and of the table.
+        """
         ours, theirs = socket.socketpair()
         with theirs:
-            place = replace(place, descriptor=theirs.fileno())
+            place = replace(place, descriptor=theirs.fileno(), table=table.descriptor)
             process = await anyio.open_process(
                 command,
                 stdin=DEVNULL,
                 stdout=None,
                 stderr=None,
                 env=os.environ | place.environment,
-                pass_fds=[place.descriptor],
+                pass_fds=[place.descriptor, place.table],
                 start_new_session=True,  # Ctrl-C signals the supervisor alone, which passes it on
             )
         ours.setblocking(False)
-        return cls(process, ours, opened)
+        return cls(process, ours, table.rows[place.row], opened)
 
     @property
     def is_serving(self) -> bool:
@@ -75,6 +84,7 @@ class Worker:
                 tasks.start_soon(self._listen)
                 await self.process.wait()
                 tasks.cancel_scope.cancel()
+            self.row.leave()
             self.ended.set()
             self.settled.set()
 
@@ -87,16 +97,26 @@ class Worker:
         self.connections += 1
         return True
 
+    @property
+    def hangs(self) -> bool:
+        """Whether its event loop has not turned lately, so that others answer sooner."""
+        return not self.row.state.responds
+
+    def retire(self) -> None:
+        """Hand it no more connections."""
+        self.retired = True
+        self.row.leave()
+
     def end(self) -> None:
         """Tell it to shut down, once only: a second signal would end its calls."""
-        self.retired = True
+        self.retire()
         if not self._told_to_end:
             self._told_to_end = True
             self._send(signal.SIGTERM)
 
     def kill(self) -> None:
         """End it at once."""
-        self.retired = True
+        self.retire()
         self._send(signal.SIGKILL)
 
     @property
@@ -132,6 +152,8 @@ class Worker:
                     self.connections -= 1
                 case channel.READY:
                     self.ready_at = anyio.current_time()
+                    if not self.retired:
+                        self.row.join(self.process.pid)
                     self.settled.set()
                 case _:  # a session
                     if len(said) <= at + DIGEST_BYTES:
