@@ -91,13 +91,13 @@ class PointedDatabase:
     async def read(self, begin: Callable[[], Operation[T]], /) -> T:
         return await self._inner.read(begin)
 
-    async def write(self, begin: Callable[[], Operation[T]], /) -> T:
+    async def write(self, begin: Callable[[], Operation[T]], /, *, patient: bool = False) -> T:
         made: Any = getattr(begin, "func", begin)
         name = made.__name__
         if name not in _WATCHED:
-            return await self._inner.write(begin)
+            return await self._inner.write(begin, patient=patient)
         self._points.reach(f"{name}: before the transaction")
-        result = await self._inner.write(lambda: self._steps(name, begin()))
+        result = await self._inner.write(lambda: self._steps(name, begin()), patient=patient)
         self._points.reach(f"{name}: after the commit")
         return result
 

@@ -44,10 +44,11 @@ class Database(Protocol):
         """What an operation that only reads returns. Raises `StoreError`."""
         ...
 
-    async def write(self, begin: Callable[[], Operation[T]], /) -> T:
+    async def write(self, begin: Callable[[], Operation[T]], /, *, patient: bool = False) -> T:
         """What an operation returns, once it is committed. Raises what the operation raises, and `StoreError`.
 
-        Once it has begun, cancelling waits until it is known whether it is committed.
+        Once it has begun, cancelling waits until it is known whether it is committed. A patient operation may wait a
+        little for others that are committed with it.
         """
         ...
 
@@ -120,7 +121,8 @@ class DatabaseProcessStore:
         rows = [rows_of(each) for each in changes]
         wake = None if wake_at is None else microseconds(wake_at)
         happened = event_row(events)
-        return await self._database.write(partial(self._operations.save, rows, lease, wake, happened, release=release))
+        save = partial(self._operations.save, rows, lease, wake, happened, release=release)
+        return await self._database.write(save, patient=not lease.token and not any(map(_asked_for, changes)))
 
     async def claim(self, process_id: str, /) -> Lease | None:
         return await self._database.write(partial(self._operations.claim, process_id))
@@ -232,3 +234,8 @@ class DatabaseProcessStore:
                 await self._database.trim()
             total += dropped
         return total
+
+
+def _asked_for(change: StoredProcess) -> bool:
+    """Whether somebody may soon want to know what the record says: the process goes on, or its caller comes back."""
+    return change.process.long or not change.process.final

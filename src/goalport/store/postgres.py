@@ -78,7 +78,8 @@ class _PostgresDatabase:
         result, _ = await self._run(begin, reading=True)
         return result
 
-    async def write(self, begin: Callable[[], Operation[T]], /) -> T:
+    async def write(self, begin: Callable[[], Operation[T]], /, *, patient: bool = False) -> T:
+        del patient  # operations of PostgreSQL each have a transaction of their own
         await self._connections.open()
         task = asyncio.create_task(self._run(begin, reading=False))
         end = Commit[None]()

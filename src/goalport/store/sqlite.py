@@ -31,6 +31,9 @@ T = TypeVar("T")
 
 _READERS: Final = 4
 """The most threads, each with a connection, that read at the same time."""
+_GATHER: Final = 0.02
+"""Seconds after a transaction in which jobs are gathered for the next one, if nobody waits for them: each transaction
+waits for the disk, wakes the event loop, and makes other programs read their pages again."""
 _LOOK: Final = 0.05
 """Seconds between looks whether another program has written something."""
 
@@ -60,8 +63,8 @@ class _SqliteDatabase:
     async def read(self, begin: Callable[[], Operation[T]], /) -> T:
         return await self._readers.read(begin)
 
-    async def write(self, begin: Callable[[], Operation[T]], /) -> T:
-        job = _Job(begin)
+    async def write(self, begin: Callable[[], Operation[T]], /, *, patient: bool = False) -> T:
+        job = _Job(begin, patient=patient)
         self._writer.put(job)
         with anyio.CancelScope(shield=True):
             await job.done
@@ -120,8 +123,10 @@ def _run(cursor: sqlite3.Cursor, operation: Operation[T]) -> T:
 class _Job:
     """An operation that waits for its transaction."""
 
-    def __init__(self, begin: Callable[[], Operation[object]]) -> None:
+    def __init__(self, begin: Callable[[], Operation[object]], *, patient: bool) -> None:
         self.begin = begin
+        self.patient = patient
+        """Whether nobody waits for it, so that it may be committed a little later, together with others."""
         self.done = Commit[object]()
         self.result: object = None
         self.error: Exception | None = None
@@ -151,6 +156,10 @@ class _Writer:
         self._opened: OpenFile | None = None
         self._queue: SimpleQueue[_Job | _Watch | None] = SimpleQueue()
         self._lock = threading.Lock()
+        self._hurry = threading.Event()
+        """Set when something is queued that somebody waits for."""
+        self._written = 0.0
+        """When the last transaction was committed."""
         self._thread: threading.Thread | None = None
         self._closed = False
         self._watches: list[_Watch] = []
@@ -164,6 +173,8 @@ class _Writer:
             if self._closed:
                 raise self._file.closed()
             self._queue.put(item)
+            if isinstance(item, _Job) and not item.patient:
+                self._hurry.set()
             if self._thread is None:
                 # At the end of the program nobody waits any more for what is still in the queue.
                 self._thread = threading.Thread(target=self._run, name="goalport-store", daemon=True)
@@ -176,6 +187,7 @@ class _Writer:
             thread = self._thread
             if not closed:
                 self._queue.put(None)
+                self._hurry.set()
         if thread is not None:
             with anyio.CancelScope(shield=True):
                 await asyncio.to_thread(thread.join)
@@ -185,12 +197,14 @@ class _Writer:
         try:
             while batch := self._batch():
                 self._write(batch)
+                self._written = time.monotonic()
         finally:
             self._disconnect()
             self._refuse(batch)
 
     def _batch(self) -> Sequence[_Job]:
-        """All jobs that are in the queue, at least one; none: the store is closed."""
+        """All jobs that are in the queue, at least one; none: the store is closed. Patient jobs may wait for more."""
+        self._hurry.clear()
         batch: list[_Job] = []
         while (item := self._next()) is not None:
             if isinstance(item, _Watch):
@@ -198,7 +212,11 @@ class _Writer:
             else:
                 batch.append(item)
             if batch and self._queue.empty():
-                return batch
+                pause = self._written + _GATHER - time.monotonic()
+                if pause > 0 and all(each.patient for each in batch):
+                    self._hurry.wait(pause)
+                if self._queue.empty():
+                    return batch
         if batch:
             # The end stays in the queue, behind what is committed now.
             self._queue.put(None)

@@ -82,6 +82,31 @@ async def test_saves_that_wait_are_committed_together(store: SqliteProcessStore,
     assert commits_in(file) - commits <= 2
 
 
+async def test_what_nobody_asks_for_soon_is_committed_with_the_next_that_somebody_waits_for(
+    store: SqliteProcessStore, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goalport.store.sqlite._GATHER", 3_600.0)
+    await save(store, process("before"))
+    commits = commits_in(file)
+    async with anyio.create_task_group() as group:
+        for each in range(5):
+            group.start_soon(save, store, process(f"p{each}", "x", status="completed"))
+        await anyio.wait_all_tasks_blocked()
+        assert await known(store) == ["before"]
+        await save(store, process("running"))
+    assert len(await known(store)) == 7
+    assert commits_in(file) - commits == 1
+
+
+async def test_closing_commits_what_is_gathered(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goalport.store.sqlite._GATHER", 3_600.0)
+    async with anyio.create_task_group() as group, SqliteProcessStore(file) as store:
+        group.start_soon(save, store, process("one", "x", status="completed"))
+        await anyio.wait_all_tasks_blocked()
+    async with SqliteProcessStore(file) as store:
+        assert await known(store) == ["one"]
+
+
 def commits_in(file: Path) -> int:
     """How many transactions the log of a database holds: the frames that say how large the database is then."""
     log = Path(f"{file}-wal").read_bytes()
