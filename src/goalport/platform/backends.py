@@ -89,8 +89,13 @@ def workspace_models(workspace: Workspace, settings: Settings) -> Models:
 def workspace_store(settings: Settings) -> ProcessStore:
     """The store of a workspace's processes by its settings."""
     if settings.store == "memory":
-        window, seconds, waiting = settings.max_processes, settings.result_seconds, settings.max_waiting
-        return InMemoryProcessStore(window, seconds=seconds, waiting=waiting)
+        return InMemoryProcessStore(
+            settings.max_processes,
+            seconds=settings.result_seconds,
+            waiting=settings.max_waiting,
+            remembered_bytes=settings.remembered_bytes,
+            folder=settings.data_dir,
+        )
     if settings.store == "sqlite":
         from goalport.store.sqlite import SqliteProcessStore
 

@@ -1,4 +1,4 @@
-"""Drops processes that ended long ago from a store that outlives the program: once an hour, by one of its programs.
+"""Drops processes that ended long ago from a store: once an hour, by one of the programs that use it.
 
 The programs on a store agree by a key in it: whoever is the first in an hour drops. Below: the store. Above: the
 platform, while it is open.
@@ -30,7 +30,7 @@ class Retention:
 
     def start(self) -> None:
         """Begin, if there is something that is ever dropped."""
-        if self._store.durable and (self._age is not None or self._keep is not None):
+        if self._age is not None or self._keep is not None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="goalport-retention")
 
     async def stop(self) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from goalport.process.agent_process import AgentProcess
 from goalport.process.lifecycle import ProcessStatus
 
-__all__ = ["DUE_NOW", "family_of", "is_busy", "wakes_at", "with_descendants"]
+__all__ = ["DUE_NOW", "family_of", "is_busy", "is_watched", "wakes_at", "with_descendants"]
 
 DUE_NOW: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """When a family wakes in which something runs: as soon as nobody runs it."""
@@ -37,6 +37,11 @@ def wakes_at(family: Sequence[AgentProcess]) -> datetime | None:
 def is_busy(process: AgentProcess) -> bool:
     """Whether something runs it, changes it, or is going to run it."""
     return process.driven or process.changing or _is_to_run(process)
+
+
+def is_watched(root: AgentProcess | None) -> bool:
+    """Whether somebody waits for a process of a family or follows it; nobody does if none of it lives."""
+    return root is not None and any(each.watched or each.followed for each in family_of(root))
 
 
 def _is_to_run(process: AgentProcess) -> bool:

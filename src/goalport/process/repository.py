@@ -22,14 +22,14 @@ from goalport.caller import Caller
 from goalport.errors import LeaseHeld, LeaseLost, StoreError, Unreadable, Unstorable
 from goalport.process.agent_process import AgentProcess
 from goalport.process.event_log import EventLogs
-from goalport.process.family import DUE_NOW, family_of, is_busy, wakes_at
+from goalport.process.family import DUE_NOW, family_of, is_busy, is_watched, wakes_at
 from goalport.process.family_records import Definitions, FamilyRecords
 from goalport.process.ids import ID
 from goalport.process.lifecycle import Terminated
 from goalport.process.recording import record_of
 from goalport.process.restoring import restored
 from goalport.process.retries import retried
-from goalport.store import EventRecord, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
+from goalport.store import EventRecord, InMemoryProcessStore, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
 
 __all__ = ["AgentProcessRepository"]
 
@@ -60,6 +60,8 @@ class AgentProcessRepository:
         self._versions: WeakKeyDictionary[AgentProcess, int] = WeakKeyDictionary()
         """The version of each family that lives in this program, by its root."""
         self.events = EventLogs(store, self._holds)
+        if isinstance(store, InMemoryProcessStore):
+            store.attach(self.records_of.codec, lambda root: is_watched(self._known.get(root)))
 
     def hold(self, process: AgentProcess) -> None:
         """Keep a process that begins to run, with its family, until it is stored."""

@@ -166,13 +166,15 @@ class Settings(BaseSettings):
     keep_journals: bool = False
     """Whether what models replied and tools returned stays with a process, so that it can be replayed in a test."""
     retention_days: Delay = 30.0
-    """For how many days a store that outlives the program keeps processes that have ended; 0: for ever."""
+    """For how many days processes are kept that have ended, if there is room for so long; 0: for ever."""
     retention_count: Annotated[int, Field(ge=0)] = 100_000
     """How many of them it keeps, each with its sub-processes; 0: any number."""
     max_processes: Count = 1_000
     """How many processes that have ended are kept: so many short ones, and so many that took a second or more."""
     result_seconds: Seconds = 3_600.0
     """How long the end of a process is kept that took a second or more, asked people, or has a goal declared `long`."""
+    remembered_bytes: Size = 64 * 1024 * 1024
+    """About how much memory all of them take at most; large results are moved to a file in `data_dir`."""
     max_waiting: Count = 10_000
     """How many processes may wait for people; with more, the one that has waited longest is terminated."""
     front_tool: bool | Literal["open"] = False

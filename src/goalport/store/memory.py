@@ -1,22 +1,29 @@
 """The store in the memory of the program: what it keeps ends with the program.
 
-It keeps all processes that may go on, and a limited number of those that have ended. It keeps or drops families as a
-whole.
+It keeps all processes that may go on, and of those that have ended as many as there is room for. It keeps or drops
+families as a whole. Objects of ended ones that are large are moved to files.
 """
 
-import time
+import asyncio
 from bisect import bisect_right
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count, islice
+from logging import getLogger
 from operator import itemgetter
+from pathlib import Path
 from typing import Final, TypeVar
 
 import anyio
 
 from goalport.caller import Caller
-from goalport.errors import LeaseLost
+from goalport.errors import LeaseLost, Unstorable
+from goalport.store.codec import Codec
+from goalport.store.encoder import StoredTypes
+from goalport.store.ended import EndedFamilies
+from goalport.store.object_files import ObjectFiles, without_values
 from goalport.store.records import (
     EventRecord,
     JournalRecord,
@@ -29,9 +36,12 @@ from goalport.store.records import (
     StoredProcess,
     parents_first,
 )
+from goalport.store.sizes import estimated_size
+from goalport.store.spill import Spilled
 
 __all__ = ["InMemoryProcessStore"]
 
+_log = getLogger(__name__)
 R = TypeVar("R", ObjectRecord, QuestionRecord, JournalRecord)
 
 _TOKEN: Final = 1
@@ -39,8 +49,14 @@ _TOKEN: Final = 1
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _DAY: Final = timedelta(days=1)
 _MOST_KEYS: Final = 100_000
-_MOST_LONG: Final = 10
-"""The most long processes that are kept for each short one, if more end within `seconds`."""
+_LARGE: Final = 64 * 1024
+"""From how many bytes on the objects of a family that has ended are moved to a file, if memory becomes scarce."""
+_SCARCE: Final = 4
+"""Memory becomes scarce when all that have ended take one part of so many of what they may take."""
+_PROCESS: Final = 4_000
+"""About how many bytes a process takes in memory besides its objects, its history and its events."""
+_ENTRY: Final = 500
+"""About how many bytes an event or an entry of the history takes."""
 
 
 class _Family:
@@ -55,19 +71,9 @@ class _Family:
         """Whether something runs it."""
         self.wake_at: datetime | None = None
         self.ended_at = 0.0
-        self.queue: OrderedDict[str, _Family] | None = None
-        """The queue that contains this family."""
-
-    def line_up(self, queue: "OrderedDict[str, _Family]") -> None:
-        """Append the family, which is in no queue, to one."""
-        queue[self.root] = self
-        self.queue = queue
-
-    def leave(self) -> None:
-        """Remove the family from its queue."""
-        if self.queue is not None:
-            self.queue.pop(self.root, None)
-            self.queue = None
+        self.memory_bytes = self.file_bytes = 0
+        self.moved: Mapping[str, Spilled] = {}
+        """The objects that are in a file, by their processes."""
 
     @property
     def record(self) -> ProcessRecord:
@@ -88,6 +94,26 @@ class _Family:
         )
 
     @property
+    def long(self) -> bool:
+        return self.record.long
+
+    @property
+    def object_bytes(self) -> int:
+        """About how many bytes the objects take that are in memory."""
+        return sum(estimated_size(each.value) for member in self.members.values() for each in member.objects)
+
+    @property
+    def record_bytes(self) -> int:
+        """About how many bytes everything else takes."""
+        size = _ENTRY * len(self.events)
+        for each in self.members.values():
+            size += _PROCESS + _ENTRY * (len(each.history) + len(each.spendings))
+            size += sum(estimated_size(step.value) for step in each.journal)
+            if any(getattr(entry, "steps", ()) for entry in each.history):  # what models replied, if that is kept
+                size += estimated_size(each.history)
+        return size
+
+    @property
     def ended(self) -> bool:
         return all(each.process.ended for each in self.members.values())
 
@@ -97,18 +123,34 @@ class InMemoryProcessStore:
 
     Parameters: of short processes that have ended, the last `window` are kept. Of those that took a second or
     more, asked people or have a goal that is declared `long`, as many besides, and each for `seconds` after its end
-    (ten times `window` at most). Of those that wait for people, there is room for `waiting`. Processes that go on are
-    always kept.
+    (ten times `window` at most). All that have ended take about `remembered_bytes` of memory at most; for more, those
+    that ended first are dropped, short ones before long ones. With a `folder`, large objects are moved to files there.
+    Of those that wait for people, there is room for `waiting`. Processes that go on are always kept, and those that
+    somebody watches.
     """
 
     durable = False
 
-    def __init__(self, window: int = 1000, *, seconds: float = 3600.0, waiting: int = 10_000) -> None:
-        self._window, self._seconds, self.max_waiting = window, seconds, waiting
+    def __init__(
+        self,
+        window: int = 1000,
+        *,
+        seconds: float = 3600.0,
+        waiting: int = 10_000,
+        remembered_bytes: int = 64 * 1024 * 1024,
+        folder: Path | None = None,
+    ) -> None:
+        self.max_waiting, self.remembered_bytes = waiting, remembered_bytes
+        types = StoredTypes()
+        self._files = None if folder is None else ObjectFiles(folder, lambda _: Codec(types))
+        self._moving = 0
+        """How many bytes are on their way to files."""
+        self._watched: Callable[[str], bool] = lambda _: False
         self._family_of: dict[str, _Family] = {}
         """The family of each process."""
-        self._short: OrderedDict[str, _Family] = OrderedDict()
-        self._long: OrderedDict[str, _Family] = OrderedDict()
+        self._ended = EndedFamilies[_Family](
+            window, seconds, remembered_bytes, self._drop, lambda each: self._watched(each.root)
+        )
         self._waiting: OrderedDict[str, _Family] = OrderedDict()
         self._asleep: dict[str, tuple[datetime, int]] = {}
         """When the families that nobody runs are to be woken, by their roots."""
@@ -117,6 +159,16 @@ class InMemoryProcessStore:
         self._replies: dict[int, object] = {}
         self._keys: OrderedDict[str, tuple[str, str, datetime]] = OrderedDict()
         self._contexts: dict[str, object] = {}
+
+    def attach(self, codec: Callable[[str], Codec], watched: Callable[[str], bool]) -> None:
+        """Use what a program knows of its processes.
+
+        `codec` writes and reads the values of a process, by its id. `watched` says of a family, by its root, whether
+        somebody watches it: then it is not dropped for want of room.
+        """
+        self._watched = watched
+        if self._files is not None:
+            self._files.codec = codec
 
     async def save(
         self,
@@ -198,7 +250,10 @@ class InMemoryProcessStore:
         family = self._family_of.get(process_id)
         if family is None:
             return (), 0
-        return tuple(parents_first(tuple(family.members.values()))), family.version
+        members, version = tuple(parents_first(tuple(family.members.values()))), family.version
+        if family.moved and self._files is not None:
+            return await self._files.read(members, family.moved), version
+        return members, version
 
     async def records(
         self,
@@ -313,7 +368,8 @@ class InMemoryProcessStore:
 
     def _free(self, family: _Family) -> None:
         """Keep a family, and wake nobody for it."""
-        family.leave()
+        self._ended.remove(family)
+        self._waiting.pop(family.root, None)
         self._asleep.pop(family.root, None)
 
     def _release(self, family: _Family) -> None:
@@ -323,18 +379,39 @@ class InMemoryProcessStore:
         if family.ended:
             self._keep_ended(family)
         elif family.record.status == "waiting":
-            family.line_up(self._waiting)
+            self._waiting[family.root] = family
 
     def _keep_ended(self, family: _Family) -> None:
-        family.ended_at = time.monotonic()
-        family.line_up(self._long if family.record.long else self._short)
-        while len(self._short) > self._window:
-            self._drop(self._short.popitem(last=False)[1])
-        while len(self._long) > self._window and self._may_go(next(iter(self._long.values()))):
-            self._drop(self._long.popitem(last=False)[1])
+        size = family.object_bytes
+        family.memory_bytes, family.file_bytes = family.record_bytes + size, 0
+        if self._files is None or not self._is_to_be_moved(family, size):
+            self._ended.add(family)
+            return
+        family.memory_bytes, family.file_bytes = family.record_bytes, size
+        self._ended.add(family)
+        self._moving += size
+        moving = self._files.move([*family.members.values()], long=family.long)
+        asyncio.wrap_future(moving).add_done_callback(partial(self._moved, family, family.version, size))
 
-    def _may_go(self, family: _Family) -> bool:
-        return time.monotonic() - family.ended_at >= self._seconds or len(self._long) > _MOST_LONG * self._window
+    def _is_to_be_moved(self, family: _Family, size: int) -> bool:
+        scarce = self._ended.memory_bytes + family.memory_bytes > self.remembered_bytes // _SCARCE
+        # What waits to be written is in memory still, so that has a limit too.
+        return scarce and size >= _LARGE and family.over and self._moving + size <= self.remembered_bytes
+
+    def _moved(self, family: _Family, version: int, size: int, moving: "asyncio.Future[Mapping[str, Spilled]]") -> None:
+        """Keep objects in memory no longer, as soon as they are in a file."""
+        self._moving -= size
+        if moving.cancelled() or family.version != version or family.held or family.root not in self._family_of:
+            return
+        error = moving.exception()
+        if error is not None:
+            if not isinstance(error, Unstorable):
+                _log.warning("The objects of process %s stay in memory: %s", family.root, error)
+            self._ended.recount(family, family.record_bytes + size, 0)
+            return
+        family.moved = moving.result()
+        family.members = {process: without_values(each) for process, each in family.members.items()}
+        self._ended.recount(family, family.record_bytes, sum(each.size for each in family.moved.values()))
 
     def _drop(self, family: _Family) -> None:
         self._free(family)
