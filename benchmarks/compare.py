@@ -33,7 +33,9 @@ from benchmarks.wire import ERAS
 __all__ = ["earlier", "main", "sources_of"]
 
 _GREET = Job(0, 0, "", "greet", {"name": "Ada"}, "Hello, Ada!", warm_up=0.02, calls=64)
-_GREET_16 = replace(_GREET, connections=16, calls=4)
+_GREET_16 = replace(_GREET, connections=16, calls=8)
+_IN_MEMORY = MappingProxyType({"GOALPORT_STORE": "memory"})
+"""Where processes are kept unless a case says otherwise: SQLite's writes would hide what else has changed."""
 
 Taken = Mapping[str, float]
 """What one turn took, by the name of the figure."""
@@ -59,7 +61,8 @@ def _calls(trees: Sequence[Path], stack: ExitStack) -> Sequence[Case]:
         for era in ERAS
         for what, job in (("1 connection", _GREET), ("16 connections", _GREET_16))
     }
-    return _served(trees, stack, jobs)
+    stored = {f"{era}, 16 connections, SQLite": replace(_GREET_16, era=era) for era in ERAS}
+    return [*_served(trees, stack, jobs), *_served(trees, stack, stored, {"GOALPORT_STORE": "sqlite"})]
 
 
 def _progress(trees: Sequence[Path], stack: ExitStack) -> Sequence[Case]:
@@ -72,7 +75,7 @@ def _auth(trees: Sequence[Path], stack: ExitStack) -> Sequence[Case]:
     for way in list(ways_to_know(stack.enter_context(issuer_here())))[1:]:
         known = replace(_GREET_16, tokens=(way.token,))
         jobs = {f"{era}, {way.name}, 16 connections": replace(known, era=era) for era in ERAS}
-        cases += _served(trees, stack, jobs, way.environment)
+        cases += _served(trees, stack, jobs, {**_IN_MEMORY, **way.environment})
     return cases
 
 
@@ -87,7 +90,7 @@ def sources_of(tree: Path) -> Mapping[str, str]:
 
 
 def _served(
-    trees: Sequence[Path], stack: ExitStack, jobs: Mapping[str, Job], settings: Mapping[str, str] = MappingProxyType({})
+    trees: Sequence[Path], stack: ExitStack, jobs: Mapping[str, Job], settings: Mapping[str, str] = _IN_MEMORY
 ) -> Sequence[Case]:
     """The jobs, each done to a server of today and to an earlier one."""
     command = goalport_serves(BENCHMARKS / "workspace")
