@@ -2,18 +2,19 @@
 
 It has no secrets and no values that a caller gave: of arguments, the names. A thread writes it, so that no call waits
 for a disk; what cannot be written is counted and told once in the log of the program. Several programs may share a
-file: each line is one write, and who rotates holds a lock. Above: the publisher, which has one, and the commands.
+file: no line is cut by two writes, and who rotates holds a lock. Above: the publisher, which has one, and the commands.
 """
 
 import json
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from queue import Empty, Full, Queue
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from goalport.caller import Caller
 from goalport.files import give_to_owner, locked
@@ -26,6 +27,8 @@ _log = logging.getLogger(__name__)
 _MOST_WAITING: Final = 100_000
 """How many entries wait for the disk at most; with more, what comes is lost and counted."""
 _CLOSE_SECONDS: Final = 5.0
+_GATHER_SECONDS: Final = 0.05
+"""For how long entries are gathered that are then written together."""
 _JSON: Final = json.JSONEncoder(default=str)
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
 
@@ -37,63 +40,51 @@ class Audit:
         self.lost = 0
         """How many entries could not be written."""
         self._file = _RotatedFile(file, max_bytes, keep)
-        self._waiting: Queue[str | None] = Queue(_MOST_WAITING)
+        self._waiting: deque[_Entry] = deque()
+        self._noted = threading.Event()
+        """Set when the thread has something to write."""
+        self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._is_failing = False
 
     def note(self, deed: str, caller: Caller, facts: Mapping[str, object]) -> None:
         """Write an entry, soon: what was done, who did it, and the facts about it that are not empty."""
-        entry: dict[str, object] = {
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "deed": deed,
-            "caller": caller.id,
-            "issuer": caller.issuer,
-            "request_id": REQUEST_ID.get(),
-            **facts,
-        }
-        kept = {name: value for name, value in entry.items() if value not in ("", None, (), [])}
-        try:
-            self._waiting.put_nowait(hide_known(_JSON.encode(kept)))
-        except Full:
+        if len(self._waiting) < _MOST_WAITING:
+            self._waiting.append(_Entry(time.time(), deed, caller, REQUEST_ID.get(), facts))
+        else:
             self._lose("its disk takes them too slowly")
         if self._thread is None:
-            self._thread = threading.Thread(target=self._write_all, name="audit log", daemon=True)
+            self._closing = threading.Event()
+            self._thread = threading.Thread(
+                target=self._write_all, args=(self._closing,), name="audit log", daemon=True
+            )
             self._thread.start()
+        if not self._noted.is_set():
+            self._noted.set()
 
     def close(self) -> None:
         """Wait until what was noted is written, for some seconds at most; what is noted later is written too."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            try:
-                self._waiting.put(None, timeout=_CLOSE_SECONDS)
-            except Full:
-                return
+            self._closing.set()
+            self._noted.set()
             thread.join(_CLOSE_SECONDS)
 
-    def _write_all(self) -> None:
-        while (line := self._waiting.get()) is not None:
-            lines = [line]
-            ends = False
-            while len(lines) < _MOST_WAITING:
-                try:
-                    more = self._waiting.get_nowait()
-                except Empty:
-                    break
-                if more is None:
-                    ends = True
-                    break
-                lines.append(more)
-            self._write(lines)
-            if ends:
-                break
+    def _write_all(self, closing: threading.Event) -> None:
+        while not closing.is_set():
+            self._noted.wait()
+            # A thread that wakes takes the interpreter away from the event loop, so it does not wake for each entry.
+            closing.wait(_GATHER_SECONDS)
+            self._noted.clear()
+            self._write([self._waiting.popleft().line for _ in range(len(self._waiting))])
         self._file.close()
 
-    def _write(self, lines: list[str]) -> None:
-        for at, each in enumerate(lines):
+    def _write(self, lines: Sequence[bytes]) -> None:
+        while lines:
             try:
-                self._file.append(each)
+                lines = lines[self._file.append(lines) :]
             except OSError as error:
-                self._lose(error.strerror or str(error), len(lines) - at)
+                self._lose(error.strerror or str(error), len(lines))
                 return
         self._is_failing = False
 
@@ -102,6 +93,31 @@ class Audit:
         if not self._is_failing:
             _log.error("Entries of the audit log %s are lost: %s. The server goes on.", self._file.path, reason)
         self._is_failing = True
+
+
+class _Entry(NamedTuple):
+    """What was noted, until the thread makes a line of it."""
+
+    seconds: float
+    """When it was noted, since 1970."""
+    deed: str
+    caller: Caller
+    request_id: str
+    facts: Mapping[str, object]
+
+    @property
+    def line(self) -> bytes:
+        """The entry as a line of the file, without what is empty in it."""
+        entry: dict[str, object] = {
+            "time": datetime.fromtimestamp(self.seconds, UTC).isoformat(timespec="milliseconds"),
+            "deed": self.deed,
+            "caller": self.caller.id,
+            "issuer": self.caller.issuer,
+            "request_id": self.request_id,
+            **self.facts,
+        }
+        kept = {name: value for name, value in entry.items() if value not in ("", None, (), [])}
+        return f"{hide_known(_JSON.encode(kept))}\n".encode()
 
 
 class _RotatedFile:
@@ -114,17 +130,24 @@ class _RotatedFile:
         self._descriptor = -1
         self._is_cut = False
 
-    def append(self, line: str) -> None:
-        """Append a line in one write. Raises `OSError`."""
+    def append(self, lines: Sequence[bytes]) -> int:
+        """Append lines in one write, up to the one that makes the file large; how many they were. Raises `OSError`."""
         descriptor = self._current()
+        room = self._max_bytes - os.fstat(descriptor).st_size
+        number = 1
+        while number < len(lines) and (room := room - len(lines[number - 1])) > 0:
+            number += 1
         # What a full disk cut off must not run into the next line.
-        data = f"{chr(10) if self._is_cut else ''}{line}\n".encode()
+        start = b"\n" if self._is_cut else b""
+        data = start + b"".join(lines[:number])
         written = os.write(descriptor, data)
-        self._is_cut = written < len(data)
-        if self._is_cut:
+        self._is_cut = not data[:written].endswith(b"\n")
+        whole = data.count(b"\n", len(start), written)
+        if not whole:
             raise OSError(0, "only a part of a line could be written")
         if os.fstat(descriptor).st_size >= self._max_bytes:
             self._rotate()
+        return whole
 
     def close(self) -> None:
         """Close the file; appending opens it again."""
