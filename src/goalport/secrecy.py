@@ -19,6 +19,8 @@ __all__ = [
     "hide",
     "hide_in",
     "hide_known",
+    "hide_known_and_keys",
+    "makes_plain_records",
     "passwords_in",
     "register_secrets",
     "secrets_in_environment",
@@ -81,6 +83,17 @@ def hide_known(text: str) -> str:
         if secret in text:
             text = text.replace(secret, "***")
     return text
+
+
+def hide_known_and_keys(text: str) -> str:
+    """The text without registered secrets and keys of callers: for the log of a library, whose rest may be needed."""
+    return _API_KEY.sub("***", hide_known(text)) if "gp_" in text else hide_known(text)
+
+
+def makes_plain_records() -> bool:
+    """Whether nobody but this module changes records of the log when they are made."""
+    factory = logging.getLogRecordFactory()
+    return (_Records.before if factory is _record else factory) is logging.LogRecord
 
 
 def hide_in(record: logging.LogRecord, hiding: Callable[[str], str] = hide) -> None:
@@ -153,13 +166,8 @@ class _Records:
 def _record(*args: Any, **options: Any) -> logging.LogRecord:
     record: logging.LogRecord = _Records.before(*args, **options)
     of_ours = record.name.startswith("goalport") and record.name not in _WITHOUT_TEXTS
-    hide_in(record, hide if _known and of_ours else _hide_in_libraries)
+    hide_in(record, hide if _known and of_ours else hide_known_and_keys)
     return record
-
-
-def _hide_in_libraries(text: str) -> str:
-    """A text of the log of a library without registered secrets and keys: the rest may be what is looked for."""
-    return _API_KEY.sub("***", hide_known(text)) if "gp_" in text else hide_known(text)
 
 
 _FORMATTER: Final = logging.Formatter()

@@ -31,7 +31,7 @@ _WELL_KNOWN: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
 def route_path(scope: Scope) -> str:
     """The path of a request within this app, which another app may have mounted; without a slash at its end."""
     path, root = scope["path"].rstrip("/"), scope.get("root_path", "").rstrip("/")
-    return path.removeprefix(root) if f"{path}/".startswith(f"{root}/") else path
+    return path.removeprefix(root) if root and f"{path}/".startswith(f"{root}/") else path
 
 
 class AuthGuard:

@@ -6,9 +6,12 @@ control characters are escaped, and the lines of a traceback are indented. Liste
 
 import json
 import logging
+import os
 import sys
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from goalport.colours import coloured
@@ -26,6 +29,7 @@ LINES: Final = "lines"
 _READABLE: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 _ASCII: Final = json.JSONEncoder(default=str)
 _MARGIN: Final = "\n    "
+_MILLISECONDS: Final = 1_000
 _TOLD: Final = {"error": logging.ERROR, "warning": logging.WARNING}
 _told_log = logging.getLogger("goalport.server")
 
@@ -43,10 +47,17 @@ class TextFormatter(logging.Formatter):
         lines = message.split("\n") if getattr(record, LINES, False) else [message]
         for more in (_exception_of(self, record), record.stack_info and self.formatStack(record.stack_info)):
             lines += more.split("\n") if more else ()
-        process = f" {record.process}" if self._process else ""
+        return self._line(record.created, record.levelname, record.name, lines)
+
+    def line(self, seconds: float, level: str, logger: str, message: str, _fields: Mapping[str, object]) -> str:
+        """What is said in one line, as text; `seconds` are those since 1970."""
+        return self._line(seconds, level, logger, [message])
+
+    def _line(self, seconds: float, level: str, logger: str, lines: Sequence[str]) -> str:
+        process = f" {os.getpid()}" if self._process else ""
         request = f" [{identity}]" if (identity := REQUEST_ID.get()) else ""
-        text = _MARGIN.join(each if each.isprintable() else _escaped(each) for each in lines)
-        return hide_known(f"{_time_of(record)} {record.levelname}{process} {record.name}{request}: {text}")
+        text = _MARGIN.join([each if each.isprintable() else _escaped(each) for each in lines])
+        return hide_known(f"{_time_of(seconds)} {level}{process} {logger}{request}: {text}")
 
 
 class JsonFormatter(logging.Formatter):
@@ -58,21 +69,26 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as JSON."""
-        content: dict[str, Any] = {
-            "time": _time_of(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
+        fields: dict[str, Any] = dict(getattr(record, FIELDS, {}))
+        if exception := _exception_of(self, record):
+            fields["exception"] = exception
+        if record.stack_info:
+            fields["stack"] = self.formatStack(record.stack_info)
+        return self.line(record.created, record.levelname, record.name, record.getMessage(), fields)
+
+    def line(self, seconds: float, level: str, logger: str, message: str, fields: Mapping[str, object]) -> str:
+        """What is said in one line, as JSON; `seconds` are those since 1970."""
+        content: dict[str, object] = {
+            "time": _time_of(seconds),
+            "level": level.lower(),
+            "logger": logger,
+            "message": message,
         }
         if identity := REQUEST_ID.get():
             content["request_id"] = identity
         if self._process:
-            content["pid"] = record.process
-        content |= getattr(record, FIELDS, {})
-        if exception := _exception_of(self, record):
-            content["exception"] = exception
-        if record.stack_info:
-            content["stack"] = self.formatStack(record.stack_info)
+            content["pid"] = os.getpid()
+        content |= fields
         line = _READABLE.encode(content)
         return hide_known(line if line.isprintable() else _ASCII.encode(content))
 
@@ -100,8 +116,16 @@ def tell(line: str) -> None:
     sys.stderr.flush()
 
 
-def _time_of(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+def _time_of(seconds: float) -> str:
+    """A time in UTC, to milliseconds."""
+    whole = int(seconds)
+    return f"{_second(whole)}.{int((seconds - whole) * _MILLISECONDS):03}+00:00"
+
+
+@lru_cache(maxsize=2)
+def _second(seconds: int) -> str:
+    """The time without its fraction: the same for all lines of a second, of which a busy server writes a thousand."""
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
 
 
 def _exception_of(formatter: logging.Formatter, record: logging.LogRecord) -> str:

@@ -59,14 +59,16 @@ class Metrics:
         self._group_up = gauge("tool_group_up", words, "group", workers="livemin")
         gauge("workers", "The processes that serve.").set(1)
         gauge("info", "The version.", "version", workers="livemax").labels(version).set(1)
+        # Finding a metric by its labels takes longer than counting.
         self._of_calls: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
+        self._of_responses: dict[int, Counter] = {}
         self._counted: dict[tuple[str, str], int] = {}
         """The last numbers of upstream servers, which count for themselves."""
 
     def call(self, door: str, goal: str, status: str, seconds: float) -> None:
         """Count a call that has ended; a name that the server does not have is given as empty."""
         key = door, goal or _UNKNOWN, status
-        if key not in self._of_calls:  # finding a metric by its labels takes longer than counting
+        if key not in self._of_calls:
             self._of_calls[key] = self._calls.labels(*key), self._seconds.labels(*key[:2])
         ended, took = self._of_calls[key]
         ended.inc()
@@ -74,7 +76,9 @@ class Metrics:
 
     def response(self, status: int) -> None:
         """Count a response over HTTP."""
-        self._responses.labels(str(status)).inc()
+        if status not in self._of_responses:
+            self._of_responses[status] = self._responses.labels(str(status))
+        self._of_responses[status].inc()
 
     def refusal(self, limit: str) -> None:
         """Count something that a limit refused; `limit` is the name of its setting."""

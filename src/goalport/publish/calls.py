@@ -6,19 +6,22 @@ A door says who calls what, and what comes of it; one line of the log tells of e
 import asyncio
 import logging
 from contextvars import Token
-from secrets import token_hex
+from random import Random
 from time import perf_counter
 from types import TracebackType
 from typing import Final, Protocol, Self
 
 from goalport.caller import Caller
 from goalport.observe import REQUEST_ID
+from goalport.observe.line_log import LineLog
 from goalport.process import AgentProcess
 from goalport.secrecy import hide
 
 __all__ = ["Call", "CallLog", "CallObserver", "OpenCalls", "new_request_id"]
 
-_log: Final = logging.getLogger("goalport.calls")
+_log: Final = LineLog("goalport.calls")
+_random: Final = Random()  # noqa: S311 - the id of a request is no secret
+"""Not that of the program, which an agent may seed: its ids would come again."""
 
 
 class CallObserver(Protocol):
@@ -131,7 +134,7 @@ class CallLog:
 
     def on_call(self, call: Call, /) -> None:
         """Write the line of a call."""
-        if not _log.isEnabledFor(call.level):
+        if not _log.writes(call.level):
             return
         caller, process = call.caller, call.process
         name = call.name if call.known else hide(call.name)
@@ -140,20 +143,19 @@ class CallLog:
         if caller.issuer:
             fields["issuer"] = caller.issuer
             who = f"{caller.id} of {caller.issuer}"
-        fields |= {"status": call.status, "seconds": round(call.seconds, 6)}
+        fields["status"], fields["seconds"] = call.status, round(call.seconds, 6)
         if process is not None:
             spent = process.usage
-            fields |= {"process_id": process.id, "cost": spent.cost}
+            fields["process_id"], fields["cost"] = process.id, spent.cost
             about = f" (process {process.id}, {spent.cost:.4f} USD)"
             if spent.tokens:
-                fields |= {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
+                fields["input_tokens"], fields["output_tokens"] = spent.input_tokens, spent.output_tokens
                 tokens = f"{spent.input_tokens:,} tokens in, {spent.output_tokens:,} out"
                 about = f" (process {process.id}, {spent.cost:.4f} USD, {tokens})"
-        words = "%s %s after %.3f s over %s for %s%s"
-        said = name, call.status, call.seconds, call.door, who, about
-        _log.log(call.level, words, *said, extra={"fields": fields})
+        message = f"{name} {call.status} after {call.seconds:.3f} s over {call.door} for {who}{about}"
+        _log.write(call.level, message, fields)
 
 
 def new_request_id() -> str:
     """An id for a request that came with none."""
-    return token_hex(8)
+    return f"{_random.getrandbits(64):016x}"

@@ -22,6 +22,7 @@ from goalport.rest import RestDoor
 from goalport.serve.door import McpDoor
 from goalport.settings import Settings, load_settings
 from goalport.site.body_limit import BodyLimit
+from goalport.site.exact_routes import ExactRoutes
 from goalport.site.exposure import LocalCallers
 from goalport.site.guard import HostGuard
 from goalport.site.health import HEALTH_PATHS, Health
@@ -124,13 +125,15 @@ class Site:
         self.health = Health(publisher, open_details=open_details)
         has_metrics = publisher.settings.metrics is not False
         self.metrics = MetricsPage(publisher, self._authentication, self.health) if has_metrics else None
+        routes = list(self._routes())
         self.app = Starlette(
-            routes=list(self._routes()),
+            routes=routes,
             middleware=[
                 Middleware(RequestIds, on_response=self._note_response),
                 Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed),
                 Middleware(BodyLimit, max_bytes=publisher.settings.max_body_bytes, refusals=refusals),
                 *self._guards(),
+                Middleware(ExactRoutes, routes=routes),
             ],
             lifespan=self._lifespan,
         )

@@ -6,7 +6,8 @@ the log says which setting would allow the request.
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Final
 
@@ -28,6 +29,7 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")
 """A host name, an IPv4 address or an IPv6 address in brackets, with or without a port, and nothing else."""
 _MOST_LOGGED: Final = 100
+_MOST_REMEMBERED: Final = 256
 _TOO_MANY: Final = 503
 _WHITESPACE: Final = b" \t"
 ANY: Final = "*"
@@ -52,12 +54,17 @@ class HostGuard:
         self._hosts = host_patterns(settings.allowed_hosts) | _LOOPBACK | own
         self._origins = host_patterns(settings.allowed_origins)
         self._logged: set[str] = set()
+        self._serves = lru_cache(_MOST_REMEMBERED)(partial(_allowed, patterns=self._hosts))
+        """Whether a Host header is that of this server. Most clients send the same one with each request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         host, origin = _read(scope["headers"])
+        if not origin and self._serves(host):
+            await self._app(scope, receive, _with_retry_after(send))
+            return
         is_health = route_path(scope) in HEALTH_PATHS
         # Load balancers request these by the server's IP address; a DNS rebinding page cannot send that as its Host.
         refusal = self._refusal(host, "" if is_health else origin, _local_address(scope) if is_health else "")
@@ -66,7 +73,7 @@ class HostGuard:
         await (refusal or (self._for_pages if is_page else self._app))(scope, receive, _with_retry_after(send))
 
     def _refusal(self, host: str, origin: str, local: str) -> Response | None:
-        if not _allowed(host, self._hosts) and (not local or _without_port(host) != local):
+        if not self._serves(host) and (not local or _without_port(host) != local):
             self._log_refusal("host", host, "allowed_hosts", _without_port(host))
             told = "This server does not answer for that host. Its log says how to allow it."
             return problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", told)
@@ -104,12 +111,12 @@ class HostGuard:
 def _with_retry_after(send: Send) -> Send:
     """A `send` that adds `retry-after` to a response 503 that has none."""
 
-    async def explain(message: Message) -> None:
+    def explain(message: Message) -> Awaitable[None]:
         if message["type"] == "http.response.start" and message["status"] == _TOO_MANY:
             later = (b"retry-after", b"%d" % RETRY_SECONDS)
             if not any(name.lower() == later[0] for name, _ in message["headers"]):
                 message = {**message, "headers": [*message["headers"], later]}
-        await send(message)
+        return send(message)
 
     return explain
 
@@ -122,8 +129,8 @@ def _read(headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
     host = origin = b""
     hosts = 0
     for index, (name, value) in enumerate(headers):
-        if value and (value[0] in _WHITESPACE or value[-1] in _WHITESPACE):
-            headers[index] = (name, value.strip(_WHITESPACE))
+        if (stripped := value.strip(_WHITESPACE)) != value:
+            headers[index] = (name, stripped)
         if name == b"host":
             host, hosts = value, hosts + 1
         elif name == b"origin":

@@ -5,7 +5,7 @@ that its headers name; the trace in `_meta` of an MCP message goes before that, 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,11 +39,11 @@ class RequestIds:
         identity = given[0].decode() if valid else new_request_id()
         header = _HEADER, identity.encode()
 
-        async def with_id(message: Message) -> None:
+        def with_id(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
                 self._on_response(scope, message["status"])
                 message = {**message, "headers": [*message.get("headers", ()), header]}
-            await send(message)
+            return send(message)
 
         token = REQUEST_ID.set(identity)
         try:
