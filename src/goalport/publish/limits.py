@@ -152,7 +152,7 @@ class Place:
     __slots__ = ("_calls", "_counted", "_queue", "_who", "held", "progress")
 
     def __init__(self, queue: FairQueue | None, calls: "Counter[Who] | None", who: Who) -> None:
-        self.held = queue is None or queue.take()
+        self.held = queue is None or queue.take(who)
         """Whether the call has its place; without it, it has to wait."""
         self.progress = 0.0
         """What the client was told of progress while the call waited: what follows has to be more."""
@@ -171,7 +171,7 @@ class Place:
         """Give the place back, since the call has been answered, has lost its client, or waits for a person."""
         if self.held and self._queue is not None:
             self.held = False
-            self._queue.leave()
+            self._queue.leave(self._who)
         if self._calls is not None and self._counted:
             self._counted = False
             self._calls[self._who] -= 1

@@ -3,8 +3,7 @@
 `publish.limits` knows the limits. `calls` and `companion_calls` are above.
 """
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 from goalport.auth import current_caller
@@ -21,24 +20,47 @@ __all__ = ["GONE", "admitted", "limit_wire"]
 GONE: Final = "Its caller went away."
 
 
-@asynccontextmanager
-async def admitted(context: CallContext, *, begins: bool) -> AsyncGenerator[Place]:
+def admitted(context: CallContext, *, begins: bool) -> AbstractAsyncContextManager[Place]:
     """A context in which a call has its place; it waits for its turn, and its client gets heartbeats meanwhile.
 
     `begins`: the call begins something, and does not only go on with it. Raises `LimitReached`, `StoreError`, and
     `BadInput` where the client leaves while the call waits.
     """
-    place = await context.state.publisher.limits.admit(current_caller(), begins=begins)
-    try:
-        if not place.held:
-            async with heartbeat(context, place):
-                with ended_by(context.disconnect):
-                    await place.wait()
+    return _Admission(context, begins=begins)
+
+
+class _Admission:
+    """The context of `admitted`; a generator would cost every call more than its place does."""
+
+    __slots__ = ("_begins", "_context", "_place")
+
+    def __init__(self, context: CallContext, *, begins: bool) -> None:
+        self._context = context
+        self._begins = begins
+        self._place: Place | None = None
+
+    async def __aenter__(self) -> Place:
+        self._place = place = await self._context.state.publisher.limits.admit(current_caller(), begins=self._begins)
+        is_entered = False
+        try:
             if not place.held:
-                raise BadInput(GONE)
-        yield place
-    finally:
-        place.leave()
+                await self._wait(place)
+            is_entered = True
+        finally:
+            if not is_entered:
+                place.leave()
+        return place
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._place is not None:
+            self._place.leave()
+
+    async def _wait(self, place: Place) -> None:
+        async with heartbeat(self._context, place):
+            with ended_by(self._context.disconnect):
+                await place.wait()
+        if not place.held:
+            raise BadInput(GONE)
 
 
 def limit_wire(error: LimitReached) -> Wire:
