@@ -82,11 +82,17 @@ def main() -> None:
         parser.error(f"there is no table {unknown[0]!r}; the tables are {', '.join(TABLES)}")
     if options.quick and options.write_docs:
         parser.error("--write-docs wants a full run: leave --quick out")
-    tables = [_made(name, quick=options.quick) for name in options.tables or TABLES]
-    if options.json:
-        write_json(tables, options.json)
-    if options.write_docs:
-        write_page(tables, PAGE, whole=not options.tables)
+    began, tables = time.perf_counter(), list[Table]()
+    try:
+        for name in options.tables or TABLES:
+            tables.append(_made(name, quick=options.quick))
+    finally:
+        # A table that fails, or Ctrl-C, takes nothing from those that are there.
+        if options.json:
+            write_json(tables, options.json)
+        if options.write_docs:
+            whole = [table.name for table in tables] == list(TABLES)
+            write_page(tables, PAGE, minutes=(time.perf_counter() - began) / 60 if whole else None)
 
 
 def _made(name: str, *, quick: bool) -> Table:

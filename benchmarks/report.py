@@ -55,17 +55,18 @@ def write_json(tables: Sequence[Table], path: Path) -> None:
     path.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def write_page(tables: Sequence[Table], page: Path, *, whole: bool) -> None:
+def write_page(tables: Sequence[Table], page: Path, *, minutes: float | None) -> None:
     """Put the tables between their marks on a page, and the machine; tables that were not made now stay as they are.
 
-    `whole` says that these are all tables of the page. Otherwise the machine of the page stays as well, and each table
-    says on which one it was made. Raises `ValueError` for a page without the marks of a table.
+    `minutes` says how long all tables of the page took. When it is None, these are some of them: then the machine of
+    the page stays as well, and each table says on which one it was made. Raises `ValueError` for a page without the
+    marks of a table.
     """
     text = page.read_text(encoding="utf-8")
-    if whole:
-        text = _marked(text, "machine", machine(), page)
+    if minutes is not None:
+        text = _marked(text, "machine", f"{machine()} All tables together took {minutes:.0f} minutes.", page)
+    own = () if minutes is not None else (f"Measured apart from the other tables. {machine()}",)
     for table in tables:
-        own = () if whole else (f"Measured apart from the other tables. {machine()}",)
         text = _marked(text, table.name, "\n\n".join((table.markdown, *own)), page)
     page.write_text(text, encoding="utf-8")
 

@@ -91,7 +91,7 @@ def _compare(*arguments: str) -> "subprocess.CompletedProcess[str]":
 def test_a_measured_table_takes_its_place_on_the_page_and_leaves_the_others(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    write_page([Table("loop", "Loop", ("what", "takes"), [("one", "7 µs")])], page, whole=False)
+    write_page([Table("loop", "Loop", ("what", "takes"), [("one", "7 µs")])], page, minutes=None)
     written, before = page.read_text(encoding="utf-8"), PAGE.read_text(encoding="utf-8")
     assert "| one | 7 µs |" in written
     assert _between(written, "calls") == _between(before, "calls")
@@ -101,12 +101,12 @@ def test_a_table_that_is_measured_apart_says_on_which_machine(tmp_path: Path) ->
     page = tmp_path / "page.md"
     page.write_text("<!-- machine -->then<!-- /machine --><!-- loop --><!-- /loop -->", encoding="utf-8")
     table = Table("loop", "Loop", ("what",), [("one",)])
-    write_page([table], page, whole=False)
+    write_page([table], page, minutes=None)
     assert machine() in _between(page.read_text(encoding="utf-8"), "loop")
     assert _between(page.read_text(encoding="utf-8"), "machine") == "then"
-    write_page([table], page, whole=True)
+    write_page([table], page, minutes=12.3)
     assert machine() not in _between(page.read_text(encoding="utf-8"), "loop")
-    assert machine() in _between(page.read_text(encoding="utf-8"), "machine")
+    assert f"{machine()} All tables together took 12 minutes." in _between(page.read_text(encoding="utf-8"), "machine")
 
 
 def test_the_page_has_a_place_for_each_table() -> None:
@@ -118,7 +118,7 @@ def test_a_page_without_a_place_for_a_table_is_an_error(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- machine --><!-- /machine -->", encoding="utf-8")
     with pytest.raises(ValueError, match="<!-- loop -->"):
-        write_page([Table("loop", "Loop", ("what",), [("one",)])], page, whole=False)
+        write_page([Table("loop", "Loop", ("what",), [("one",)])], page, minutes=None)
 
 
 def _between(text: str, name: str) -> str:
