@@ -5,9 +5,13 @@ SDK's context. `admission`, `progress_notifications`, `companion_calls` and `cal
 """
 
 from dataclasses import dataclass
+from typing import cast
+
+from mcp_types import RequestId
+from starlette.requests import Request
 
 from goalport.platform.runs import Disconnect
-from goalport.serve.cancellations import call_of
+from goalport.serve.cancellations import session_of
 from goalport.serve.disconnects import disconnect_of
 from goalport.serve.state import Context, McpState
 
@@ -21,12 +25,15 @@ class CallContext:
     state: McpState
     disconnect: Disconnect | None = None
     """Whether the client has disconnected; None where the SDK or the transport cancels the handler."""
-    stored_as: str | None = None
-    """The key of the call in the store; None if its session is known to this program only."""
+    session: bytes | None = None
+    """The session of the request as all servers know it; None if it is known to this program only."""
+    request_id: RequestId | None = None
     sdk: Context | None = None
     """The SDK's context, by which the client is sent messages before the answer; None: it is sent none."""
 
     @classmethod
     def of(cls, context: Context) -> "CallContext":
         """What the SDK's context says."""
-        return cls(context.lifespan_context, disconnect_of(context), call_of(context), context)
+        request = cast("object", context.request)
+        session = session_of(request.scope) if isinstance(request, Request) else None
+        return cls(context.lifespan_context, disconnect_of(context), session, context.request_id, context)

@@ -12,10 +12,8 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
-from mcp.server.context import ServerRequestContext
-from starlette.requests import Request
 from starlette.types import Scope
 
 from goalport.errors import StoreError, UnknownName, Unreadable
@@ -23,7 +21,7 @@ from goalport.platform import AgentPlatform
 from goalport.platform.runs import CANCELLED, Watch
 from goalport.publish.goal_tools import CallPolicy
 
-__all__ = ["Cancellations", "call_of", "key_of", "session_of", "with_session"]
+__all__ = ["Cancellations", "session_of", "with_session"]
 
 _log = logging.getLogger(__name__)
 _SESSION: Final = "goalport.session"
@@ -44,15 +42,7 @@ def session_of(scope: Scope) -> bytes | None:
     return scope.get(_SESSION)
 
 
-def call_of(context: ServerRequestContext[Any, Any]) -> str | None:
-    """The key of the current request in the store; None if its session is known to this program only."""
-    request = context.request
-    session = session_of(request.scope) if isinstance(request, Request) else None
-    return None if session is None else key_of(session, context.request_id)
-
-
-def key_of(session: bytes, request_id: object) -> str:
-    """The key in the store of a request in a session that all servers know."""
+def _key(session: bytes, request_id: object) -> str:
     # The SDK compares the texts of ids.
     return sha256(json.dumps([_SESSION, session.decode("latin-1"), str(request_id)]).encode()).hexdigest()
 
@@ -67,11 +57,12 @@ class Cancellations:
         self._tasks: set[asyncio.Task[None]] = set()
 
     @contextmanager
-    def reachable(self, call: str | None, watch: Watch) -> Generator[None]:
+    def reachable(self, session: bytes | None, request_id: object, watch: Watch) -> Generator[None]:
         """The time in which a call waits for a process, so that a cancellation can reach it from any server."""
-        if call is None or watch.detached or not (self._store.durable and watch.process.lasting):
+        if session is None or watch.detached or not (self._store.durable and watch.process.lasting):
             yield
             return
+        call = _key(session, request_id)
         answered = asyncio.Event()
         task = asyncio.create_task(self._announce(call, watch, answered))
         self._tasks.add(task)
@@ -103,7 +94,7 @@ class Cancellations:
 
     async def cancel(self, session: bytes, request_id: object) -> None:
         """End the process of a call that another server answers, unless it goes on without its caller."""
-        call = key_of(session, request_id)
+        call = _key(session, request_id)
         if call in self._here or not self._store.durable:
             return
         try:

@@ -9,7 +9,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final, get_args
 
@@ -120,11 +120,11 @@ class Observer:
         """The outcome of the process; None if it still runs after `patience` seconds."""
         if self._run is None:
             return await self._observed(patience)
-        watch = Watch(self._run)
-        if self.context.disconnect is not None:
-            self.context.disconnect.then(watch.leave)
+        watch, context = Watch(self._run), self.context
+        if context.disconnect is not None:
+            context.disconnect.then(watch.leave)
         try:
-            with self.context.state.cancellations.reachable(self.context.stored_as, watch):
+            with context.state.cancellations.reachable(context.session, context.request_id, watch):
                 outcome = await self._observed(patience)
             watch.end()
         finally:
@@ -138,7 +138,7 @@ class Observer:
             await self._progress.beat(doing)
 
     async def _observed(self, patience: float | None) -> Outcome | None:
-        with anyio.move_on_after(patience):
+        with nullcontext() if patience is None else anyio.move_on_after(patience):
             if self.context.sdk is not None:
                 await self._follow(self.context.sdk)
             return await self.process.wait()

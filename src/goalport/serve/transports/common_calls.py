@@ -30,7 +30,7 @@ from goalport.publish.goal_tools import GoalTool
 from goalport.publish.output import Wire, WrittenResult
 from goalport.serve.call_context import CallContext
 from goalport.serve.calls import call_tool
-from goalport.serve.cancellations import key_of, session_of
+from goalport.serve.cancellations import session_of
 from goalport.serve.disconnects import disconnect_in, is_modern_request
 from goalport.serve.server import GoalServer
 from goalport.serve.sessions import in_flight, open_transport
@@ -48,16 +48,24 @@ _MORE: Final = frozenset({"inputResponses", "requestState", "task"})
 
 
 @dataclass(frozen=True, slots=True)
+class _Session:
+    """The open session of a request, whose caller opened it."""
+
+    ticket: bytes
+    """Its id as the client knows it."""
+    inner: bytes
+    """Its id as the SDK knows it."""
+    transport: StreamableHTTPServerTransport
+
+
+@dataclass(frozen=True, slots=True)
 class _Call:
     """A request to call a tool, in which nothing is wrong."""
 
     id: RequestId
     version: str
     params: CallToolRequestParams
-    ticket: bytes | None
-    """The session of the request as all servers know it; None without one."""
-    transport: StreamableHTTPServerTransport | None
-    """The SDK's transport of that session."""
+    session: _Session | None
 
 
 class CommonCalls:
@@ -87,8 +95,8 @@ class CommonCalls:
             return
         status, body = await self._answer(call, disconnect_in(scope))
         headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
-        if call.transport is not None:
-            headers.append((SESSION_ID, header(scope, SESSION_ID)))
+        if call.session is not None:
+            headers.append((SESSION_ID, call.session.inner))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -97,16 +105,25 @@ class CommonCalls:
         message = cast("dict[str, Any]", message_of(scope))
         if message.keys() != _REQUEST or not self._is_common(message["params"]) or not _takes_json(scope):
             return None
+        version, session = LATEST_HANDSHAKE_VERSION, None
         if is_modern_request(scope):
-            version, ticket, transport = agreed_version(scope["headers"], message), None, None
-        else:
-            version, ticket = LATEST_HANDSHAKE_VERSION, None if self._sessions.stateless else session_of(scope)
-            inner = header(scope, SESSION_ID).decode("latin-1")
-            transport = None if ticket is None else open_transport(self._sessions, inner, scope.get("user"))
-            if transport is None and not self._sessions.stateless:
-                return None
-        params = None if version is None else _valid(version, message["params"])
-        return None if version is None or params is None else _Call(message["id"], version, params, ticket, transport)
+            version = agreed_version(scope["headers"], message)
+        elif not self._sessions.stateless:
+            session = self._session_of(scope)
+            version = None if session is None else version
+        if version is None:
+            return None
+        try:
+            validate_client_request("tools/call", version, message["params"])
+            params = CallToolRequestParams.model_validate(message["params"], by_name=False)
+        except ValidationError:
+            return None
+        return _Call(message["id"], version, params, session)
+
+    def _session_of(self, scope: Scope) -> _Session | None:
+        ticket, inner = session_of(scope), header(scope, SESSION_ID)
+        transport = open_transport(self._sessions, inner.decode("latin-1"), scope.get("user"))
+        return None if ticket is None or transport is None else _Session(ticket, inner, transport)
 
     def _is_common(self, params: dict[str, Any]) -> bool:
         """Whether a call with these parameters has no answer but a result or an error."""
@@ -119,11 +136,12 @@ class CommonCalls:
 
     async def _answer(self, call: _Call, disconnect: Disconnect | None) -> tuple[int, bytes]:
         """The status and the body of the response to a call."""
-        if call.ticket is None or call.transport is None:
+        session = call.session
+        if session is None:
             return await self._result(call, CallContext(self._state, disconnect))
         response = HTTPStatus.OK, b""
-        context = CallContext(self._state, disconnect, key_of(call.ticket, call.id))
-        with in_flight(call.transport), self._calls.opened(call.ticket, call.id) as opened:
+        context = CallContext(self._state, disconnect, session.ticket, call.id)
+        with in_flight(session.transport), self._calls.opened(session.ticket, call.id) as opened:
             response = await self._result(call, context)
         if (ended := opened.refusal) is not None:
             return ended[0], _written(ended[1])
@@ -157,15 +175,6 @@ class CommonCalls:
         """Whether the content of a tool's results is the same in every revision."""
         published = self._state.publisher.publication.tools.get(tool)
         return isinstance(published, GoalTool) and published.policy.output.schema is not None
-
-
-def _valid(version: str, params: dict[str, Any]) -> CallToolRequestParams | None:
-    """The parameters of a call; None if they are not valid."""
-    try:
-        validate_client_request("tools/call", version, params)
-        return CallToolRequestParams.model_validate(params, by_name=False)
-    except ValidationError:
-        return None
 
 
 def _written(error: JSONRPCError) -> bytes:
