@@ -20,6 +20,7 @@ __all__ = [
     "hide_in",
     "hide_known",
     "hide_known_and_keys",
+    "hide_known_in",
     "makes_plain_records",
     "passwords_in",
     "register_secrets",
@@ -56,6 +57,8 @@ _registered: dict[int, frozenset[str]] = {}
 """The registered secrets, by the identity of their owner."""
 _known: tuple[str, ...] = ()
 """All registered secrets, the longest first: hiding a part of a secret first would leave its rest visible."""
+_known_bytes: tuple[bytes, ...] = ()
+"""The same in UTF-8; what is not text is in no text either."""
 
 
 def register_secrets(owner: object, secrets: Iterable[str]) -> None:
@@ -83,6 +86,14 @@ def hide_known(text: str) -> str:
         if secret in text:
             text = text.replace(secret, "***")
     return text
+
+
+def hide_known_in(written: bytes) -> bytes:
+    """The same for a text in UTF-8, which may be long: it is copied only if it holds a secret."""
+    for secret in _known_bytes:
+        if secret in written:
+            written = written.replace(secret, b"***")
+    return written
 
 
 def hide_known_and_keys(text: str) -> str:
@@ -142,7 +153,7 @@ def _forms(secret: str) -> Iterator[str]:
     yield from (
         trimmed,
         repr(trimmed)[1:-1],
-        json.dumps(trimmed)[1:-1],
+        *(json.dumps(trimmed, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)),
         *(each.strip() for each in trimmed.split("\n")),
     )
 
@@ -153,8 +164,9 @@ def _forget(owner: int) -> None:
 
 
 def _collect() -> None:
-    global _known  # noqa: PLW0603 - what is hidden is one for the whole process, as its log is
+    global _known, _known_bytes  # noqa: PLW0603 - what is hidden is one for the whole process, as its log is
     _known = tuple(sorted({each for some in _registered.values() for each in some}, key=len, reverse=True))
+    _known_bytes = tuple(each.encode(errors="surrogatepass") for each in _known)
 
 
 class _Records:

@@ -124,13 +124,14 @@ class AnswerFormat:
 
     def _with_text_cut(self, result: WrittenResult, below: str) -> WrittenResult | None:
         """The answer with its text cut to fit; None if it has more than that text or is too large even without it."""
-        if result.structured is None:
+        if not result.structured:
             return None
         room = self.max_bytes - ascii_size(result.structured) - len(below) - _ENVELOPE
-        content: list[Wire] = from_json(result.content) if room >= 0 else []
+        content: list[Wire] = from_json(b"".join(result.content)) if room >= 0 else []
         if [each["type"] for each in content] != ["text"]:
             return None
-        return replace(result, content=to_json([text_block(beginning_of(content[0]["text"], room) + below)]))
+        shortened = text_block(beginning_of(content[0]["text"], room) + below)
+        return replace(result, content=(to_json([shortened]),))
 
 
 def written_by(write: Callable[[object], T], tool: str, value: object) -> T:

@@ -18,7 +18,7 @@ from goalport.blackboard import alternatives
 from goalport.errors import DeclarationError, ToolError
 from goalport.process import AgentProcess, Completed
 from goalport.publish.portability import Schema, is_object, nodes, portable, split_definitions
-from goalport.secrecy import hide_known
+from goalport.secrecy import hide_known, hide_known_in
 from goalport.tools.schemas import UNREADABLE, PlainSchema, may_hold_non_finite, non_finite_in_words, why_not_json
 from goalport.words import type_name
 
@@ -46,6 +46,8 @@ _ESCAPE: Final = 6
 _WITHOUT_FRACTION: Final = ("string", "integer", "boolean", "null", "object")
 """Types of a schema whose values are no numbers that could be infinite."""
 
+Pieces = tuple[bytes, ...]
+"""JSON in UTF-8, in pieces to be joined."""
 Wire = dict[str, Any]
 """A `tools/call` result as JSON data: the same dict that the SDK would make of its own model."""
 _BLOCK: Final = 4_096
@@ -59,12 +61,15 @@ _PAGE: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class WrittenResult:
-    """A `tools/call` result, written once: `json` is sent as it is, and `wire` is the same as data, for the SDK."""
+    """A `tools/call` result, written once: `json` is sent as it is, and `wire` is the same as data, for the SDK.
 
-    content: bytes
+    It is kept in pieces, since each copy of a large result takes as long as writing it.
+    """
+
+    content: Pieces
     """The JSON of the list of content blocks."""
-    structured: bytes | None = None
-    """The JSON of the structured content; None if there is none."""
+    structured: Pieces = ()
+    """The JSON of the structured content; empty if there is none."""
     is_error: bool = False
     meta: Mapping[str, Any] | None = None
     """The `_meta` of the result, if it has one."""
@@ -74,26 +79,27 @@ class WrittenResult:
         cls, content: Sequence[Wire], structured: Mapping[str, Any] | None = None, *, is_error: bool = False
     ) -> "WrittenResult":
         """A result of JSON data. Raises `PydanticSerializationError` for what JSON cannot express."""
-        return cls(to_json(content), None if structured is None else to_json(structured), is_error)
+        return cls((to_json(content),), () if structured is None else (to_json(structured),), is_error)
 
     @property
     def json(self) -> bytes:
         """The result as JSON in UTF-8."""
-        return self.json_with({})
+        return b"".join(self.pieces({}))
 
-    def json_with(self, meta: Mapping[str, Any], *, typed: bool = True) -> bytes:
-        """The same with these members in its `_meta` too; `typed` is whether it has a `resultType`.
+    def pieces(self, meta: Mapping[str, Any], *, typed: bool = True) -> Sequence[bytes]:
+        """The same, not yet joined, with these members in its `_meta` too; `typed`: with a `resultType`.
 
         Revisions that begin with a handshake have no `resultType`.
         """
-        parts = [b'{"content":', self.content, b',"isError":', b"true" if self.is_error else b"false"]
+        found = [b'{"content":', *self.content, b',"isError":', b"true" if self.is_error else b"false"]
         if typed:
-            parts.append(b',"resultType":"complete"')
-        if self.structured is not None:
-            parts += [b',"structuredContent":', self.structured]
+            found.append(b',"resultType":"complete"')
+        if self.structured:
+            found += [b',"structuredContent":', *self.structured]
         if self.meta is not None or meta:
-            parts += [b',"_meta":', to_json({**(self.meta or {}), **meta})]
-        return b"".join([*parts, b"}"])
+            found += [b',"_meta":', to_json({**(self.meta or {}), **meta})]
+        found.append(b"}")
+        return found
 
     @property
     def wire(self) -> Wire:
@@ -103,7 +109,7 @@ class WrittenResult:
     @property
     def size(self) -> int:
         """An upper bound of its bytes on the wire, where characters beyond ASCII may be escaped."""
-        return ascii_size(self.content) + ascii_size(self.structured or b"") + _ENVELOPE
+        return ascii_size(self.content) + ascii_size(self.structured) + _ENVELOPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,21 +157,21 @@ class OutputFormat:
         if self._adapter is None:
             return WrittenResult.of(blocks_of(value))
         written = self.json(value)
-        structured = f'{{"result":{written}}}' if self._wrapped else written
+        structured = (b'{"result":', written, b"}") if self._wrapped else (written,)
         content = _content_of(value)
         if content is None:
-            return WrittenResult(_repeating(written), structured.encode())
-        return WrittenResult(to_json([text_block(hide_known(content))]), structured.encode())
+            return WrittenResult(_repeating(written), structured)
+        return WrittenResult((to_json([text_block(hide_known(content))]),), structured)
 
-    def json(self, value: object) -> str:
+    def json(self, value: object) -> bytes:
         """The value by itself as JSON; of content blocks, their list. Raises what `written` raises."""
         if self._adapter is None:
-            return to_json(blocks_of(value)).decode()
-        dumped = self._adapter.dump_json(value, by_alias=True, warnings="error").decode()
-        written = hide_known(dumped)
+            return to_json(blocks_of(value))
+        dumped = self._adapter.dump_json(value, by_alias=True, warnings="error")
+        written = hide_known_in(dumped)
         if written is not dumped:
             from_json(written)  # a secret that is no text leaves no JSON behind, which must not be sent
-        if self._has_numbers and may_hold_non_finite(written):
+        if self._has_numbers and may_hold_non_finite(written.decode()):
             plain = self._adapter.dump_python(value, mode="json", by_alias=True)
             if words := non_finite_in_words(plain):
                 raise ToolError(f"its result cannot be sent: {words}")
@@ -195,19 +201,21 @@ class OutputFormat:
         return "application/json", hide_known(self._adapter.dump_json(value, by_alias=True, indent=2).decode())
 
 
-def _repeating(written: str) -> bytes:
+def _repeating(written: bytes) -> Pieces:
     """The content that repeats JSON as a text: it has no whitespace, so only these two characters are escaped."""
-    escaped = written.replace("\\", "\\\\").replace('"', '\\"')
-    return f'[{{"type":"text","text":"{escaped}"}}]'.encode()
+    return b'[{"type":"text","text":"', written.replace(b"\\", rb"\\").replace(b'"', rb"\""), b'"}]'
 
 
-def ascii_size(written: bytes) -> int:
+def ascii_size(pieces: Pieces) -> int:
     """The bytes of JSON once all characters beyond ASCII are escaped, as the SDK sends it."""
-    if written.isascii():
-        return len(written)
-    text = written.decode()
-    units, plain = len(text.encode("utf-16-le")) // 2, len(text.encode("ascii", "ignore"))
-    return plain + _ESCAPE * (units - plain)
+    size = 0
+    for each in pieces:
+        size += len(each)
+        if not each.isascii():
+            text = each.decode()
+            units, plain = len(text.encode("utf-16-le")) // 2, len(text.encode("ascii", "ignore"))
+            size += plain + _ESCAPE * (units - plain) - len(each)
+    return size
 
 
 def done(content: list[Wire], structured: Any = None) -> Wire:

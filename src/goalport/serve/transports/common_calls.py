@@ -7,6 +7,7 @@ answered to a request that is wrong. `tests/rooms/serve/test_common_calls.py` co
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -150,18 +151,19 @@ class CommonCalls:
     async def _result(self, call: _Call, context: CallContext) -> tuple[int, bytes]:
         try:
             written = self._json(call, await call_tool(context, call.params))
-            return HTTPStatus.OK, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (to_json(call.id), written)
+            answer = b'{"jsonrpc":"2.0","id":', to_json(call.id), b',"result":', *written, b"}"
+            return HTTPStatus.OK, b"".join(answer)
         except MCPError as refused:
             code, is_modern = refused.error.code, call.version in MODERN_PROTOCOL_VERSIONS
             status = ERROR_CODE_HTTP_STATUS.get(code, HTTPStatus.OK) if is_modern else HTTPStatus.OK
             return status, _written(JSONRPCError(jsonrpc="2.0", id=call.id, error=refused.error))
 
-    def _json(self, call: _Call, answer: object) -> bytes:
-        """An answer in the revision of a call. Raises `MCPError` for content that the revision does not have."""
+    def _json(self, call: _Call, answer: object) -> Sequence[bytes]:
+        """An answer in the revision of a call, in pieces. Raises `MCPError` for content that the revision lacks."""
         is_modern = call.version in MODERN_PROTOCOL_VERSIONS
         stamp: Wire = self._stamp if is_modern else {}
         if isinstance(answer, WrittenResult) and self._has_texts_only(call.params.name):
-            return answer.json_with(stamp, typed=is_modern)
+            return answer.pieces(stamp, typed=is_modern)
         wire = answer.wire if isinstance(answer, WrittenResult) else cast("Wire", answer)
         try:
             wire = serialize_server_result("tools/call", call.version, wire)
@@ -169,7 +171,7 @@ class CommonCalls:
             _log.exception("%s gave content that revision %s does not have", call.params.name, call.version)
             raise MCPError(INTERNAL_ERROR, "Handler returned an invalid result") from error
         meta = {**wire.get("_meta", {}), **stamp}
-        return to_json({**wire, "_meta": meta} if meta else wire, inf_nan_mode="null")
+        return (to_json({**wire, "_meta": meta} if meta else wire, inf_nan_mode="null"),)
 
     def _has_texts_only(self, tool: str) -> bool:
         """Whether the content of a tool's results is the same in every revision."""
