@@ -7,6 +7,7 @@ hands it over, without taking them out of the socket. A worker says which sessio
 
 import re
 import socket
+from contextlib import suppress
 from typing import Final
 
 import anyio
@@ -14,7 +15,7 @@ import anyio
 from goalport.workers.channel import SESSION_HEADER, digest_of
 from goalport.workers.worker import Worker
 
-__all__ = ["SessionRoutes", "first_session_of"]
+__all__ = ["SessionRoutes", "first_session_of", "session_at_hand"]
 
 _HEADER: Final = re.compile(rb"\r\n" + SESSION_HEADER + rb":[ \t]*([!-~]+)[ \t]*\r\n", re.IGNORECASE)
 _MOST_BYTES: Final = 16_384
@@ -46,19 +47,31 @@ class SessionRoutes:
         return worker if worker and worker.is_serving else None
 
 
+def session_at_hand(connection: socket.socket) -> bytes | None:
+    """The digest of the session that the first request on a connection names; None if it names none.
+
+    Raises `BlockingIOError` as long as its headers have not arrived.
+    """
+    try:
+        seen = connection.recv(_MOST_BYTES, socket.MSG_PEEK)
+    except BlockingIOError:
+        raise
+    except OSError:  # the client has left
+        return None
+    head, end, _ = seen.partition(b"\r\n\r\n")
+    if found := _HEADER.search(head + end):
+        return digest_of(found[1])
+    if end or not seen or len(seen) == _MOST_BYTES:
+        return None
+    raise BlockingIOError
+
+
 async def first_session_of(connection: socket.socket) -> bytes | None:
-    """The digest of the session that the first request on a connection names; None if it names none or comes late."""
+    """The same, once the headers have arrived; None also if they come late."""
     with anyio.move_on_after(_SECONDS):
         while True:
             await anyio.wait_readable(connection)
-            try:
-                seen = connection.recv(_MOST_BYTES, socket.MSG_PEEK)
-            except OSError:
-                return None
-            head, end, _ = seen.partition(b"\r\n\r\n")
-            if found := _HEADER.search(head + end):
-                return digest_of(found[1])
-            if end or not seen or len(seen) == _MOST_BYTES:
-                return None
+            with suppress(BlockingIOError):
+                return session_at_hand(connection)
             await anyio.sleep(_PIECE_SECONDS)
     return None

@@ -25,7 +25,7 @@ from goalport.settings import Settings
 from goalport.words import counted, listed
 from goalport.workers.channel import METRICS_VARIABLE, WorkerPlace
 from goalport.workers.listening import address_of, bind
-from goalport.workers.routes import SessionRoutes, first_session_of
+from goalport.workers.routes import SessionRoutes, first_session_of, session_at_hand
 from goalport.workers.states import WorkerTable
 from goalport.workers.worker import EARLY_SECONDS, Worker
 
@@ -233,7 +233,19 @@ class _Supervisor:
                     except OSError:  # the client has left, or descriptors run short
                         await anyio.sleep(_RETRY_SECONDS)
                         continue
-                    routing.start_soon(self._route, connection)
+                    connection.setblocking(False)
+                    if not self._taken_at_once(connection):
+                        routing.start_soon(self._route, connection)
+
+    def _taken_at_once(self, connection: socket.socket) -> bool:
+        """Hand a connection over whose first headers are there already, as is common."""
+        try:
+            taken = self._take(connection, session_at_hand(connection))
+        except BlockingIOError:
+            return False
+        if taken:
+            connection.close()
+        return taken
 
     async def _watch(self) -> None:
         """Say which workers hang, and which of them go on."""
@@ -253,7 +265,6 @@ class _Supervisor:
         self._unrouted += 1
         try:
             with connection:
-                connection.setblocking(False)
                 session = await first_session_of(connection) if self._unrouted < _MOST_UNROUTED else None
                 await self._until(lambda: self._take(connection, session))
         finally:
