@@ -12,13 +12,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from goalport.caller import Caller
 from goalport.files import give_to_owner, locked
-from goalport.observe.log_lines import REQUEST_ID
+from goalport.observe.log_lines import REQUEST_ID, time_of
 from goalport.secrecy import hide_known
 
 __all__ = ["Audit", "audit_files", "read_audit"]
@@ -109,7 +108,7 @@ class _Entry(NamedTuple):
     def line(self) -> bytes:
         """The entry as a line of the file, without what is empty in it."""
         entry: dict[str, object] = {
-            "time": datetime.fromtimestamp(self.seconds, UTC).isoformat(timespec="milliseconds"),
+            "time": time_of(self.seconds),
             "deed": self.deed,
             "caller": self.caller.id,
             "issuer": self.caller.issuer,

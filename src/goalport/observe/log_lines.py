@@ -17,7 +17,17 @@ from typing import Any, Final, Literal
 from goalport.colours import coloured
 from goalport.secrecy import hide_known
 
-__all__ = ["FIELDS", "LINES", "REQUEST_ID", "JsonFormatter", "LogFormat", "TextFormatter", "log_to_stderr", "tell"]
+__all__ = [
+    "FIELDS",
+    "LINES",
+    "REQUEST_ID",
+    "JsonFormatter",
+    "LogFormat",
+    "TextFormatter",
+    "log_to_stderr",
+    "tell",
+    "time_of",
+]
 
 LogFormat = Literal["text", "json"]
 REQUEST_ID: ContextVar[str] = ContextVar("goalport_request_id", default="")
@@ -57,7 +67,7 @@ class TextFormatter(logging.Formatter):
         process = f" {os.getpid()}" if self._process else ""
         request = f" [{identity}]" if (identity := REQUEST_ID.get()) else ""
         text = _MARGIN.join([each if each.isprintable() else _escaped(each) for each in lines])
-        return hide_known(f"{_time_of(seconds)} {level}{process} {logger}{request}: {text}")
+        return hide_known(f"{time_of(seconds)} {level}{process} {logger}{request}: {text}")
 
 
 class JsonFormatter(logging.Formatter):
@@ -79,7 +89,7 @@ class JsonFormatter(logging.Formatter):
     def line(self, seconds: float, level: str, logger: str, message: str, fields: Mapping[str, object]) -> str:
         """What is said in one line, as JSON; `seconds` are those since 1970."""
         content: dict[str, object] = {
-            "time": _time_of(seconds),
+            "time": time_of(seconds),
             "level": level.lower(),
             "logger": logger,
             "message": message,
@@ -116,7 +126,7 @@ def tell(line: str) -> None:
     sys.stderr.flush()
 
 
-def _time_of(seconds: float) -> str:
+def time_of(seconds: float) -> str:
     """A time in UTC, to milliseconds."""
     whole = int(seconds)
     return f"{_second(whole)}.{int((seconds - whole) * _MILLISECONDS):03}+00:00"
