@@ -155,6 +155,7 @@ async def pair(root: Path, *agents: object, **options: Any) -> AsyncGenerator[Pa
 @asynccontextmanager
 async def _served(state: McpState, **options: Any) -> AsyncGenerator[Server]:
     server, _ = make_server(state)
+    server.is_traced = False  # a test before this one may have set up spans, which stay until the program ends
     transport = StreamableHttp(server, state, **options)
     found = Server(transport.routes[0].app)
 
