@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar, cast, overload
 
 from goalport.blackboard.membership import is_of, matcher
-from goalport.blackboard.type_expressions import alternatives
+from goalport.blackboard.type_expressions import alternatives, taken_apart
 
 __all__ = ["DEFAULT_BINDING", "Blackboard", "BoardState", "Entry", "Typed"]
 
 DEFAULT_BINDING = "it"
 """The name under which an object is bound when no other name is given."""
+
+_MANY = 32
+"""The number of objects from which on they are looked up by their classes."""
 
 T = TypeVar("T")
 BindingListener = Callable[[str, object], None]
@@ -91,6 +94,8 @@ class Blackboard:
         self._last_entry: Entry | None = None
         self._on_bound = on_bound
         self._infer_type: TypeInference | None = None
+        self._by_class: dict[type, list[Entry]] | None = None
+        """The visible entries by class, the class of the newest last; None: to be made when it is asked for."""
 
     def add(self, value: object) -> None:
         """Add an object under the default name."""
@@ -121,9 +126,13 @@ class Blackboard:
             kind = next((each for each in options if matcher(each)(value)), None)
         if kind is None and self._infer_type is not None:
             kind = self._infer_type(name, value)
-        self._hidden.discard(id(value))
+        if id(value) in self._hidden:
+            self._hidden.discard(id(value))
+            self._by_class = None
         entry = self._names[name] = self._last_entry = Entry(value, kind)
         self._entries.append(entry)
+        if self._by_class is not None:
+            _put_last(self._by_class, entry)
         if self._on_bound is not None:
             self._on_bound(name, value)
 
@@ -151,7 +160,11 @@ class Blackboard:
     def last(self, kind: object) -> Any: ...
     def last(self, kind: object) -> Any:
         """The newest visible object of a type (a class, or an expression such as `list[Story]`), or None."""
-        return next((each.value for each in reversed(self.entries) if each.is_of(kind)), None)
+        if len(self._entries) > _MANY and _is_told_by_class(kind):
+            newest = (each[-1] for each in reversed(self._visible_by_class.values()))
+        else:
+            newest = reversed(self.entries)
+        return next((each.value for each in newest if each.is_of(kind)), None)
 
     def all(self, kind: type[T]) -> list[T]:
         """Every visible object of a type, oldest first."""
@@ -162,6 +175,27 @@ class Blackboard:
         """Every visible object with its declared type, oldest first."""
         hidden = self._hidden
         return [each for each in self._entries if id(each.value) not in hidden] if hidden else self._entries.copy()
+
+    @property
+    def samples(self) -> Sequence[Entry]:
+        """Visible entries, among them one at least of each class of which there are any."""
+        if len(self._entries) <= _MANY:
+            return self.entries
+        return [each[-1] for each in self._visible_by_class.values()]
+
+    def of_classes(self, wanted: Callable[[type], bool]) -> list[object]:
+        """Every visible object of the classes that `wanted` accepts."""
+        if len(self._entries) <= _MANY:
+            return [each.value for each in self.entries if wanted(type(each.value))]
+        return [each.value for kind, found in self._visible_by_class.items() if wanted(kind) for each in found]
+
+    @property
+    def _visible_by_class(self) -> dict[type, list[Entry]]:
+        if self._by_class is None:
+            self._by_class = {}
+            for each in self.entries:
+                _put_last(self._by_class, each)
+        return self._by_class
 
     @property
     def objects(self) -> list[object]:
@@ -217,6 +251,9 @@ class Blackboard:
     def hide(self, value: object) -> None:
         """Exclude an object from planning and from every look-up; it stays in `history`."""
         self._hidden.add(id(value))
+        same_class = () if self._by_class is None else self._by_class.pop(type(value), ())
+        if any(each.value is not value for each in same_class):
+            self._by_class = None  # the newest of its class is an older one now, perhaps older than those of others
         if self._last_entry is not None and self._last_entry.value is value:
             self._last_entry = None
 
@@ -239,7 +276,7 @@ class Blackboard:
 
     def restore(self, state: BoardState) -> None:
         """Have on it what was on a blackboard, in place of what is on it; nobody is told of the objects."""
-        self._entries, self._names = list(state.entries), dict(state.names)
+        self._entries, self._names, self._by_class = list(state.entries), dict(state.names), None
         self._hidden = {id(state.entries[place].value) for place in state.hidden}
         self._protected = frozenset(state.protected)
         self._conditions = dict(state.conditions)
@@ -247,7 +284,7 @@ class Blackboard:
 
     def begin_with(self, earlier: "Blackboard") -> None:
         """Have the objects of another one too, as older than those that are here; names that are here keep theirs."""
-        before = earlier.state
+        before, self._by_class = earlier.state, None
         self._entries[:0] = before.entries
         self._names = {**before.names, **self._names}
         self._last_entry = self._last_entry or before.last_entry
@@ -257,7 +294,7 @@ class Blackboard:
 
         It is applied to the objects that are here already and to those that are added later.
         """
-        self._infer_type = infer_type
+        self._infer_type, self._by_class = infer_type, None
         names = {id(each): name for name, each in self._names.items()}
         for place, each in enumerate(self._entries):
             name = names.get(id(each), DEFAULT_BINDING)
@@ -285,6 +322,18 @@ class Blackboard:
         kept = {name: each for name, each in self._names.items() if name in self._protected}
         self._entries = [each for each in self._entries if any(each is other for other in kept.values())]
         self._hidden &= {id(each.value) for each in self._entries}
-        self._names = kept
+        self._names, self._by_class = kept, None
         self._conditions.clear()
         self._last_entry = None
+
+
+def _put_last(by_class: dict[type, list[Entry]], entry: Entry) -> None:
+    kind = type(entry.value)
+    found = by_class.pop(kind, None) or []
+    found.append(entry)
+    by_class[kind] = found
+
+
+def _is_told_by_class(kind: object) -> bool:
+    """Whether the class of an object alone tells that it is of a type: that of a generic one or a protocol does not."""
+    return isinstance(kind, type) and not taken_apart(kind)[1] and not getattr(kind, "_is_protocol", False)

@@ -74,7 +74,7 @@ def _apply_settings(process: AgentProcess, action: Action) -> None:
 
 def _open_states(process: AgentProcess) -> list[object]:
     """The visible states, each once. A state that returned itself is on the blackboard more than once."""
-    return list({id(each): each for each in process.blackboard.objects if is_state(type(each))}.values())
+    return list({id(each): each for each in process.blackboard.of_classes(is_state)}.values())
 
 
 def _enter_state(process: AgentProcess, entered: object, before: list[object]) -> None:

@@ -4,13 +4,13 @@ It is built once for an agent, shared by all its processes, and holds no state o
 its parent's blackboard a sub-process is given, because that depends on the scope of the child.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias, cast
 
 from goalport.ai import Ai
-from goalport.blackboard import DEFAULT_BINDING, Blackboard, Entry, fits, is_generic, is_of, matcher
+from goalport.blackboard import DEFAULT_BINDING, Blackboard, fits, is_generic, is_of, matcher
 from goalport.domain import (
     Action,
     Agent,
@@ -164,8 +164,8 @@ class Scope:
             bits ^= last
 
     def _bits_on(self, blackboard: Blackboard, groups: ToolGroupResolver | None) -> int:
-        found, entries, known = 0, blackboard.entries, self._bits_by_class
-        for entry in entries:
+        found, known = 0, self._bits_by_class
+        for entry in blackboard.samples:
             bits = known.get(type(entry.value))
             if bits is None:
                 bits = known[type(entry.value)] = self._joined(
@@ -173,14 +173,14 @@ class Scope:
                 )
             found |= bits
         if self._needs_more:
-            found |= self._joined(self._more_facts_on(blackboard, entries))
+            found |= self._joined(self._more_facts_on(blackboard))
         if groups is not None and self.groups:
             found |= self._joined(each for each in self.groups if groups.unmet(each) is None)
         return found
 
-    def _more_facts_on(self, blackboard: Blackboard, entries: Sequence[Entry]) -> Iterator[Fact]:
+    def _more_facts_on(self, blackboard: Blackboard) -> Iterator[Fact]:
         """The facts that more decides than the class of an object."""
-        yield from (fact for fact in self._by_entry if any(entry.is_of(fact.type) for entry in entries))
+        yield from (each for each in self._by_entry if blackboard.last(each.type) is not None)
         yield from (each for each in self._named if blackboard.get(each.binding, cast("type", each.type)) is not None)
         last = blackboard.last_entry
         yield from (each for each in self._triggers if last is not None and last.is_of(each.type))
