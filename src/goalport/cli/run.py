@@ -29,7 +29,6 @@ from goalport.process import (
     Failed,
     Killed,
     Outcome,
-    ProcessOptions,
     ProcessStatus,
     Question,
     Waiting,
@@ -188,7 +187,7 @@ class GoalRun:
         self._platform = platform
         self._wanted = wanted
         self._view = view
-        self._options = ProcessOptions(planner=planner, keep_events=kept_workspace() is not None)
+        self._options = platform.options.with_(planner=planner, keep_events=kept_workspace() is not None)
         self.process: AgentProcess | None = None
         """What runs, once it has begun."""
 

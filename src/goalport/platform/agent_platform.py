@@ -43,6 +43,7 @@ from goalport.platform.retention import Retention
 from goalport.process import (
     AgentProcess,
     ArgumentResolver,
+    Budget,
     ContextRepository,
     LoggedEvent,
     ProcessOptions,
@@ -147,7 +148,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         upstream: UpstreamServers | McpConfig | Path | str | None = None,
         documents: DocumentIndex | None = None,
     ) -> None:
-        self._services, self._options = (*services, self), options or ProcessOptions()
+        self._services = (*services, self)
+        self.options = options or ProcessOptions()
+        """The options of runs that are given none."""
         self.upstream = upstream_of(upstream, Sampling(lambda: self.ai, lambda: self.models.default))
         self._set_groups(tool_groups)
         self.models = models_of(models)
@@ -200,6 +203,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             services=[settings],
             models=models or workspace_models(workspace, settings),
             listeners=listeners,
+            options=ProcessOptions(budget=Budget(actions=settings.max_actions)),
             llm=settings.llm_operations,
             templates=Templates(workspace.root / "prompts", workspace.root / "agents"),
             store=store,
@@ -215,8 +219,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         platform._documents.make = lambda: document_index(platform.models, settings)
         platform._read_references = partial(workspace_references, platform._documents, settings)
         platform._own_store = store if isinstance(store, AbstractAsyncContextManager) else None
-        age = timedelta(days=settings.retention_days) if settings.retention_days else None
-        platform._retention = Retention(store, age, settings.retention_count or None)
+        platform._retention = Retention(
+            store, timedelta(settings.retention_days) or None, settings.retention_count or None
+        )
         platform.autonomy = _autonomy(platform, settings.autonomy)
         if settings.front_tool:
             platform._front = front_agent(platform.autonomy, open_mode=settings.front_tool == "open")
@@ -334,7 +339,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         It is stored when this returns, and then at each step, if the store outlives the program. `once` is the key and
         the digest of `start_once`, with the same result. Raises `UnknownName`, and `StoreError`.
         """
-        options = self._options.with_(keep_events=True)
+        options = self.options.with_(keep_events=True)
         process = self.create_agent_process(agent, *inputs, goals=goals, options=options, caller=caller)
         return await self.processes.once(*(once or ("", "")), process)
 
@@ -354,7 +359,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """
         scope = self.agents.scope(agent)
         given = Inputs(inputs, bindings or {}, goals, caller, spent=spent)
-        return self.processes.create(scope, given, options or self._options, self.groups)
+        return self.processes.create(scope, given, options or self.options, self.groups)
 
     async def run(
         self,

@@ -126,7 +126,10 @@ class Budget:
     def overrun(self, actions: int, usage: TokenUsage) -> str | None:
         """Which limit is reached, in a sentence; None while no limit is."""
         if actions >= self.actions:
-            return f"The budget of {self.actions} actions is used up."
+            return (
+                f"The budget of {self.actions} actions is used up."
+                " Allow more by ProcessOptions(budget=Budget(actions=…)), or by the setting max_actions of a server."
+            )
         return self.overspent(usage)
 
     def overspent(self, usage: TokenUsage) -> str | None:

@@ -169,6 +169,8 @@ class Settings(BaseSettings):
     """For how many days processes are kept that have ended, if there is room for so long; 0: for ever."""
     retention_count: Annotated[int, Field(ge=0)] = 100_000
     """How many of them it keeps, each with its sub-processes; 0: any number."""
+    max_actions: Count = 50
+    """How many actions a process may run, unless the program that starts it says otherwise."""
     max_processes: Count = 1_000
     """How many processes that have ended are kept: so many short ones, and so many that took a second or more."""
     result_seconds: Seconds = 3_600.0

@@ -1,0 +1,121 @@
+"""Processes of many actions: they are allowed by a larger budget, and know their many objects as well as few."""
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, strategies as st
+
+from goalport import (
+    AgentPlatform,
+    Blackboard,
+    Budget,
+    ProcessOptions,
+    ProcessStatus,
+    State,
+    UserInput,
+    achieves_goal,
+    action,
+    agent,
+)
+from goalport.settings import load_settings
+from goalport.workspace import load_workspace
+
+ROUNDS = 120
+
+
+class Round(State):
+    number: int
+
+    @action(can_rerun=True)
+    async def again(self, start: UserInput) -> "Round | Over":
+        return Round(self.number + 1) if self.number < ROUNDS else Over(f"{start.content}: {self.number}")
+
+
+class Over(State):
+    text: str
+
+    @achieves_goal(description="Say how many rounds there were")
+    async def told(self) -> str:
+        return self.text
+
+
+@agent(description="Goes round")
+class Rounds:
+    @action
+    async def begin(self, start: UserInput) -> Round:
+        assert start.content
+        return Round(1)
+
+
+async def test_a_loop_runs_as_many_actions_as_its_budget_allows() -> None:
+    options = ProcessOptions(budget=Budget(actions=ROUNDS + 2))
+    process = await AgentPlatform([Rounds]).run("Rounds", UserInput("rounds"), options=options)
+    assert process.status is ProcessStatus.COMPLETED
+    assert process.blackboard.last(str) == f"rounds: {ROUNDS}"
+    assert len(process.history) == ROUNDS + 2
+    assert process.blackboard.all(Round) == []
+
+
+async def test_a_process_that_has_used_up_its_actions_says_which_option_allows_more() -> None:
+    process = await AgentPlatform([Rounds]).run("Rounds", UserInput("rounds"))
+    assert process.outcome is not None
+    assert process.outcome.status is ProcessStatus.TERMINATED
+    assert "50 actions" in process.outcome.reason
+    assert "ProcessOptions(budget=Budget(actions=…))" in process.outcome.reason
+    assert "max_actions" in process.outcome.reason
+
+
+async def test_a_setting_says_how_many_actions_the_processes_of_a_workspace_may_run(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    settings = load_settings(tmp_path, max_actions=ROUNDS + 2, store="memory")
+    async with AgentPlatform.from_workspace(load_workspace(tmp_path), settings) as platform:
+        platform.deploy(Rounds)
+        process = await platform.run("Rounds", UserInput("rounds"))
+    assert process.status is ProcessStatus.COMPLETED
+
+
+class Thing:
+    """A thing that is equal to itself alone."""
+
+
+class Special(Thing):
+    """A thing of its own class."""
+
+
+KINDS: tuple[type, ...] = (Thing, Special, str)
+DEEDS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.sampled_from(KINDS)),
+        st.tuples(st.sampled_from(["hide", "add again"]), st.integers(0, 200)),
+        st.just(("clear", 0)),
+    ),
+    min_size=40,
+    max_size=120,
+)
+
+
+def _made(kind: type) -> object:
+    return "the same text each time" if kind is str else kind()
+
+
+@given(DEEDS)
+def test_the_newest_visible_object_of_each_type_is_found_among_many(deeds: list[tuple[str, Any]]) -> None:
+    blackboard = Blackboard()
+    for _ in range(40):
+        blackboard.add(Thing())
+    for deed, what in deeds:
+        known = blackboard.history
+        match deed:
+            case "add":
+                blackboard.add(_made(what))
+            case "clear":
+                blackboard.clear()
+            case "hide" if known:
+                blackboard.hide(known[what % len(known)])
+            case "add again" if known:
+                blackboard.add(known[what % len(known)])
+            case _:
+                pass
+        for kind in (*KINDS, object, int):
+            visible = [each for each in blackboard.objects if isinstance(each, kind)]
+            assert blackboard.last(kind) is (visible[-1] if visible else None)
