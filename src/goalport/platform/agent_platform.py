@@ -219,9 +219,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         platform._documents.make = lambda: document_index(platform.models, settings)
         platform._read_references = partial(workspace_references, platform._documents, settings)
         platform._own_store = store if isinstance(store, AbstractAsyncContextManager) else None
-        platform._retention = Retention(
-            store, timedelta(settings.retention_days) or None, settings.retention_count or None
-        )
+        platform._retention = _retention(store, settings)
         platform.autonomy = _autonomy(platform, settings.autonomy)
         if settings.front_tool:
             platform._front = front_agent(platform.autonomy, open_mode=settings.front_tool == "open")
@@ -482,3 +480,8 @@ def _autonomy(platform: AgentPlatform, settings: AutonomySettings) -> Autonomy:
         llm=LlmOptions(model=settings.ranking_llm) if settings.ranking_llm else None,
         max_attempts=settings.ranking_max_attempts,
     )
+
+
+def _retention(store: ProcessStore, settings: Settings) -> Retention:
+    age = timedelta(days=settings.retention_days) if settings.retention_days else None
+    return Retention(store, age, settings.retention_count or None)
