@@ -8,8 +8,8 @@ from http import HTTPStatus
 from typing import Any, Final, cast
 from urllib.parse import quote
 
-from pydantic_core import from_json
-from starlette.responses import JSONResponse
+from pydantic_core import from_json, to_json
+from starlette.responses import JSONResponse, Response
 
 from goalport.errors import ToolError
 from goalport.process import AgentProcess, Completed, Failed, Outcome, ProcessStatus, Waiting
@@ -28,7 +28,7 @@ PROCESSES: Final = "/api/v1/process"
 EVENTS: Final = "/events/process"
 
 
-def answer_to(process: AgentProcess, outcome: Outcome | None, root: str) -> JSONResponse:
+def answer_to(process: AgentProcess, outcome: Outcome | None, root: str) -> Response:
     """The answer to a request that started or continued a process; None: it still runs.
 
     `root` is the path under which the server is mounted, with which links begin.
@@ -48,13 +48,16 @@ def answer_to(process: AgentProcess, outcome: Outcome | None, root: str) -> JSON
     if isinstance(outcome, Failed) and outcome.not_begun:
         raise unavailable(outcome.reason)
     try:
-        result = _result(process, outcome) if isinstance(outcome, Completed) else None
+        result = _result(process, outcome) if isinstance(outcome, Completed) else b"null"
         why = reason_of(outcome, goal)
     except ToolError as error:
-        result, why = None, str(error)
+        result, why = b"null", str(error)
     if why is not None:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "no-result", why, errors=[], **_about(head), **links)
-    return JSONResponse({**head, "result": result, "cost": cost_of(process), **links})
+    after = {"cost": cost_of(process), **links}
+    # The result is JSON already, and may be large.
+    content = to_json(head)[:-1], b',"result":', result, b",", to_json(after)[1:]
+    return Response(b"".join(content), media_type="application/json")
 
 
 def _about(head: Mapping[str, str]) -> Mapping[str, str]:
@@ -62,9 +65,10 @@ def _about(head: Mapping[str, str]) -> Mapping[str, str]:
     return {"processId": head["processId"], "goal": head["goal"], "processStatus": head["status"]}
 
 
-def _result(process: AgentProcess, outcome: Completed) -> Any:
+def _result(process: AgentProcess, outcome: Completed) -> bytes:
+    """The result as JSON. Raises `ToolError` if it cannot be written."""
     policy = CallPolicy.of_process(process)
-    return from_json(written_by(policy.output.json, policy.name, outcome.value))
+    return written_by(policy.output.json, policy.name, outcome.value)
 
 
 def view_of(process: AgentProcess, root: str) -> dict[str, Any]:
@@ -81,7 +85,7 @@ def view_of(process: AgentProcess, root: str) -> dict[str, Any]:
     }
     if isinstance(process.outcome, Completed):
         try:
-            content["result"] = _result(process, process.outcome)
+            content["result"] = from_json(_result(process, process.outcome))
         except ToolError as error:
             content["reason"] = cleaned(hide_known(str(error)))
     return content

@@ -228,6 +228,8 @@ def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object
     validator: Any = Draft202012Validator(dict(schema), registry=EMPTY_REGISTRY)
     errors = islice(validator.iter_errors(dict(arguments)), _MOST_ERRORS)
     found = sorted(errors, key=lambda each: list(map(str, each.absolute_path)))
+    if not found:
+        return ()
     repeated = not holds_secret(schema)
     return tuple(dict.fromkeys(line for each in found for line in _lines(each, repeated=repeated)))
 

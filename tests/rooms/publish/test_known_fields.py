@@ -5,7 +5,7 @@ from itertools import islice
 from math import isfinite
 from typing import Any, cast
 
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from pydantic import BaseModel
 
 from goalport.publish.known_fields import KnownFields
@@ -43,8 +43,11 @@ LEAVES = st.sampled_from(
 def objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Schema]:
     """Schemas of objects: closed ones, open ones, and ones with a type for whatever they do not name."""
     required: dict[str, st.SearchStrategy[Any]] = {"type": st.just("object")}
+    properties = st.dictionaries(NAMES, inner.filter(lambda each: each is not True), max_size=4)
+    kinds = st.fixed_dictionaries({"kind": st.sampled_from([{"const": "a"}, {"const": "b"}])})
+    told_apart = st.tuples(properties, kinds).map(lambda parts: {**parts[0], **parts[1]})
     optional: dict[str, st.SearchStrategy[Any]] = {
-        "properties": st.dictionaries(NAMES, inner.filter(lambda each: each is not True), max_size=4),
+        "properties": properties | told_apart,
         "additionalProperties": st.booleans() | inner,
         "patternProperties": st.just({"^x": {}}),
     }
@@ -63,6 +66,19 @@ SCHEMAS = st.recursive(
 )
 
 
+def kind(name: str, *fields: str) -> Schema:
+    """A member of a union that a constant tells from the others."""
+    return {"type": "object", "properties": {"kind": {"const": name}, **{each: {"type": "number"} for each in fields}}}
+
+
+ONE_OF_TWO: Schema = {"type": "object", "properties": {"next": {"oneOf": [kind("a", "size"), kind("b", "more")]}}}
+A_REFERENCE: Schema = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Leaf"}}}
+
+
+@example(ONE_OF_TWO, {}, {}, [{"next": {"kind": "a", "more": 1}}, {"next": {"kind": "b", "more": "NaN"}}])
+@example(
+    {"type": "object", "properties": {"next": {"$ref": "#/$defs/Leaf"}}}, {}, {"type": "number"}, [{"next": "inf"}]
+)
 @given(objects(SCHEMAS), objects(SCHEMAS), objects(SCHEMAS), st.lists(st.dictionaries(NAMES, VALUES), max_size=3))
 def test_the_same_mistakes_are_named_in_the_same_order(
     schema: Schema, tree: Schema, leaf: Schema, values: list[dict[str, Any]]
