@@ -24,16 +24,18 @@ from types import MappingProxyType
 
 from benchmarks.auth import issuer_here, ways_to_know
 from benchmarks.calls import Load, loaded, loading
-from benchmarks.load import Job
+from benchmarks.load import Job, processor_seconds
 from benchmarks.payloads import payload_jobs
 from benchmarks.report import Table, write_json
 from benchmarks.servers import BENCHMARKS, ROOT, Server, goalport_serves, started
+from benchmarks.startup import workspace_of
 from benchmarks.wire import ERAS
 
 __all__ = ["earlier", "main", "sources_of"]
 
 _GREET = Job(0, 0, "", "greet", {"name": "Ada"}, "Hello, Ada!", warm_up=0.02, calls=64)
 _GREET_16 = replace(_GREET, connections=16, calls=8)
+_AGENTS = 100
 _IN_MEMORY = MappingProxyType({"GOALPORT_STORE": "memory"})
 """Where processes are kept unless a case says otherwise: SQLite's writes would hide what else has changed."""
 
@@ -131,12 +133,27 @@ def _turn_of(program: "subprocess.Popen[str]") -> Taken:
     return json.loads(program.stdout.readline())
 
 
+def _startup(trees: Sequence[Path], stack: ExitStack) -> Sequence[Case]:
+    workspace = stack.enter_context(workspace_of(_AGENTS))
+    now, then = (partial(_until_ready, tree, workspace) for tree in trees)
+    for first in (now, then):
+        first()  # It compiles the sources, which later ones need not.
+    return [Case(f"`goalport serve` with {_AGENTS} agents, until it is ready", now, then)]
+
+
+def _until_ready(tree: Path, workspace: Path) -> Taken:
+    settings = {**sources_of(tree), "PYTHONDONTWRITEBYTECODE": ""}
+    with started(str(tree), goalport_serves(workspace), settings=settings) as server:
+        return {"CPU ms": 1e3 * processor_seconds(server.pid), "MB": server.memory}
+
+
 TABLES: Mapping[str, Cases] = {
     "calls": _calls,
     "progress": _progress,
     "auth": _auth,
     "payloads": _payloads,
     "loop": _loop,
+    "startup": _startup,
 }
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.wire import Connection, Wire
 
-__all__ = ["Job", "Measured", "measure"]
+__all__ = ["Job", "Measured", "measure", "processor_seconds"]
 
 _PATIENCE = 30.0
 """Seconds after which a server that does not answer is given up."""
@@ -80,10 +80,10 @@ def measure(job: Job) -> Measured:
     with _connected(wires, job.connections) as connections:
         if job.warm_up:
             _call(connections, replace(job, calls=0), until=time.perf_counter() + job.warm_up)
-        cpu, own, began = _cpu(job.pid), time.process_time(), time.perf_counter()
+        cpu, own, began = processor_seconds(job.pid), time.process_time(), time.perf_counter()
         tally = _call(connections, job, until=began + (_PATIENCE if job.calls else job.seconds))
         seconds = time.perf_counter() - began
-        own, spent = time.process_time() - own, _cpu(job.pid) - cpu
+        own, spent = time.process_time() - own, processor_seconds(job.pid) - cpu
     return _measured(tally, seconds, spent, own)
 
 
@@ -141,12 +141,12 @@ def _call(connections: Sequence[Connection], job: Job, until: float) -> _Tally:
     return tally
 
 
-def _cpu(pid: int) -> float:
+def processor_seconds(pid: int) -> float:
     """Seconds of processor time that a process and its children have used; 0 where one cannot ask about others."""
     if sys.platform != "linux":
         return 0.0
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return _own_cpu(pid) + sum(_cpu(int(child)) for child in children)
+    return _own_cpu(pid) + sum(processor_seconds(int(child)) for child in children)
 
 
 def _own_cpu(pid: int) -> float:

@@ -19,7 +19,7 @@ from benchmarks.report import Table
 from benchmarks.servers import BENCHMARKS, GOALPORT, ROOT, Server, goalport_serves, started
 from benchmarks.wire import HANDSHAKE, Connection, Wire
 
-__all__ = ["seconds_of", "served_modules", "startup"]
+__all__ = ["seconds_of", "served_modules", "startup", "workspace_of"]
 
 MODEL_SDKS = frozenset(
     {"anthropic", "boto3", "cohere", "google", "groq", "mistralai", "openai", "pydantic_ai", "torch"}
@@ -65,7 +65,7 @@ def startup(*, quick: bool = False) -> Table:
         ("`goalport --help`", _s(seconds_of([GOALPORT, "--help"], times)), "≤ 0.5 s"),
         ("modules of that import", _modules([sys.executable, "-X", "importtime", "-c", _IMPORT]), "no model SDK"),
     ]
-    with _workspace(agents) as workspace:
+    with workspace_of(agents) as workspace:
         ready = [_until_healthy(workspace) for _ in range(times)]
         rows.append((f"`goalport serve` with {agents} agents until `/health` answers", _s(median(ready)), "≤ 3 s"))
         rows.append(("modules of that server", served_modules(workspace), "no model SDK"))
@@ -87,7 +87,8 @@ def seconds_of(command: Sequence[str], times: int) -> float:
 
 
 @contextmanager
-def _workspace(agents: int) -> Generator[Path]:
+def workspace_of(agents: int) -> Generator[Path]:
+    """A workspace of so many agents with a goal each, until the block ends."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "agents"
         place.mkdir()
