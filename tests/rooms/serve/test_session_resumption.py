@@ -1,5 +1,6 @@
 """A session id of the handshake era is valid on every server that has the key, and on no other."""
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -213,6 +214,51 @@ async def test_a_session_closed_because_it_was_idle_is_opened_again(
                 assert (await call(client, session)).status_code == 200
     finally:
         manager.removeHandler(idle)
+
+
+SHARED = 1
+"""The tasks that all event streams share, from the first one on."""
+
+
+async def at_most(tasks: int) -> None:
+    """Wait until no more than so many tasks run."""
+    with anyio.fail_after(20):
+        while len(asyncio.all_tasks()) > tasks:
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_an_idle_session_has_no_task_and_goes_on_with_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goalport.serve.transports.streamable_http._REST", 0.01)
+    async with server(tmp_path) as client:
+        before = len(asyncio.all_tasks())
+        sessions = [await opened(client) for _ in range(3)]
+        await at_most(before + SHARED)
+        for session in sessions:
+            response = await call(client, session)
+            assert '"text":"3"' in response.text
+            assert response.headers.get("mcp-session-id") == session["Mcp-Session-Id"]
+        await at_most(before + SHARED)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("logging/setLevel", {"level": "error"}), ("resources/subscribe", {"uri": "goalport://goals"})],
+)
+async def test_a_session_that_has_asked_for_messages_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, params: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("goalport.serve.transports.streamable_http._REST", 0.01)
+    async with server(tmp_path) as client:
+        before = len(asyncio.all_tasks())
+        asked, message = await opened(client), {"jsonrpc": "2.0", "id": 3, "method": method, "params": params}
+        assert '"result"' in (await client.post("/mcp", json=message, headers=asked)).text
+        with_it = len(asyncio.all_tasks())
+        others = [await opened(client) for _ in range(2)]
+        await at_most(with_it)
+        assert len(asyncio.all_tasks()) > before + SHARED
+        assert [(await call(client, each)).status_code for each in (asked, *others)] == [200] * 3
 
 
 async def test_only_the_latest_ended_sessions_are_remembered(tmp_path: Path) -> None:

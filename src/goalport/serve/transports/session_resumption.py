@@ -1,14 +1,15 @@
 """Sessions that outlive their server: the ASGI middleware before the SDK's session manager.
 
 Outwards the id of a session is a ticket (`session_tickets`), inwards it is the id that the session manager made. If the
-manager does not have the session (the server was restarted, another replica opened it, or it was idle for too long),
-the middleware opens it again with the content of the ticket: it sends the manager an `initialize` of its own. What a
-session gathered since, such as subscriptions and its log level, is not in the ticket. `streamable_http` is above.
+manager does not have the session (the server was restarted, another replica opened it, or it was idle), the middleware
+opens it again with the content of the ticket: it sends the manager an `initialize` of its own. What a session gathered
+since, such as subscriptions and its log level, is not in the ticket; one that has nothing of that is closed as soon as
+it rests, because it would take 40 kB and a task. `streamable_http` is above.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -35,10 +36,17 @@ from goalport.serve.transports.session_calls import SessionCalls
 
 __all__ = ["SessionResumption"]
 
+_OWN: Final[Scope] = {"type": "http", "path": "/mcp", "query_string": b""}
+"""What a request has that comes from no client."""
 _VERSION: Final = b"mcp-protocol-version"
 _HEADERS: Final = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
 _INITIALIZED: Final = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 _FULL: Final = "Too many open sessions"
+_SOON: Final = 1.0
+_MANY: Final = 100
+"""How many idle sessions may be open; of more, those are closed that have been idle for `_SOON` seconds."""
+_GATHERS: Final = frozenset({"logging/setLevel", "resources/subscribe"})
+"""The methods of requests that a session remembers."""
 
 
 @dataclass
@@ -50,6 +58,8 @@ class _Session:
     user: object
     """Whose access token opened it; the manager lets nobody else close it."""
     open_requests: int = 0
+    gathered: bool = False
+    """Whether it has more than its ticket says."""
 
 
 class _TooManySessions(Exception):
@@ -59,10 +69,10 @@ class _TooManySessions(Exception):
 class SessionResumption:
     """Replaces tickets by the ids of sessions, which it opens again where necessary.
 
-    The manager has at most `most` sessions. For a new one beyond those, the session that has been idle longest is
-    closed: its client can go on, since its session is opened again. A session that its client has ended is not opened
-    again by this server. `cancel` is told of a request that a client has cancelled, by its ticket and its id, if it is
-    none of `calls`; `answer` of a message that answers a request.
+    A session that has been idle for `rest_seconds` is closed: its client can go on, since its session is opened again.
+    The manager has at most `most` sessions; for a new one beyond those, the one that has been idle longest is closed. A
+    session that its client has ended is not opened again by this server. `cancel` is told of a request that a client
+    has cancelled, by its ticket and its id, if it is none of `calls`; `answer` of a message that answers a request.
     """
 
     def __init__(
@@ -73,14 +83,16 @@ class SessionResumption:
         cancel: Callable[[bytes, object], Awaitable[None]],
         answer: Callable[[object], Awaitable[None]],
         calls: SessionCalls,
+        rest_seconds: float,
     ) -> None:
         self._app = app
         self._tickets = tickets
         self._most = most
         self._cancel, self._answer, self._calls = cancel, answer, calls
         self._sessions: dict[bytes, _Session] = {}
-        self._idle: dict[bytes, None] = {}
-        """The tickets of the sessions without an open request, the one longest idle first."""
+        self._idle: dict[bytes, float] = {}
+        """The tickets of the sessions without an open request, and since when; the one longest idle first."""
+        self._rest_seconds = rest_seconds
         self._opening = 0
         """How many sessions are being opened."""
         self._ended: dict[bytes, None] = {}
@@ -95,6 +107,26 @@ class SessionResumption:
             await self._continue(ticket, scope, receive, send)
         else:
             await self._begin(scope, receive, send)
+
+    async def close_idle(self) -> None:
+        """Close sessions that rest, until cancelled: sooner, when there are many of them."""
+        while True:
+            await asyncio.sleep(min(_SOON, self._rest_seconds))
+            now = asyncio.get_running_loop().time()
+            for ticket in self._resting(now):
+                # A request may have come since, while another session was closed.
+                if self._idle.get(ticket, now) < now:
+                    await self._close(ticket, _OWN)
+
+    def _resting(self, now: float) -> Sequence[bytes]:
+        """The tickets of sessions that have been idle for long enough and have nothing that a ticket does not say."""
+        many = max(0, len(self._idle) - _MANY)
+        rested = now - self._rest_seconds
+        return [
+            ticket
+            for number, (ticket, since) in enumerate(self._idle.items())
+            if since <= (now - _SOON if number < many else rested) and not self._sessions[ticket].gathered
+        ]
 
     async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on a request without a session; if it opens one, the client gets a ticket."""
@@ -149,6 +181,8 @@ class SessionResumption:
         if session is None:
             await self._app(scope, receive, response)
             return response
+        message = cast("Mapping[str, object]", message_of(scope) or {})
+        session.gathered = session.gathered or message.get("method") in _GATHERS
         headers = [(name, session.inner if name == SESSION_ID else value) for name, value in scope["headers"]]
         with self._in_use(ticket, session):
             await self._app({**with_session(scope, ticket), "headers": headers}, receive, response)
@@ -182,11 +216,15 @@ class SessionResumption:
         self._opening += 1
         try:
             while len(self._sessions) + self._opening > self._most and self._idle:
-                session = self._forget(next(iter(self._idle)))
-                await self._send_own({**_own_scope(scope, "DELETE", session.inner), "user": session.user})
+                await self._close(next(iter(self._idle)), scope)
             yield
         finally:
             self._opening -= 1
+
+    async def _close(self, ticket: bytes, scope: Scope) -> None:
+        """Have the manager end a session; its ticket opens it again."""
+        session = self._forget(ticket)
+        await self._send_own({**_own_scope(scope, "DELETE", session.inner), "user": session.user})
 
     async def _send_own(self, scope: Scope, message: Mapping[str, Any] | None = None) -> "_Response":
         """Send the manager a request of this middleware's own, whose response nobody else gets."""
@@ -197,7 +235,7 @@ class SessionResumption:
 
     def _add(self, ticket: bytes, inner: bytes, scope: Scope) -> _Session:
         session = self._sessions[ticket] = _Session(inner, scope.get("user"))
-        self._idle[ticket] = None
+        self._idle[ticket] = asyncio.get_running_loop().time()
         return session
 
     @contextmanager
@@ -210,7 +248,7 @@ class SessionResumption:
         finally:
             session.open_requests -= 1
             if session.open_requests == 0 and self._sessions.get(ticket) is session:
-                self._idle[ticket] = None
+                self._idle[ticket] = asyncio.get_running_loop().time()
 
     def _forget(self, ticket: bytes) -> _Session:
         self._idle.pop(ticket, None)

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Final, Protocol, cast
 
+import anyio
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp_types import LOG_LEVEL_META_KEY
 from starlette.routing import Route
@@ -38,6 +39,8 @@ from goalport.serve.transports.session_resumption import SessionResumption
 __all__ = ["StreamableHttp"]
 
 _PATIENCE: Final = 1.0
+_REST: Final = 10.0
+"""Seconds without a request after which a session is closed that its ticket opens again."""
 _STREAM: Final = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -63,6 +66,7 @@ class StreamableHttp:
         """Without `common_calls`, the SDK answers every call."""
         self._state = state
         settings = state.settings
+        self._resumption: SessionResumption | None = None
         self._sessions = StreamableHTTPSessionManager(
             server,
             json_response=cast("bool", _JsonWhenBrief()),
@@ -80,16 +84,21 @@ class StreamableHttp:
             # Before `_Replies`, because the SDK's task of a session keeps the context in which the session is opened.
             tickets = SessionTickets(state.keys, settings.name, settings.state_ttl_seconds)
             answer = partial(take_from_elsewhere, state)
-            app = SessionResumption(app, tickets, settings.max_sessions, state.cancellations.cancel, answer, calls)
+            rest = min(settings.session_idle_seconds, _REST)
+            cancel = state.cancellations.cancel
+            app = self._resumption = SessionResumption(app, tickets, settings.max_sessions, cancel, answer, calls, rest)
         self._app, self._running = app, False
         self.routes: Sequence[Route] = [Route("/mcp", PostReader(guarded(self._answer, state)))]
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """A context in which sessions can be opened; at its end all are closed."""
-        async with self._sessions.run():
+        async with self._sessions.run(), anyio.create_task_group() as tasks:
+            if self._resumption is not None:
+                tasks.start_soon(self._resumption.close_idle)
             self._running = True
             yield
+            tasks.cancel_scope.cancel()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._running:
