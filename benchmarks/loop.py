@@ -16,7 +16,7 @@ from dataclasses import dataclass, make_dataclass
 from typing import Any
 
 from benchmarks.report import Table
-from goalport import AgentPlatform, ProcessStatus, achieves_goal, action, agent
+from goalport import AgentPlatform, Budget, ProcessOptions, ProcessStatus, State, achieves_goal, action, agent
 from goalport.events import Event
 
 __all__ = ["loop"]
@@ -61,6 +61,56 @@ def _step(takes: type[Any], gives: type[Any], name: str) -> Any:
     return step
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """How often to go round."""
+
+    number: int
+
+
+class Round(State):
+    """One round of many; entering the next hides it."""
+
+    number: int
+
+    @action(can_rerun=True)
+    async def again(self, rounds: Rounds) -> "Round | Ended":
+        return Round(self.number + 1) if self.number < rounds.number else Ended(self.number)
+
+
+class Ended(State):
+    """After the last round."""
+
+    number: int
+
+    @achieves_goal(description="Go round")
+    async def told(self) -> int:
+        return self.number
+
+
+@agent(description="Goes round in states")
+class GoingRound:
+    """A process that runs as many actions as it is told to."""
+
+    @action
+    async def begin(self, rounds: Rounds) -> Round:
+        return Round(min(1, rounds.number))
+
+
+async def _rounds(lengths: Sequence[int], runs: int) -> dict[int, float]:
+    """The processor time of an action by the length of its process."""
+    platform = AgentPlatform([GoingRound])
+    taken: dict[int, list[float]] = {length: [] for length in lengths}
+    for _ in range(runs):
+        for length, seconds in taken.items():
+            options = ProcessOptions(budget=Budget(actions=length))
+            began = time.thread_time()
+            process = await platform.run("GoingRound", Rounds(length - 2), options=options)
+            seconds.append((time.thread_time() - began) / length)
+            assert process.status is ProcessStatus.COMPLETED, process.outcome
+    return {length: statistics.median(each) for length, each in taken.items()}
+
+
 def loop(*, quick: bool = False) -> Table:
     """The table of the process loop."""
     runs = 10 if quick else 200
@@ -78,6 +128,11 @@ def loop(*, quick: bool = False) -> Table:
         ("the same with a listener to all events", _us(_per_action(taken["heard"], taken["short"])), ""),
         ("the same in the first process of its kind", _us(_per_action(taken["new"], taken["short and new"])), ""),
         ("a process of one action, from start to end", _us(taken["short"]), ""),
+    ]
+    rounds = asyncio.run(_rounds((50, 1_000), 1) if quick else _rounds((50, 100, 1_000, 3_000), 7))
+    rows += [
+        (f"one of {length:,} actions of a loop in states, processor time", _us(each), "≤ 1.2 × one of 50")
+        for length, each in rounds.items()
     ]
     note = (
         f"Medians of {runs} processes each, run in turn. An action: a long process less a short one, over the rest. The"

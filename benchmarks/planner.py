@@ -6,6 +6,7 @@ the rows of docs/performance.md, and the table here shows the whole range, hard 
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 from statistics import median
 from time import perf_counter
@@ -132,6 +133,15 @@ def layers(depth: int = 10, width: int = 50, ways: int = 2, inputs: int = 2, see
     return Problem(PlanningSystem(operators), started_with("Input"), (goal,))
 
 
+def states(count: int = 150) -> Problem:
+    """A way through states: each is left by an action of its own, and entering one hides all others."""
+    kinds = [f"S{number}" for number in range(count + 1)]
+    hidden: dict[Fact, bool] = {Available(kind): False for kind in kinds}
+    operators = [typed_action(f"leave_{here}", (here,), there) for here, there in pairwise(kinds)]
+    entering = [replace(each, effects={**hidden, **each.effects}) for each in operators]
+    return Problem(PlanningSystem(entering), started_with(kinds[0]), (typed_goal(operators[-1].name, kinds[-1]),))
+
+
 def after_a_step(problem: Problem) -> Problem:
     """The problem when the first step of its plan has gone as foreseen."""
     return carried_out(problem, 1)
@@ -208,6 +218,8 @@ FAMILIES: dict[str, Callable[[], Problem]] = {
     "the same, latest 300 types": random_dag,
     "the same, 100 of them spares": lambda: random_dag(spares=100),
     "the same, latest 60 types, 1 input": lambda: random_dag(window=60, inputs=1),
+    "a way through 150 states": states,
+    "a way through 300 states": lambda: states(300),
     "layers 10 x 50, 2 ways each": layers,
     "layers 5 x 100, 2 ways each": lambda: layers(5, 100),
     "layers 10 x 33, 3 ways, 1 input": lambda: layers(10, 33, 3, 1),

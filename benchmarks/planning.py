@@ -15,8 +15,10 @@ from benchmarks.planner import (
     chain_with_irrelevant,
     crime,
     halfway,
+    layers,
     platform_of_agents,
     random_dag,
+    states,
 )
 from benchmarks.report import Table
 from goalport.plan import Plan, Problem, WorldState, explain, plan
@@ -36,6 +38,8 @@ _FAMILIES = (
     _Family("chain of 10 among 60 irrelevant actions", chain_with_irrelevant, _SMALL),
     _Family("50 agents of 4 actions from one input", platform_of_agents, _SMALL),
     _Family("crime domain among 300 random actions", lambda: crime(random_actions=300), _SMALL),
+    _Family("a way through 150 states", states, "≤ 50 ms"),
+    _Family("10 layers of 50 types, 2 ways to each", layers, "≤ 50 ms"),
     _Family("1,000 actions over 2,000 conditions", random_dag, "≤ 50 ms"),
 )
 

@@ -71,6 +71,10 @@ def startup(*, quick: bool = False) -> Table:
         rows.append(("modules of that server", served_modules(workspace), "no model SDK"))
         with started("goalport", goalport_serves(workspace)) as server:
             rows.append((f"memory of that server, with {agents} agents", f"{server.memory:.0f} MB", ""))
+    if not quick:
+        with workspace_of(1_000) as workspace:
+            ready = [_until_healthy(workspace) for _ in range(times)]
+            rows.append(("the same with 1,000 agents", _s(median(ready)), "≤ 3 s"))
     rows += _waiting(sessions)
     notes = [f"Medians of {times} fresh processes. Memory is what is resident (RSS)."]
     return Table("startup", "Start-up, imports and memory", ("what", "takes", "aim"), rows, notes)
