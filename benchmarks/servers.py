@@ -69,7 +69,13 @@ def started(
         environment = os.environ | places | dict(settings or {})
         began = time.perf_counter()
         process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment, cwd=ROOT
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            cwd=ROOT,
+            start_new_session=True,  # Linux shares cores among sessions first, and workers have sessions of their own
         )
         lines: queue.Queue[str] = queue.Queue()
         assert process.stderr is not None
