@@ -21,6 +21,7 @@ from benchmarks.flood import flood
 from benchmarks.knowledge import knowledge
 from benchmarks.knowledge_postgres import knowledge_postgres
 from benchmarks.loop import loop
+from benchmarks.memory import memory
 from benchmarks.models import models
 from benchmarks.orchestration import orchestration
 from benchmarks.payloads import payloads
@@ -54,6 +55,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "models": models,
     "upstream": upstream,
     "startup": startup,
+    "memory": memory,
     "knowledge": knowledge,
     "knowledge_postgres": knowledge_postgres,
 }

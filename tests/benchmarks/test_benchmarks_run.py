@@ -32,6 +32,7 @@ TABLES = (
     "models",
     "upstream",
     "startup",
+    "memory",
     "knowledge",
 )
 
