@@ -59,7 +59,7 @@ class _Orchestration:
             on_artifact=artifacts.append,
         )
         try:
-            with use_tool_context(replace(here, callers=(*here.callers, self.name))):
+            with use_tool_context(here._replace(callers=(*here.callers, self.name))):
                 text = cast("str", await here.engine().run(request))
         except (ModelError, ToolError) as error:
             return ToolResult.of_error(f"The tool {self.name!r} came to no result: {error}")

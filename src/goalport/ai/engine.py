@@ -6,8 +6,8 @@ real engine is `LlmEngine`; `goalport.testing` has one for tests, and `process` 
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from goalport.ai.interaction import Interaction, Request
 from goalport.events import Event
@@ -163,8 +163,7 @@ class NoOperation:
         """Go on at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(NamedTuple):
     """What a running tool can reach: the process that it works for, and an engine to ask models."""
 
     process: object = None
@@ -175,7 +174,8 @@ class ToolContext:
     """The names of the agentic tools that it is called from, the outermost first."""
 
 
-_tool_context: ContextVar[ToolContext] = ContextVar("goalport_tool_context", default=ToolContext())  # noqa: B039 - it is frozen
+_OUTSIDE: Final = ToolContext()
+_tool_context: ContextVar[ToolContext] = ContextVar("goalport_tool_context", default=_OUTSIDE)
 
 
 def tool_context() -> ToolContext:
@@ -190,4 +190,4 @@ def use_tool_context(context: ToolContext) -> ContextValue[ToolContext]:
 
 def use_engine(engine: Engine) -> ContextValue[ToolContext]:
     """A block in which tools that are called ask models through this engine."""
-    return use_tool_context(replace(tool_context(), engine=lambda: engine))
+    return use_tool_context(tool_context()._replace(engine=lambda: engine))

@@ -4,15 +4,14 @@ A context belongs to one attempt of one action. After the attempt was abandoned,
 """
 
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextvars import ContextVar
 from copy import copy
 from functools import partial
-from inspect import iscoroutinefunction
+from inspect import CO_COROUTINE, iscoroutinefunction
 from logging import getLogger
 from time import perf_counter
-from typing import Any, Final, Generic, Self, TypeVar, cast, overload
+from typing import Any, Final, Generic, Self, TypeGuard, TypeVar, cast, overload
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
 
@@ -28,7 +27,7 @@ from goalport.process.attempt import ActionCalls, ActionOperation
 from goalport.process.journal import Journal, Names, Parked, at_place, fingerprint_of_question
 from goalport.process.lifecycle import Completed, Waiting
 from goalport.process.questions import SchemaSubmission
-from goalport.tools import Contained, ContextValue, Tool, ToolGroupRequirement, calling_from, in_thread
+from goalport.tools import Contained, ContextValue, ContextValues, Tool, ToolGroupRequirement, calling_from, in_thread
 from goalport.words import type_name
 
 __all__ = ["ActionContext", "OperationContext", "run_subagent"]
@@ -159,7 +158,7 @@ class OperationContext:
         """
         with Contained():
             try:
-                if iscoroutinefunction(function):
+                if _is_async(function):
                     return await _Timed(function(**arguments), self._warn_of_blocking)
                 call, limiter = partial(function, **arguments), self.process.services.limiter
                 result = await in_thread(call, limiter, self._report_full_limiter)
@@ -209,9 +208,14 @@ class ActionContext(OperationContext):
 
     __goalport_current__ = current
 
-    def active(self) -> AbstractContextManager[None]:
+    def active(self) -> ContextValues:
         """The block in which this is the current context."""
-        return _Active(self)
+        return ContextValues(
+            ContextValue(_current, self),
+            use_tool_context(ToolContext(self.process, lambda: self.ai.engine, tool_context().callers)),
+            at_place(""),
+            calling_from(ActionCalls(self)),
+        )
 
     @overload
     async def ask(self, message: str, kind: type[T], /, *, key: str = "", expires_in: float | None = None) -> T: ...
@@ -337,28 +341,6 @@ class ActionContext(OperationContext):
             raise NonRetryable("Only an action can wait for a person, not a condition or a cost. Ask in an action.")
 
 
-class _Active:
-    """The block in which a context is the current one, and its code calls tools for its action."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self, context: ActionContext) -> None:
-        self._values: Sequence[ContextValue[Any]] = (
-            ContextValue(_current, context),
-            use_tool_context(ToolContext(context.process, lambda: context.ai.engine, tool_context().callers)),
-            at_place(""),
-            calling_from(ActionCalls(context)),
-        )
-
-    def __enter__(self) -> None:
-        for each in self._values:
-            each.begin()
-
-    def __exit__(self, *_: object) -> None:
-        for each in self._values:
-            each.end()
-
-
 async def run_subagent(agent: object, kind: type[T], *inputs: object) -> T:
     """Run another agent for the running action, as `ActionContext.as_sub_process` does, without having a context."""
     return await ActionContext.current().as_sub_process(kind, agent, *inputs)
@@ -382,6 +364,12 @@ def _name_of(agent: object) -> str:
     if isinstance(agent, str):
         return agent
     return agent.name if isinstance(agent, Agent) else (agent if isinstance(agent, type) else type(agent)).__name__
+
+
+def _is_async(function: Callable[..., object]) -> TypeGuard[Callable[..., Coroutine[Any, Any, object]]]:
+    """Whether calling a function gives a coroutine; most say it themselves, and inspect looks for long."""
+    code = getattr(function, "__code__", None)
+    return (code is not None and bool(code.co_flags & CO_COROUTINE)) or iscoroutinefunction(function)
 
 
 class _Timed(Generic[T]):

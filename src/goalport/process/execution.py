@@ -49,9 +49,7 @@ _log = getLogger(__name__)
 
 
 async def invoke_all(process: AgentProcess, actions: Sequence[Action]) -> Failed | None:
-    """Run an action, or several at once. A failure of one does not affect the others, unless it ends the process."""
-    if len(actions) == 1:
-        return await invoke(process, actions[0])
+    """Run several actions at once. A failure of one does not affect the others, unless it ends the process."""
     ends: list[Failed | None] = []
 
     async def one(action: Action) -> None:

@@ -6,7 +6,6 @@ Events may come from worker threads. Below: the events. Above: the process and t
 import asyncio
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import fields, replace
 from functools import cache, partial
 from logging import getLogger
@@ -35,8 +34,10 @@ class Listeners:
 
         Where none runs, as in a plain test, they are called at once.
         """
-        with suppress(RuntimeError):
+        try:
             self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        except RuntimeError:
+            return
 
     def add(self, listener: EventListener) -> Callable[[], None]:
         """Add a listener for all events from now on; the returned function removes it."""
@@ -51,8 +52,8 @@ class Listeners:
     @property
     def attentive(self) -> bool:
         """Whether any listener would receive an event; nested `Listeners` count only if they have one."""
-        for each in tuple(self._listeners.values()):  # noqa: SIM110 - this is asked before each event, and a generator costs twice as much
-            if not isinstance(each, Listeners) or each.attentive:
+        for each in tuple(self._listeners.values()):  # asked before each event: a generator would cost twice as much
+            if not isinstance(each, Listeners) or (each._listeners and each.attentive):  # noqa: SLF001 - its own class
                 return True
         return False
 

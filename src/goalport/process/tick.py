@@ -19,7 +19,7 @@ from goalport.observe.spans import note_end, process_span
 from goalport.plan import Plan, WorldState
 from goalport.process.agent_process import AgentProcess
 from goalport.process.context import ActionContext
-from goalport.process.execution import invoke_all
+from goalport.process.execution import invoke, invoke_all
 from goalport.process.formulation import formulate
 from goalport.process.lifecycle import Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
 from goalport.process.next_steps import holds
@@ -106,7 +106,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
     if not isinstance(found, Plan):
         return None if skipped else await unstick(process, found)
     process.pursue(process.scope.goals.get(found.goal.name), tuple(step.action for step in found.steps))
-    steps = planner.steps(process, found, actual)
+    steps = planner.steps(process, found, actual) if found.steps else []
     if not steps:
         return Waiting(process.open_questions) if waits(process, found, actual) else _goal_reached(process)
     if overrun := process.options.overrun(process):
@@ -117,7 +117,8 @@ async def tick(process: AgentProcess) -> Outcome | None:
         return None
     if process.listeners.attentive:
         process.emit(PlanFormulated(found.goal.name, process.plan, process_id=process.id))
-    return await invoke_all(process, [process.scope.actions[step.action] for step in steps])
+    actions = [process.scope.actions[step.action] for step in steps]
+    return await (invoke(process, actions[0]) if len(actions) == 1 else invoke_all(process, actions))
 
 
 def _goal_reached(process: AgentProcess) -> Completed:

@@ -19,7 +19,7 @@ from goalport.tools.definition import (
     with_confirmation,
 )
 from goalport.tools.exports import McpToolExport
-from goalport.tools.functions import Contained, ContextValue, Interruption, in_thread
+from goalport.tools.functions import Contained, ContextValue, ContextValues, Interruption, in_thread
 from goalport.tools.groups import (
     CoreToolGroups,
     Permission,
@@ -56,6 +56,7 @@ __all__ = [
     "Contained",
     "ContentBlock",
     "ContextValue",
+    "ContextValues",
     "CoreToolGroups",
     "Interruption",
     "Layer",

@@ -24,7 +24,15 @@ from goalport.errors import NonRetryable, leaves
 from goalport.tools.arguments import Arguments
 from goalport.tools.results import Output, ToolResult
 
-__all__ = ["Contained", "ContextValue", "FunctionHandler", "Interruption", "MappingHandler", "in_thread"]
+__all__ = [
+    "Contained",
+    "ContextValue",
+    "ContextValues",
+    "FunctionHandler",
+    "Interruption",
+    "MappingHandler",
+    "in_thread",
+]
 
 V = TypeVar("V")
 
@@ -60,24 +68,33 @@ class Contained:
 class ContextValue(Generic[V]):
     """A block in which a context variable has a value; several are entered for each action, so it has to be quick."""
 
-    __slots__ = ("_token", "_value", "_variable")
+    __slots__ = ("token", "value", "variable")
 
     def __init__(self, variable: ContextVar[V], value: V) -> None:
-        self._variable, self._value = variable, value
-
-    def begin(self) -> None:
-        """Set the value."""
-        self._token = self._variable.set(self._value)
-
-    def end(self) -> None:
-        """Set the value from before."""
-        self._variable.reset(self._token)
+        self.variable, self.value = variable, value
 
     def __enter__(self) -> None:
-        self.begin()
+        self.token = self.variable.set(self.value)
 
     def __exit__(self, *_: object) -> None:
-        self.end()
+        self.variable.reset(self.token)
+
+
+class ContextValues:
+    """A block in which several context variables have values; one by one, the blocks take twice as long."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, *values: ContextValue[Any]) -> None:
+        self._values = values
+
+    def __enter__(self) -> None:
+        for each in self._values:
+            each.token = each.variable.set(each.value)
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._values:
+            each.variable.reset(each.token)
 
 
 def _is_for_the_loop(escape: BaseException) -> bool:
