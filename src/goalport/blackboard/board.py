@@ -86,11 +86,11 @@ class Blackboard:
 
     def __init__(self, on_bound: BindingListener | None = None) -> None:
         self._entries: list[Entry] = []
-        self._hidden: set[int] = set()
+        self._hidden: frozenset[int] = frozenset()
         self._names: dict[str, Entry] = {}
         self._protected: frozenset[str] = frozenset()
         self._conditions: dict[str, bool] = {}
-        self._stated: set[str] = set()
+        self._stated: frozenset[str] = frozenset()
         self._last_entry: Entry | None = None
         self._on_bound = on_bound
         self._infer_type: TypeInference | None = None
@@ -127,7 +127,7 @@ class Blackboard:
         if kind is None and self._infer_type is not None:
             kind = self._infer_type(name, value)
         if id(value) in self._hidden:
-            self._hidden.discard(id(value))
+            self._hidden -= {id(value)}
             self._by_class = None
         entry = self._names[name] = self._last_entry = Entry(value, kind)
         self._entries.append(entry)
@@ -162,9 +162,11 @@ class Blackboard:
         """The newest visible object of a type (a class, or an expression such as `list[Story]`), or None."""
         if len(self._entries) > _MANY and _is_told_by_class(kind):
             newest = (each[-1] for each in reversed(self._visible_by_class.values()))
-        else:
-            newest = reversed(self.entries)
-        return next((each.value for each in newest if each.is_of(kind)), None)
+            return next((each.value for each in newest if each.is_of(kind)), None)
+        for each in reversed(self._entries):
+            if each.is_of(kind) and id(each.value) not in self._hidden:
+                return each.value
+        return None
 
     def all(self, kind: type[T]) -> list[T]:
         """Every visible object of a type, oldest first."""
@@ -233,12 +235,12 @@ class Blackboard:
 
     def forget_stated(self) -> None:
         """Begin a new set of `stated` conditions, because an action begins; their values are kept."""
-        self._stated.clear()
+        self._stated = frozenset()
 
     def set_condition(self, name: str, value: bool) -> None:  # noqa: FBT001 - the value is what is being set
         """State whether a named condition holds."""
         self._conditions[name] = value
-        self._stated.add(name)
+        self._stated |= {name}
 
     def unset_condition(self, name: str) -> None:
         """Treat a named condition as never stated."""
@@ -250,7 +252,7 @@ class Blackboard:
 
     def hide(self, value: object) -> None:
         """Exclude an object from planning and from every look-up; it stays in `history`."""
-        self._hidden.add(id(value))
+        self._hidden |= {id(value)}
         same_class = () if self._by_class is None else self._by_class.pop(type(value), ())
         if any(each.value is not value for each in same_class):
             self._by_class = None  # the newest of its class is an older one now, perhaps older than those of others
@@ -260,7 +262,7 @@ class Blackboard:
     def spawn(self, on_bound: BindingListener | None = None) -> "Blackboard":
         """An independent copy; objects that are hidden here are hidden there too."""
         copy = Blackboard(on_bound)
-        copy._entries, copy._hidden = list(self._entries), set(self._hidden)
+        copy._entries, copy._hidden = list(self._entries), self._hidden
         copy._names, copy._conditions = dict(self._names), dict(self._conditions)
         copy._protected = self._protected
         copy._last_entry = self._last_entry
@@ -277,7 +279,7 @@ class Blackboard:
     def restore(self, state: BoardState) -> None:
         """Have on it what was on a blackboard, in place of what is on it; nobody is told of the objects."""
         self._entries, self._names, self._by_class = list(state.entries), dict(state.names), None
-        self._hidden = {id(state.entries[place].value) for place in state.hidden}
+        self._hidden = frozenset(id(state.entries[place].value) for place in state.hidden)
         self._protected = frozenset(state.protected)
         self._conditions = dict(state.conditions)
         self._last_entry = state.last_entry
@@ -295,6 +297,8 @@ class Blackboard:
         It is applied to the objects that are here already and to those that are added later.
         """
         self._infer_type, self._by_class = infer_type, None
+        if not self._entries:
+            return
         names = {id(each): name for name, each in self._names.items()}
         for place, each in enumerate(self._entries):
             name = names.get(id(each), DEFAULT_BINDING)

@@ -90,17 +90,21 @@ class ProcessFactory:
     ) -> None:
         self._contexts, self._services, self._listeners = contexts, services, listeners
         self._scope_of, self._groups = scope_of, groups
+        self._lent: PlatformServices[AgentProcess] | None = None
+        self._written: tuple[ProcessOptions, Json] | None = None
+        """The options that were written last, and what was written: most processes have those of the platform."""
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has."""
-        labels = ((options.agent_name_in_id, scope.agent.name), (options.version_in_id, scope.agent.version))
-        process_id = new_id(*(label for wanted, label in labels if wanted))
+        labels = [scope.agent.name] if options.agent_name_in_id else []
+        if options.version_in_id:
+            labels.append(scope.agent.version)
         process = AgentProcess(
-            process_id,
+            new_id(*labels),
             scope,
             options,
             inputs.caller,
-            self._services(groups),
+            self._services_with(groups),
             goals=_goal_names(scope, inputs.goals),
             parent=inputs.parent,
             started_by=inputs.started_by,
@@ -128,6 +132,13 @@ class ProcessFactory:
         if options.prune and planner_for(process.agent, options).looks_ahead:
             process.narrow(pruned(process.scope, process.blackboard, process.goals, process.services.groups))
 
+    def _services_with(self, groups: ToolGroupResolver) -> PlatformServices[AgentProcess]:
+        """What a process is lent, shared with those before it to which the same was lent."""
+        lent = self._services(groups)
+        if self._lent is None or self._lent != lent:
+            self._lent = lent
+        return self._lent
+
     def _listen(self, process: AgentProcess) -> None:
         if process.parent is not None:
             process.listeners.add(process.parent.listeners)
@@ -145,7 +156,7 @@ class ProcessFactory:
             definition.scope,
             definition.options,
             record.caller,
-            self._services(definition.groups),
+            self._services_with(definition.groups),
             goals=state.goals,
             parent=parent,
             started_by=state.started_by,
@@ -163,8 +174,10 @@ class ProcessFactory:
         except UnknownName:
             fix = "Deploy it, so that its processes can be continued by another program."
             raise Unstorable(process.agent.name, f"it is an agent that is not deployed. {fix}") from None
-        options = replace(process.options, listeners=(), blackboard=None)
-        return {"agent": process.agent.name, "options": codec.encode(options)}
+        if self._written is None or self._written[0] is not process.options:
+            options = replace(process.options, listeners=(), blackboard=None)
+            self._written = process.options, codec.encode(options)
+        return {"agent": process.agent.name, "options": self._written[1]}
 
     def _definition(self, record: ProcessRecord, codec: Codec) -> Definition:
         data = cast("dict[str, Json]", record.definition)

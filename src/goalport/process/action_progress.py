@@ -87,13 +87,13 @@ class ActionProgress(Generic[P]):
         """For each action, the last reason that a model gave for not making what was asked for."""
         self.waits: dict[str, str] = {}
         """For each action, what it waits for besides people, in words: a provider that will be asked again."""
-        self.skipped: set[str] = set()
+        self.skipped: frozenset[str] = _NO_NAMES
         """Actions that asked for another plan; the next plan leaves them out."""
         self.parked: dict[str, P] = {}
         """Actions that wait for a sub-process, which waits for a person."""
         self.journals: dict[str, Journal[P]] = {}
         """The journals of actions that have begun and are not over."""
-        self.interrupted: set[str] = set()
+        self.interrupted: frozenset[str] = _NO_NAMES
         """Actions in whose middle the program ended, and which may not be repeated: somebody has to decide."""
         self.begun = 0
         """The number of actions that have begun."""
@@ -110,17 +110,18 @@ class ActionProgress(Generic[P]):
             left_out=dict(self.left_out) if self.left_out else _NO_WORDS,
             declined=dict(self.declined) if self.declined else _NO_WORDS,
             waits=dict(self.waits) if self.waits else _NO_WORDS,
-            skipped=frozenset(self.skipped) if self.skipped else _NO_NAMES,
+            skipped=self.skipped,
             numbers=dict(self._sequence) if self._sequence else _NO_NUMBERS,
             begun=self.begun,
             paused_after=self._paused_after,
-            interrupted=frozenset(self.interrupted) if self.interrupted else _NO_NAMES,
+            interrupted=self.interrupted,
         )
 
     def restore(self, state: ActionProgressState, results: Mapping[str, object]) -> None:
         """Have the progress that a process had, and a journal without records for each action that has begun."""
         self.results = dict(results)
-        self.has_run, self.skipped, self.interrupted = set(state.has_run), set(state.skipped), set(state.interrupted)
+        self.has_run = set(state.has_run)
+        self.skipped, self.interrupted = frozenset(state.skipped), frozenset(state.interrupted)
         self.left_out, self.declined, self.waits = dict(state.left_out), dict(state.declined), dict(state.waits)
         self._sequence, self.begun, self._paused_after = dict(state.numbers), state.begun, state.paused_after
         self.journals = {action: Journal(self._key(action)) for action in self._sequence}
@@ -132,7 +133,7 @@ class ActionProgress(Generic[P]):
 
     def interrupt(self, action: str) -> None:
         """Note that an action was interrupted and may not be repeated."""
-        self.interrupted.add(action)
+        self.interrupted |= {action}
 
     def settle_interrupted(self, *, retry: bool) -> None:
         """Let actions that were interrupted begin again; otherwise leave them out of all plans."""
@@ -142,7 +143,7 @@ class ActionProgress(Generic[P]):
             else:
                 self.end(action).close(f"{action} was interrupted, and the process goes on without it.")
                 self.leave_out(action, f"{action} was interrupted, and somebody decided to go on without it.")
-        self.interrupted.clear()
+        self.interrupted = _NO_NAMES
 
     def _key(self, action: str) -> str:
         return f"{self._process_id}:{self._sequence[action]}"
@@ -181,13 +182,13 @@ class ActionProgress(Generic[P]):
 
     def skip(self, action: str) -> None:
         """Leave an action out of the next plan."""
-        self.skipped.add(action)
+        self.skipped |= {action}
 
     def take_skipped(self) -> bool:
         """Stop leaving actions out because they were skipped. Returns whether there were any."""
         if not self.skipped:
             return False
-        self.skipped.clear()
+        self.skipped = _NO_NAMES
         return True
 
     def decline(self, action: str, reason: str) -> None:

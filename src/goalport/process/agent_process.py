@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator, Sequence, Set as AbstractSet
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any, Self, TypeVar, cast
 
 from anyio import CancelScope, current_time
@@ -40,7 +41,7 @@ from goalport.process.platform_services import PlatformServices
 from goalport.process.process_options import ProcessOptions
 from goalport.process.questions import Question, Questions, QuestionStatus
 from goalport.process.scope import Scope
-from goalport.tools import ContextValue, calling_from
+from goalport.tools import ContextValue, ContextValues, calling_from
 from goalport.words import excerpt, type_name, with_article
 
 __all__ = ["AgentProcess"]
@@ -51,15 +52,41 @@ _spending_lock = threading.Lock()
 _current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", default=None)
 
 
+@cache
+def _scope_class() -> type[CancelScope]:
+    """The class of scopes on asyncio; to look each time which library runs takes as long as a scope."""
+    return type(CancelScope())
+
+
 class AgentProcess(Lifecycle):
     """A process of one agent, on behalf of one caller (user guide, section 3.2)."""
 
-    traced = False
-    """Whether spans are recorded of its work."""
-    lasting = False
-    """Whether each of its steps is stored, so that it goes on when the program has ended in its middle."""
-    forgotten = False
-    """Whether only its outcome and its history are kept, because it ended long ago."""
+    __slots__ = (
+        "_behind",
+        "_runs_since",
+        "_seconds_run",
+        "_subscribers",
+        "agent",
+        "blackboard",
+        "caller",
+        "failure",
+        "forgotten",
+        "goal",
+        "goals",
+        "lasting",
+        "ledger",
+        "listeners",
+        "options",
+        "plan",
+        "progress",
+        "questions",
+        "scope",
+        "services",
+        "started_by",
+        "trace",
+        "traced",
+        "usage",
+    )
 
     def __init__(
         self,
@@ -74,6 +101,12 @@ class AgentProcess(Lifecycle):
         started_by: str = "",
     ) -> None:
         super().__init__(process_id, parent)
+        self.traced = False
+        """Whether spans are recorded of its work."""
+        self.lasting = False
+        """Whether each of its steps is stored, so that it goes on when the program has ended in its middle."""
+        self.forgotten = False
+        """Whether only its outcome and its history are kept, because it ended long ago."""
         self.started_by = started_by
         """The name of the action that started it."""
         self.trace = current_trace()
@@ -266,8 +299,9 @@ class AgentProcess(Lifecycle):
     @property
     def pending(self) -> AbstractSet[str]:
         """The names of the actions that wait for an answer."""
-        asked, parked = self.questions.open, self.progress.parked
-        return {*parked, *(question.action for question in asked)} if asked or parked else _NONE
+        if not self.questions.asked and not self.progress.parked:
+            return _NONE
+        return {*self.progress.parked, *(question.action for question in self.questions.open)}
 
     def pursue(self, goal: Goal | None, plan: tuple[str, ...]) -> None:
         """Note the goal that is pursued, and the actions of the plan."""
@@ -401,10 +435,12 @@ class AgentProcess(Lifecycle):
         self._runs_since = time.monotonic()
         try:
             with (
-                ContextValue(_current, self),
-                use_tool_context(ToolContext(self, callers=tool_context().callers)),
-                calling_from(None),
-                CancelScope(deadline=deadline) as self.cancel_scope,
+                ContextValues(
+                    ContextValue(_current, self),
+                    use_tool_context(ToolContext(self, callers=tool_context().callers)),
+                    calling_from(None),
+                ),
+                _scope_class()(deadline=deadline) as self.cancel_scope,
             ):
                 yield
             if self.cancel_scope.cancelled_caught and self.end_requested is None and not self.elsewhere:

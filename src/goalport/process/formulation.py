@@ -70,9 +70,9 @@ def _problem(
     """The problem from these facts to the goals of a process, with the actions left out that must not run."""
     goals = tuple(map(process.scope.plan_goals.__getitem__, process.goals))
     progress = process.progress
-    left_out = progress.skipped.union(progress.left_out) if progress.left_out or progress.skipped else ()
+    left_out = progress.skipped.union(progress.left_out) if progress.left_out else progress.skipped
     system = process.scope.system_on(process.blackboard)
-    return Problem(system, start, goals, frozenset(left_out), costs, values, PLANNING_SECONDS)
+    return Problem(system, start, goals, left_out, costs, values, PLANNING_SECONDS)
 
 
 def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> WorldState:

@@ -55,15 +55,8 @@ class ProcessStatus(StrEnum):
         return self in _ENDED
 
 
-_ENDED = frozenset(
-    {
-        ProcessStatus.COMPLETED,
-        ProcessStatus.FAILED,
-        ProcessStatus.TERMINATED,
-        ProcessStatus.KILLED,
-        ProcessStatus.STUCK,
-    }
-)
+_FINAL = frozenset({ProcessStatus.COMPLETED, ProcessStatus.FAILED, ProcessStatus.TERMINATED, ProcessStatus.KILLED})
+_ENDED = _FINAL | {ProcessStatus.STUCK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +133,28 @@ Outcome = Completed | Waiting | Stuck | Failed | Terminated | Killed
 class Lifecycle:
     """The state of a process from its beginning to its end, with the process that started it and those it started."""
 
+    __slots__ = (
+        "__weakref__",
+        "_driven",
+        "_due",
+        "_elsewhere",
+        "_finished_at",
+        "_gone",
+        "_outcome",
+        "_status",
+        "_storing",
+        "_storing_ends",
+        "_tasks",
+        "_waiters",
+        "cancel_scope",
+        "children",
+        "created_at",
+        "end_requested",
+        "id",
+        "parent",
+        "stepped",
+    )
+
     def __init__(self, process_id: str, parent: Self | None) -> None:
         self.id = process_id
         self.parent = parent
@@ -169,8 +184,8 @@ class Lifecycle:
         """Whether this program ends and follows it no longer."""
         self._due = 0
         """The number of changes that were requested, perhaps by other threads, and are not made yet."""
-        self._changed: asyncio.Event | None = None
-        """Set when something changes, and then replaced; None while nobody waits."""
+        self._waiters: list[asyncio.Future[None]] = []
+        """One for each who waits for a change."""
         if parent is not None:
             parent.children.append(self)
 
@@ -205,12 +220,12 @@ class Lifecycle:
     @property
     def over(self) -> bool:
         """Whether it has ended and can never continue."""
-        return self._status.ended and self._status is not ProcessStatus.STUCK
+        return self._status in _FINAL
 
     @property
     def watched(self) -> bool:
         """Whether anybody waits for it."""
-        return self._changed is not None
+        return bool(self._waiters)
 
     @property
     def elsewhere(self) -> bool:
@@ -228,7 +243,7 @@ class Lifecycle:
         After an answer the outcome that follows from the answer is returned. Cancelling the wait does not change the
         process. Raises `HandedOver` when this program ends first.
         """
-        while self._outcome is None or self.untold or (self.changing and not self.over):
+        while self._outcome is None or self.untold or (not self.over and self.changing):
             if self._gone:
                 raise HandedOver(self.id)
             await self._change()
@@ -263,15 +278,22 @@ class Lifecycle:
             raise HandedOver(self.id)
 
     async def _change(self) -> None:
-        if self._changed is None:
-            self._changed = asyncio.Event()
-        await self._changed.wait()
+        changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(changed)
+        try:
+            await changed
+        except asyncio.CancelledError:
+            if changed in self._waiters:
+                self._waiters.remove(changed)
+            raise
 
     def notify_waiters(self) -> None:
         """Wake everybody who waits for this process, or for the process that started it."""
-        if self._changed is not None:
-            self._changed.set()
-            self._changed = None
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for each in waiters:
+                if not each.done():
+                    each.set_result(None)
         if self.parent is not None:
             self.parent.notify_waiters()
 

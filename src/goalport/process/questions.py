@@ -106,29 +106,26 @@ class Questions:
 
     def __init__(self, process_id: str) -> None:
         self._process_id = process_id
-        self._asked: list[Question] = []
+        self.asked: list[Question] = []
 
     def ask(self, action: str, wait: WaitFor[Any], *, in_action: bool = False) -> Question:
         """Add a question."""
         identity = f"q-{secrets.token_hex(6)}"
         question = Question(identity, self._process_id, action, wait.asked_as(identity, self._process_id), in_action)
-        self._asked.append(question)
+        self.asked.append(question)
         return question
 
     def restore(self, question: Question) -> None:
         """Add a question that was asked before, with its answer if it has one."""
-        self._asked.append(question)
+        self.asked.append(question)
 
     def __iter__(self) -> Iterator[Question]:
-        return iter(self._asked)
-
-    def __len__(self) -> int:
-        return len(self._asked)
+        return iter(self.asked)
 
     @property
     def open(self) -> tuple[Question, ...]:
         """The questions that wait for an answer."""
-        return tuple(each for each in self._asked if each.status == "open") if self._asked else ()
+        return tuple(each for each in self.asked if each.status == "open") if self.asked else ()
 
 
 @dataclass(frozen=True)

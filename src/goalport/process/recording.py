@@ -363,7 +363,7 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
         created_at=process.created_at,
         finished_at=finished_at,
         long=options.keep_events
-        or bool(process.questions)
+        or bool(process.questions.asked)
         or not process.scope.long_goals.isdisjoint(process.goals)
         or (finished_at is not None and (finished_at - process.created_at).total_seconds() >= _LONG),
         result=result,
