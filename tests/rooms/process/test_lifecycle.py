@@ -109,6 +109,19 @@ async def test_a_process_that_only_waits_for_a_running_one_can_be_ended(end: str
         assert await child.wait() == outcome
 
 
+async def test_whoever_stops_waiting_watches_the_process_no_more() -> None:
+    office = Office()
+    process = AgentPlatform([office]).start("Office", UserInput("a shed"))
+    await process.wait()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(process.changed)
+            await anyio.wait_all_tasks_blocked()
+            assert process.watched
+            waiting.cancel_scope.cancel()
+    assert not process.watched
+
+
 async def test_resuming_a_process_by_itself_lets_it_go_on() -> None:
     @agent(description="Builds")
     class Simple:
