@@ -86,11 +86,11 @@ class Blackboard:
 
     def __init__(self, on_bound: BindingListener | None = None) -> None:
         self._entries: list[Entry] = []
-        self._hidden: frozenset[int] = frozenset()
+        self._hidden: set[int] = set()
         self._names: dict[str, Entry] = {}
         self._protected: frozenset[str] = frozenset()
         self._conditions: dict[str, bool] = {}
-        self._stated: frozenset[str] = frozenset()
+        self._stated: set[str] = set()
         self._last_entry: Entry | None = None
         self._on_bound = on_bound
         self._infer_type: TypeInference | None = None
@@ -127,7 +127,7 @@ class Blackboard:
         if kind is None and self._infer_type is not None:
             kind = self._infer_type(name, value)
         if id(value) in self._hidden:
-            self._hidden -= {id(value)}
+            self._hidden.discard(id(value))
             self._by_class = None
         entry = self._names[name] = self._last_entry = Entry(value, kind)
         self._entries.append(entry)
@@ -235,12 +235,12 @@ class Blackboard:
 
     def forget_stated(self) -> None:
         """Begin a new set of `stated` conditions, because an action begins; their values are kept."""
-        self._stated = frozenset()
+        self._stated.clear()
 
     def set_condition(self, name: str, value: bool) -> None:  # noqa: FBT001 - the value is what is being set
         """State whether a named condition holds."""
         self._conditions[name] = value
-        self._stated |= {name}
+        self._stated.add(name)
 
     def unset_condition(self, name: str) -> None:
         """Treat a named condition as never stated."""
@@ -252,7 +252,7 @@ class Blackboard:
 
     def hide(self, value: object) -> None:
         """Exclude an object from planning and from every look-up; it stays in `history`."""
-        self._hidden |= {id(value)}
+        self._hidden.add(id(value))
         same_class = () if self._by_class is None else self._by_class.pop(type(value), ())
         if any(each.value is not value for each in same_class):
             self._by_class = None  # the newest of its class is an older one now, perhaps older than those of others
@@ -262,7 +262,7 @@ class Blackboard:
     def spawn(self, on_bound: BindingListener | None = None) -> "Blackboard":
         """An independent copy; objects that are hidden here are hidden there too."""
         copy = Blackboard(on_bound)
-        copy._entries, copy._hidden = list(self._entries), self._hidden
+        copy._entries, copy._hidden = list(self._entries), set(self._hidden)
         copy._names, copy._conditions = dict(self._names), dict(self._conditions)
         copy._protected = self._protected
         copy._last_entry = self._last_entry
@@ -279,7 +279,7 @@ class Blackboard:
     def restore(self, state: BoardState) -> None:
         """Have on it what was on a blackboard, in place of what is on it; nobody is told of the objects."""
         self._entries, self._names, self._by_class = list(state.entries), dict(state.names), None
-        self._hidden = frozenset(id(state.entries[place].value) for place in state.hidden)
+        self._hidden = {id(state.entries[place].value) for place in state.hidden}
         self._protected = frozenset(state.protected)
         self._conditions = dict(state.conditions)
         self._last_entry = state.last_entry
