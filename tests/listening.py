@@ -25,7 +25,7 @@ async def serving(app: Any, place: socket.socket | None = None, **options: Any) 
     server = _Server(uvicorn.Config(app, **given))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve, [place] if place else None)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await server.ready.wait()
         try:
             yield server

@@ -76,7 +76,7 @@ async def test_the_python_client_follows_a_task_that_either_of_two_servers_answe
 
 async def test_a_header_that_names_another_task_is_refused_and_none_is_let_pass(fleet: Served) -> None:
     async with Client(fleet.target("http")[0], extensions=[FollowingTasks()]) as client:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             task = await create(client, "slow_compute", seconds=60)
             for kind in (TaskRequest, NamingRequest):
                 assert (await ask(client.session, "tasks/get", task, kind=kind))["status"] == "working"

@@ -25,14 +25,14 @@ async def here(crew: Crew) -> AsyncIterator[AgentPlatform]:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for what other programs do; nothing tells of that."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not condition():  # noqa: ASYNC110 - other programs change it
             await anyio.sleep(0.02)
 
 
 async def counted(store: ProcessStore, **wanted: int) -> None:
     """Wait until so many processes have each status."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while dict(await store.counts()) != wanted:  # noqa: ASYNC110 - other programs change it
             await anyio.sleep(0.02)
 
@@ -40,7 +40,7 @@ async def counted(store: ProcessStore, **wanted: int) -> None:
 async def looks_no_more(crew: Crew, driver: BaseProcess) -> None:
     """Wait until a program has stopped its action."""
     looked = -1
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while looked != (looked := len(did(crew, "look", driver.pid))):  # noqa: ASYNC110 - other programs change it
             await anyio.sleep(0.5)
 
@@ -52,7 +52,7 @@ def did(crew: Crew, what: str, program: int | None = None) -> list[str]:
 
 
 async def found(platform: AgentPlatform, crew: Crew) -> AgentProcess:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while True:
             try:
                 return await platform.process(crew.process_id)
@@ -75,7 +75,7 @@ async def test_a_driver_that_was_stopped_beyond_its_lease_ends_its_action_when_i
         os.kill(driver.pid, signal.SIGCONT)
         await looks_no_more(crew, driver)
         (crew.folder / "open").touch()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert await (await found(here, crew)).wait() == Completed(Report("gate"))
     assert len(set(did(crew, "watch"))) == 1
     assert len(did(crew, "stand")) == 1
@@ -87,11 +87,11 @@ async def test_what_a_killed_driver_left_is_taken_over_within_the_lease(crew: Cr
         await driver_watches(crew, driver)
         driver.kill()
         driver.join()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await until(lambda: len(did(crew, "watch", os.getpid())) == 1)
     (crew.folder / "open").touch()
     process = await found(here, crew)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         assert await process.wait() == Completed(Report("gate"))
     assert process.usage.cost == 0.25
     assert [each.action for each in process.history] == ["Guard.stand", "Guard.watch"]
@@ -107,7 +107,7 @@ async def test_an_action_that_was_tried_again_when_its_driver_was_killed_is_trie
     await until(lambda: len(did(crew, "knock", os.getpid())) == 1)
     (crew.folder / "open").touch()
     process = await found(here, crew)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         assert await process.wait() == Completed(Report("gate"))
     assert len(set(did(crew, "knock"))) == 1
     (entry,) = process.history
@@ -121,7 +121,7 @@ async def test_another_program_kills_what_a_driver_runs(crew: Crew, here: AgentP
         process = await found(here, crew)
         assert process.status is ProcessStatus.RUNNING
         process.kill("Enough.")
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert await process.wait() == Killed("Enough.")
         await looks_no_more(crew, driver)
     assert did(crew, "report") == []
@@ -135,13 +135,13 @@ async def test_an_action_that_may_not_be_repeated_waits_for_a_decision(
         await until(lambda: len(did(crew, "fire")) == 1)
         driver.kill()
         driver.join()
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         outcome = await (await found(here, crew)).wait()
     assert isinstance(outcome, Stuck)
     assert "Gunner.fire" in outcome.reason
     (crew.folder / "open").touch()
     process = await here.go_on(crew.process_id, retry=retry)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         outcome = await process.wait()
     assert outcome == Completed(Report("gate")) if retry else isinstance(outcome, Failed)
     assert len(did(crew, "fire")) == 1 + retry

@@ -38,7 +38,7 @@ async def test_records_that_come_late_do_not_change_a_process_back(tmp_path: Pat
         await asked.wait()
     async with SlowReader(tmp_path / "processes.db") as slow, AgentPlatform([Porter()], store=slow) as platform:
         late = asyncio.create_task(platform.process(process_id))
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await slow.read.wait()
             process = await platform.answer(process_id, response=Password("Bitte"))
             assert await process.wait() == Completed(Report("Bitte"))

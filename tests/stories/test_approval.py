@@ -94,7 +94,7 @@ FILES = {
 
 
 async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         result = await client.call_tool(name, arguments)
     assert isinstance(result, CallToolResult)
     assert not result.is_error, result.content
@@ -149,7 +149,7 @@ async def test_a_goal_without_a_model_is_published_as_one_that_may_ask_when_its_
 
 async def test_a_goal_that_asks_in_an_action_and_never_said_so_is_told_how_to(server: Running) -> None:
     async with server.client("http", "auto") as client:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             result = await client.call_tool("dust", {"where": "the attic"})
         assert isinstance(result, CallToolResult)
         assert result.is_error

@@ -52,13 +52,13 @@ class Smith:
 
 async def call(client: Client, tool: str, *, key: str = "", **arguments: Any) -> CallToolResult:
     meta: Any = {"goalport/idempotencyKey": key} if key else None
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await client.call_tool(tool, arguments, meta=meta)
 
 
 async def lines(path: Path, count: int) -> list[str]:
     """The lines of a file as soon as it has so many."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while len(found := _lines(path)) < count:
             await anyio.lowlevel.checkpoint()
     return found

@@ -35,7 +35,7 @@ class Person:
 
 
 async def call(client: Client, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await client.call_tool(tool, dict(arguments))
 
 
@@ -103,18 +103,18 @@ async def test_a_form_is_closed_when_another_server_gets_the_answer(tmp_path: Pa
                 told.append(message or f"{progress} of {total}")
 
             async def crown() -> None:
-                with anyio.fail_after(30):
+                with anyio.fail_after(60):
                     content = {"content": "Ada"}
                     ended.append(await client.call_tool("crown", content, progress_callback=on_progress))
 
             tasks.start_soon(crown)
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await shown.wait()
             _, identity, _ = told[0].split()  # "process … begins"
             given = {"processId": identity, "formData": {"colour": "blue"}}
             answered = await call(companion, "submitFormAndResumeProcess", given)
             assert answered.structured_content == CROWN
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await closed.wait()
     assert [each.structured_content for each in ended] == [CROWN]
 
@@ -138,7 +138,7 @@ async def test_a_client_that_goes_away_while_it_asks_leaves_the_process_waiting(
             await client.call_tool("bake_cake", {"guests": 3}, progress_callback=on_progress)
 
         tasks.start_soon(bake)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await shown.wait()
         tasks.cancel_scope.cancel()
     async with server.client("http", "auto") as client:
@@ -184,7 +184,7 @@ async def test_an_answer_that_is_none_leaves_the_client_the_handle(server: Runni
             asked = await anext(events)
             answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"cake": "plum"}}
             assert (await http.post("/mcp", json=answer, headers=headers)).status_code == 202
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 ended = await anext(events)
         assert ended["result"]["structuredContent"]["status"] == "waiting"
         assert "Traceback" not in server.heard.text
@@ -210,10 +210,10 @@ async def test_a_form_does_not_hold_the_end_of_a_server(tmp_path: Path) -> None:
                 results.append(await call(client, "bake_cake", {"guests": 3}))
 
             tasks.start_soon(bake)
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await shown.wait()
             server.process.send_signal(signal.SIGTERM)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert await server.process.wait() == 0
     (result,) = results
     assert result.structured_content is not None

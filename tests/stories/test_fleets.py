@@ -61,7 +61,7 @@ async def test_a_process_that_runs_at_one_server_is_followed_at_the_others(smith
         views = [await view_of(client, handle["processId"]) for _ in smithy.servers]
         assert [(view["status"], len(view["history"])) for view in views] == [("running", 1)] * 2
         for _ in smithy.servers:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 ended = await client.call_tool(
                     "process_status", {"processId": handle["processId"], "waitSeconds": 20}, progress_callback=note
                 )

@@ -89,7 +89,7 @@ async def test_children_do_not_hold_the_end_of_the_server(tmp_path: Path) -> Non
         async with server.client("http", "auto") as client:
             for tool in ("fork", "fork_beside_the_loop"):
                 assert "naps" in text_of(await client.call_tool(tool, {}))
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             server.process.send_signal(signal.SIGTERM)
             assert await server.process.wait() == 0
 
@@ -105,7 +105,7 @@ async def test_a_server_on_stdio_takes_its_children_with_it(tmp_path: Path) -> N
         await process.stdin.send(json.dumps(message).encode() + b"\n")
         assert "naps" in (await process.stdout.receive()).decode()
         process.send_signal(signal.SIGTERM)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             # What a child has inherited is closed when the last one has gone.
             assert [part async for part in process.stdout] == []
             assert await process.wait() == 0

@@ -19,7 +19,7 @@ ATTACHED_AND_DETACHED = pytest.mark.parametrize("tool", ["cook", "cater"])
 
 async def call_and_leave(client: Client, heard: Heard, tool: str) -> None:
     """A call whose caller gives up once the work has begun, as the client's library does that."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as calls:
             calls.start_soon(client.call_tool, tool, {"seconds": SECONDS[tool]})
             await heard.until("cooking begins")
@@ -123,7 +123,7 @@ async def test_a_client_that_closes_stdin(tmp_path: Path, era: str, tool: str) -
         await heard.until("cooking begins")
         await process.stdin.aclose()
         await heard.until(ENDS[tool])
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert await process.wait() == 0
 
 

@@ -50,7 +50,7 @@ async def answers(process: Process, number: int) -> list[dict[str, Any]]:
     """So many answers, of which the last one must be the one to CALL."""
     assert process.stdout is not None
     text = b""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while text.count(b"\n") < number:
             text += await process.stdout.receive()
     found = [json.loads(line) for line in text.splitlines()]

@@ -69,13 +69,13 @@ searcher = Searcher()
 
 
 async def call(client: Client, tool: str, **arguments: object) -> CallToolResult:
-    with anyio.fail_after(40):
+    with anyio.fail_after(60):
         return await client.call_tool(tool, arguments)
 
 
 async def until_done(folder: Path, words: str) -> None:
     file = folder / "agents/done.txt"
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not file.exists() or words not in file.read_text().splitlines():  # noqa: ASYNC110 - another program writes
             await anyio.sleep(0.02)
 

@@ -33,7 +33,7 @@ async def test_a_handshake_client_is_told_over_its_stream(tmp_path: Path) -> Non
     ):
         assert "cook" in [tool.name for tool in (await client.list_tools()).tools]
         await change(server, tmp_path)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await told.wait()
         assert "bake" in [tool.name for tool in (await client.list_tools()).tools]
 
@@ -41,7 +41,7 @@ async def test_a_handshake_client_is_told_over_its_stream(tmp_path: Path) -> Non
 @pytest.mark.parametrize("transport", ["http", "sse"])
 async def test_a_later_client_is_told_over_the_stream_that_it_opened(tmp_path: Path, transport: str) -> None:
     async with running(tmp_path, FILES, "--reload") as server, server.client(transport, "auto") as client:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with client.listen(tools_list_changed=True) as events:
                 await change(server, tmp_path)
                 async for event in events:

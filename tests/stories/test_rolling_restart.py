@@ -121,7 +121,7 @@ class Hosts:
         """Have a server end as a deployment does, and start another."""
         old = fleet.servers[number]
         old.process.terminate()
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert await old.process.wait() == 0
         fleet.servers[number] = await self.start(old.port)
 
@@ -163,7 +163,7 @@ async def replace_all(hosts: Hosts, fleet: Fleet) -> None:
 
 async def taken_over(fleet: Fleet, swords: Iterable[str]) -> None:
     """Wait until every action that was interrupted has begun again; leases would keep others off for 30 seconds."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         for name in swords:
             while (lines := fleet.lines()).count(f"forge {name}") <= lines.count(f"stop {name}"):  # noqa: ASYNC110 - other programs write them
                 await anyio.sleep(0.02)

@@ -38,7 +38,7 @@ async def choose(_: Any, __: Any) -> ElicitResult:
 
 
 async def order(client: Client) -> str:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return text_of(await client.call_tool("order", {}))
 
 
@@ -101,7 +101,7 @@ async def test_a_resumed_session_is_told_of_changes_over_its_next_stream(tmp_pat
     ):
         assert stream.status_code == 200
         (tmp_path / "tools/shop.py").write_text(SHOP.replace('"order"', '"buy"'))
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async for line in stream.aiter_lines():
                 if "notifications/tools/list_changed" in line:
                     break

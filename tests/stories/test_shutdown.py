@@ -41,7 +41,7 @@ async def end_in_the_middle_of_calls(server: Running, seconds: float) -> dict[tu
             calls.start_soon(call, transport, era)
         await server.heard.until("cooking begins", times=len(CLIENTS))
         server.process.send_signal(signal.SIGTERM)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert await server.process.wait() == 0
     return results
 
@@ -65,7 +65,7 @@ async def test_who_asks_twice_does_not_wait_for_anything(
                 server.process.send_signal(ending)
                 await server.heard.until("a second signal ends them now")
                 server.process.send_signal(ending)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert await server.process.wait() == 130
         assert "Ended at once" in await server.heard.until("Ended at once")
     assert "Traceback" not in server.heard.text
@@ -82,7 +82,7 @@ async def test_a_call_over_stdio_that_ends_in_time_has_its_result_too(tmp_path: 
         await process.stdin.send(json.dumps(call).encode() + b"\n")
         await heard.until("cooking begins")
         process.send_signal(signal.SIGTERM)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             said = b"".join([part async for part in process.stdout])
             assert await process.wait() == 0
     answer = json.loads(said.splitlines()[-1])
@@ -97,7 +97,7 @@ async def test_a_line_over_stdio_that_is_no_message_is_answered_and_the_next_one
     async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process, _):
         assert process.stdin is not None
         assert process.stdout is not None
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             for each in (line, json.dumps(request("cook", arguments={"seconds": 0}, _meta=META)).encode()):
                 await process.stdin.send(each + b"\n")
             said = b""
@@ -114,7 +114,7 @@ async def test_an_empty_line_over_stdio_is_passed_over_without_an_answer(tmp_pat
     async with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process, _):
         assert process.stdin is not None
         assert process.stdout is not None
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             call = json.dumps(request("cook", arguments={"seconds": 0}, _meta=META)).encode()
             await process.stdin.send(b"\n\r\n  \n" + call + b"\n")
             said = await process.stdout.receive()
@@ -141,7 +141,7 @@ async def test_clients_that_are_merely_connected_hold_nothing(tmp_path: Path, en
     ):
         await first.list_tools()
         await second.list_tools()
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             server.process.send_signal(ending)
             assert await server.process.wait() == 0
     assert "Traceback" not in server.heard.text
@@ -153,7 +153,7 @@ async def test_an_open_stream_of_news_holds_nothing(tmp_path: Path) -> None:
         server.client("http", "auto") as client,
         client.listen(tools_list_changed=True) as events,
     ):
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             server.process.send_signal(signal.SIGTERM)
             assert [event async for event in events] == []
             assert await server.process.wait() == 0
@@ -165,7 +165,7 @@ async def test_a_server_on_stdio_ends_when_it_is_told(tmp_path: Path, ending: si
     env = {**os.environ, "GOALPORT_SHUTDOWN_SECONDS": LONG}
     async with started(command, stdin=subprocess.PIPE, env=env) as (process, heard):
         await heard.until("serving one client")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             process.send_signal(ending)
             assert await process.wait() == 0
 
@@ -175,7 +175,7 @@ async def test_a_port_that_is_taken_is_one_line_with_the_fix(tmp_path: Path) -> 
         port = taken.getsockname()[1]
         command = [GOALPORT, "serve", "--workspace", str(workspace(tmp_path, FILES)), "--port", str(port)]
         async with started(command) as (process, heard):
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 assert await process.wait() == 1
             text = await heard.until("--port")
     assert f"127.0.0.1 port {port}" in text

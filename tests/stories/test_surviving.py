@@ -44,7 +44,7 @@ FILES = {"agents/bakers.py": BAKER, "agents/noters.py": NOTED}
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> CallToolResult:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await client.call_tool(tool, arguments)
 
 

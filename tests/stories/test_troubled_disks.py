@@ -77,7 +77,7 @@ class Miner:
 
 
 async def call(client: Client, tool: str, **arguments: object) -> CallToolResult:
-    with anyio.fail_after(40):
+    with anyio.fail_after(60):
         return await client.call_tool(tool, arguments)
 
 

@@ -62,7 +62,7 @@ async def test_a_game_is_left_by_one_client_and_ended_by_another(server: Running
         handle = await Night(client).play([EGYPT, LID])
     async with server.client("http", "auto") as client:
         answer = {"processId": handle["processId"], "confirmed": True}
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             end = await client.call_tool("_confirm", answer)
         assert end.structured_content is not None
         assert end.structured_content["ending"] == "guard"
@@ -82,7 +82,7 @@ async def test_a_connection_that_is_dropped_kills_what_runs_and_leaves_what_wait
         await server.heard.until("baking stops")
     async with server.client("http", "legacy") as client:
         answer = {"processId": waiting.structured_content["processId"], "formData": {"cake": "apple"}}
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             end = await client.call_tool("submitFormAndResumeProcess", answer)
         assert end.structured_content == {"content": "apple for 3"}
 

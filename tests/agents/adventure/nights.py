@@ -38,7 +38,7 @@ class Night:
 
     async def play(self, answers: Iterable[Answer]) -> dict[str, Any]:
         """Answer in this order; what the last answer led to: a tale, or a handle."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             found = self._read(await self.client.call_tool("play_adventure", {"name": self.name}))
             for answer in answers:
                 found = self._read(await self._answer(found, answer))

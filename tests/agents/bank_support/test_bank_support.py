@@ -27,7 +27,7 @@ async def ask(
     mcp_client: McpClient, replies: Sequence[Script], arguments: dict[str, Any], agent: BankSupport | None = None
 ) -> tuple[CallToolResult, ScriptedModel]:
     model = ScriptedModel(list(replies))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with mcp_client(agent or BankSupport(CustomersOfFile.read()), models=model) as client:
             result = await client.call_tool("support_customer", arguments)
     assert isinstance(result, CallToolResult)

@@ -69,7 +69,7 @@ async def checked(
             told.append(message or "")
 
     name = "check_facts" if "content" in arguments else "check_facts_from_assertions"
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with mcp_client(checker or FactChecker(), models=models, tool_groups=groups) as client:
             result = await client.call_tool(name, arguments, progress_callback=hear)
     assert isinstance(result, CallToolResult)

@@ -43,7 +43,7 @@ def structured(result: object) -> dict[str, Any]:
 
 async def called(mcp_client: McpClient, handbook: Handbook, tool: str, *calls: dict[str, Any], **setup: Any) -> Any:
     """The structured results of a tool that is called once after the other."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with mcp_client(handbook, **setup) as client:
             return [structured(await client.call_tool(tool, each)) for each in calls]
 
@@ -112,7 +112,7 @@ async def test_calls_at_the_same_time_take_the_docs_in_once(mcp_client: McpClien
             result = await client.call_tool("search_docs", {"query": "glass"}, progress_callback=hear)
             assert places(structured(result)) == ["docs/lamp.md"]
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as both:
                 both.start_soon(search)
                 both.start_soon(search)

@@ -24,7 +24,7 @@ def found(order: object, missing: str | None = None) -> dict[str, object]:
 
 
 async def prepared(mcp_client: McpClient, models: Any) -> CallToolResult:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with mcp_client(MealPreparation(), models=models) as client:
             result = await client.call_tool("prepare_meal", SAID)
     assert isinstance(result, CallToolResult)

@@ -34,7 +34,7 @@ class Reporting:
     async def call(self, **arguments: object) -> CallToolResult:
         self.steps.clear()
         agent, settings = RepositoryReporter(self.limits), load_settings(self.root)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with self.connect(agent, services=[settings], listeners=[self]) as client:
                 return await client.call_tool("report_repository", arguments, progress_callback=self._on_progress)
 

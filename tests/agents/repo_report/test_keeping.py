@@ -18,7 +18,7 @@ from tests.agents.repo_report.folders import Folder, Repository
 async def found_in(root: Path) -> list[object]:
     platform = AgentPlatform([RepositoryReporter()], services=[load_settings(root)])
     async with platform:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             process = await platform.run("RepositoryReporter", RepositoryRequest(thorough=True))
     return list(process.blackboard.objects)
 

@@ -46,7 +46,7 @@ async def researched(
         if told is not None:
             told.append(message or "")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with mcp_client(researcher or Researcher(), models=models, tool_groups=groups) as client:
             result = await client.call_tool("research", SAID, progress_callback=hear)
     assert isinstance(result, CallToolResult)

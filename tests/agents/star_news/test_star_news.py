@@ -64,7 +64,7 @@ async def call(
     groups: Sequence[ToolGroup] = (WEB,),
 ) -> tuple[CallToolResult, ScriptedModel]:
     model = ScriptedModel(list(replies))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with mcp_client(finder(), models=model, tool_groups=groups) as client:
             result = await client.call_tool(tool_name, arguments)
     assert isinstance(result, CallToolResult)

@@ -24,7 +24,7 @@ TICKETS: dict[str, tuple[dict[str, str], str, str]] = {
 
 
 async def triage(mcp_client: McpClient, agent: object = None, **ticket: str) -> dict[str, Any]:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with mcp_client(agent or TicketTriage()) as client:
             result = await client.call_tool("triage_ticket", ticket)
     assert isinstance(result, CallToolResult)

@@ -24,7 +24,7 @@ async def test_a_story_is_revised_until_the_person_accepts_it_and_then_reviewed(
     )
     comments = ["It should laugh.", "I like it."]
     asked: list[str] = []
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with mcp_client(WriteAndReview(Lengths(story=40, review=20)), models=model) as client:
             told = structured(await client.call_tool("write_and_review_story", IDEA))
             for said in comments:
@@ -47,7 +47,7 @@ async def test_a_model_is_told_the_idea_the_comments_and_who_it_is(mcp_client: M
     model = ScriptedModel(
         [Story(text=FIRST), accepts(story=False), Story(text=SECOND), accepts(story=True), "Short and sweet."]
     )
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with mcp_client(WriteAndReview(Lengths(story=40, review=20)), models=model) as client:
             told = structured(await client.call_tool("write_and_review_story", IDEA))
             for said in ("It should laugh.", "I like it."):
@@ -65,7 +65,7 @@ async def test_a_model_is_told_the_idea_the_comments_and_who_it_is(mcp_client: M
 
 
 async def test_without_a_model_the_call_says_what_to_set(mcp_client: McpClient) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with mcp_client(WriteAndReview()) as client:
             result = await client.call_tool("write_and_review_story", IDEA)
     assert isinstance(result, CallToolResult)

@@ -41,7 +41,7 @@ def hottest() -> Month:
 
 
 async def _all(pieces: AsyncGenerator[Any]) -> list[Any]:
-    with fail_after(30):
+    with fail_after(60):
         async with aclosing(pieces):
             return [piece async for piece in pieces]
 

@@ -48,7 +48,7 @@ class Trusting:
 
     async def verify_on(self, key: SigningKey) -> None:
         """Verify tokens that are signed with a key until one is refused."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while await self.verify(key):
                 await anyio.lowlevel.checkpoint()
 
@@ -146,7 +146,7 @@ async def test_a_server_fetches_keys_at_its_start_and_warns_of_an_issuer_that_ha
         issuing(named="https://elsewhere.example") as wrong,
         guarded(tmp_path, auth=by(issuer, wrong)),
     ):
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not (issuer.requests["/jwks"] and caplog.messages):
                 await anyio.lowlevel.checkpoint()
     (told,) = caplog.messages

@@ -311,7 +311,7 @@ async def test_an_answer_to_what_no_call_asks_takes_the_scopes_of_the_goal_too(t
             answer = {"action": "accept", "content": {"content": loan}}
             message = {"jsonrpc": "2.0", "id": identity, "result": answer}
             assert (await server.http.post("/mcp", json=message, headers=headers)).status_code == 202
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while (state := (await server.http.get(f"{PROCESS}/{begun['processId']}")).json())["status"] == "waiting":
                 pass
             state = (await server.http.get(f"{PROCESS}/{begun['processId']}?wait=10")).json()

@@ -152,7 +152,7 @@ async def program(file: Path, *replies: object, open_mode: bool) -> AsyncGenerat
 
 
 async def asked(process: AgentProcess) -> AgentProcess:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not process.open_questions:
             await process.changed()
     return process
@@ -167,7 +167,7 @@ async def test_a_choice_that_waits_goes_on_in_another_program(tmp_path: Path, *,
     async with program(file, open_mode=open_mode) as other:
         again = await asked(await other.process(process.id))
         await other.answer(process.id, response={"name": "Nina"})
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             outcome = await again.wait()
     assert isinstance(outcome, Completed)
     assert isinstance(outcome.value, Achieved)

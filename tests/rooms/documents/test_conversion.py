@@ -65,7 +65,7 @@ async def test_a_conversion_that_hangs_is_ended() -> None:
 async def test_a_conversion_that_nobody_waits_for_is_ended_at_once() -> None:
     async with converter() as conversion:
         first = await child_of(conversion)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             with anyio.move_on_after(0.2):
                 await conversion.convert(b"hang", PDF, "a.pdf")
             assert await child_of(conversion) != first

@@ -61,7 +61,7 @@ class Painter:
 
 
 async def asked(process: AgentProcess) -> str:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while not process.open_questions:
             await anyio.lowlevel.checkpoint()
     return process.open_questions[0].id
@@ -77,7 +77,7 @@ async def test_a_question_is_answered_while_another_program_runs_the_rest_of_its
     ):
         process = here.start("Painter", UserInput("a barn"))
         question = await asked(process)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not (await elsewhere.process(process.id)).open_questions:
                 await anyio.lowlevel.checkpoint()
             with pytest.raises(BadInput, match="name"):
@@ -112,7 +112,7 @@ async def test_a_lease_that_was_given_back_meanwhile_is_not_used(tmp_path: Path)
         assert lease is not None
         await store.release(lease)
         store.late, store.looks = (lease,), 0
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while store.looks < 2:
                 await anyio.lowlevel.checkpoint()
             assert (await store.versions([process.id]))[process.id] == lease.version, "nothing was saved"

@@ -84,7 +84,7 @@ async def test_a_process_begins_with_its_context_once(platform: AgentPlatform, t
     await platform.contexts.save(context)
     process = platform.start("Courier", options=ProcessOptions(context_id="round"))
     assert await outcome(process) == Parcel("there")
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await process.rest()
     assert (await platform.process(process.id)).blackboard.all(Dough) == [Dough(str(file))]
 

@@ -36,7 +36,7 @@ async def test_who_waits_for_a_process_that_was_dropped_from_the_store_does_not_
         process.kill()
         await process.rest()
         await store.prune(keep=0)  # before the other program has seen how it ended
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async for _ in elsewhere.processes.events(followed, 0):
                 pass
         assert isinstance(await followed.wait(), Terminated)
@@ -60,10 +60,10 @@ async def test_a_process_that_cannot_be_read_does_not_keep_a_program_from_follow
         await here.answer(edited.id, response=True)
         assert await edited.wait() == Completed(Story("On the sea"))
         await here.answer(asked.id, response="fish")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while seen[1].outcome != Completed(Story("fish")):
                 await anyio.lowlevel.checkpoint()
-        with anyio.fail_after(20), pytest.raises(HandedOver):
+        with anyio.fail_after(60), pytest.raises(HandedOver):
             await seen[0].changed()
         for each in unsubscribe:
             each()

@@ -70,13 +70,13 @@ async def left_behind(file: Path) -> str:
     """The id of a process in whose middle its program has ended."""
     async with SqliteProcessStore(file) as store, AgentPlatform([mint := Mint()], store=store) as platform:
         process = platform.start("Mint", UserInput("gold"))
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await mint.begun.wait()
         return process.id
 
 
 async def until_said(caplog: pytest.LogCaptureFixture, words: str) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while words not in caplog.text:
             await anyio.lowlevel.checkpoint()
 
@@ -92,7 +92,7 @@ async def test_what_one_program_cannot_run_another_one_takes_at_once(
     ):
         await until_said(caplog, f"Process {process_id} cannot go on here")
         async with AgentPlatform([opened()], store=other_store) as platform:
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 assert await (await platform.process(process_id)).wait() == Completed(Coin(4))
     assert caplog.text.count("cannot go on here") == 1
 
@@ -105,7 +105,7 @@ async def test_what_could_not_go_on_is_tried_again_when_the_workspace_is_loaded_
         await until_said(caplog, f"Process {process_id} cannot go on here")
         platform.deploy(opened())
         platform.processes.renew_types()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert await (await platform.process(process_id)).wait() == Completed(Coin(4))
 
 
@@ -113,11 +113,11 @@ async def test_a_sub_process_that_has_just_begun_when_its_program_ends_is_starte
     file = tmp_path / "processes.db"
     async with SqliteProcessStore(file) as store, AgentPlatform([Minter, Mint()], store=store) as platform:
         process = platform.start("Minter", UserInput("gold"))
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while not process.children:
                 await anyio.lowlevel.checkpoint()
     async with SqliteProcessStore(file) as store, AgentPlatform([Minter, opened()], store=store) as platform:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert await (await platform.process(process.id)).wait() == Completed(Purse(4))
 
 
@@ -131,7 +131,7 @@ async def test_an_answer_to_one_process_of_a_family_that_was_left_behind_lets_th
     ):
         process = platform.start("Painter", UserInput("a barn"))
         question = await asked(process)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while (counts := dict(await store.counts())).get("waiting") != 2 or sum(counts.values()) != 3:
                 await anyio.lowlevel.checkpoint()
     mixer = Mixer()
@@ -141,7 +141,7 @@ async def test_an_answer_to_one_process_of_a_family_that_was_left_behind_lets_th
         AgentPlatform([Painter, Asker, mixer], store=store) as platform,
     ):
         platform.processes.stand_aside(drive=True)  # the answer comes before it looks for what was left
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             answered = await platform.answer(process.id, question, {"name": "red"})
             assert await answered.wait() == Completed(Wall("red", 6))
 
@@ -184,7 +184,7 @@ async def test_a_process_of_which_it_is_unknown_whether_it_was_stored_begins_onc
         await until_said(caplog, f"Process {process.id} waits for the store")
         assert (process.outcome, mint.mined) == (None, 0)
         store.away = False
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert await process.wait() == Completed(Coin(4))
     assert mint.mined == 1
 
@@ -197,10 +197,10 @@ async def test_what_a_program_leaves_of_which_it_does_not_know_whether_it_was_st
         store.silent = "save"
         process = platform.start("Mint", UserInput("gold"))
         await until_said(caplog, f"Process {process.id} waits for the store")
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await platform.aclose()
     async with SqliteProcessStore(file) as store, AgentPlatform([opened()], store=store) as platform:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert await (await platform.process(process.id)).wait() == Completed(Coin(4))
 
 
@@ -220,7 +220,7 @@ async def test_a_process_that_did_not_begin_is_not_known_and_its_key_is_free(tmp
         return found
 
     async with Full(tmp_path / "processes.db") as store, AgentPlatform([opened()], store=store) as platform:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             first = await begun(platform)
             assert isinstance(await first.wait(), Failed)
             with pytest.raises(UnknownName):
@@ -237,5 +237,5 @@ async def test_families_that_were_taken_without_a_word_go_on_all_the_same(
         store.silent = "due"
         await until_said(caplog, "The store cannot be reached")
         store.away = False
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert await (await platform.process(process_id)).wait() == Completed(Coin(4))

@@ -60,7 +60,7 @@ async def test_no_more_actions_run_in_threads_at_once_than_the_platform_allows()
 
     async with AgentPlatform([Visits], max_threads=2) as platform:
         processes = [platform.start("Visits", UserInput(str(number))) for number in range(6)]
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             ends = [await process.wait() for process in processes]
     assert ends == [Completed(Report(str(number))) for number in range(6)]
     assert crowd.most == 2

@@ -102,7 +102,7 @@ def left_by_a_crash(store: Path) -> Path:
 
 
 async def settled(process: AgentProcess) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while process.status not in {ProcessStatus.WAITING, ProcessStatus.COMPLETED, ProcessStatus.FAILED}:
             await process.changed()
 
@@ -120,7 +120,7 @@ async def asked(platform: AgentPlatform, caller: str = "ada", agent: str = "Gree
 
 
 async def completed(process: AgentProcess) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while process.status is not ProcessStatus.COMPLETED:
             await process.changed()
 
@@ -245,7 +245,7 @@ async def test_after_a_crash_a_yes_gets_a_new_page(tmp_path: Path) -> None:
             AgentPlatform([Greeter], upstream=upstream(keeper, tmp_path, port), store=store) as one,
         ):
             process, address = await asked(one)
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while await store.find(process.id) is None:
                     await anyio.lowlevel.checkpoint()
             crashed = left_by_a_crash(file)
@@ -259,7 +259,7 @@ async def test_after_a_crash_a_yes_gets_a_new_page(tmp_path: Path) -> None:
             assert isinstance(question.wait, UrlVisit)
             assert not question.wait.calls_back, "no page calls back any more, so a person may say yes"
             await two.answer(again.id, question.id, True)
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while not (pages := [each.wait for each in again.open_questions]):
                     await again.changed()
             (page,) = pages

@@ -214,7 +214,7 @@ async def answered(platform: AgentPlatform, process: AgentProcess, response: obj
     ended = Ended(process.id)
     process.subscribe(ended)
     await platform.answer(process.id, response=response)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await ended.news.wait()
 
 

@@ -14,7 +14,7 @@ from tests.rooms.toy_domain import Draft
 
 
 async def settled(process: AgentProcess) -> object:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await process.wait()
 
 

@@ -350,7 +350,7 @@ async def test_killing_a_process_ends_the_request_and_asks_for_nothing_more() ->
             return await super().reply(call)
 
     process = AgentPlatform([Adder], models=Slow()).start("Adder", UserInput("?"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await asked.wait()
         process.kill("Enough.")
         assert await process.wait() == Killed("Enough.")

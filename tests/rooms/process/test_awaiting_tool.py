@@ -75,7 +75,7 @@ def only(bank: Bank) -> Tool:
 
 async def answered(platform: AgentPlatform, process: AgentProcess, response: object, **said: str) -> object:
     await platform.answer(process.id, response=response, **said)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         return await process.wait()
 
 

@@ -19,7 +19,7 @@ from tests.rooms.toy_domain import Text
 
 
 async def settled(process: AgentProcess) -> Outcome:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return await process.wait()
 
 
@@ -131,6 +131,6 @@ async def test_a_call_of_an_upstream_tool_that_is_still_open_ends_with_its_actio
         else:
             process.kill("Enough.")
             assert process.outcome == Killed("Enough.")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await sky.ended.wait()
         assert process.open_questions == ()

@@ -45,7 +45,7 @@ class Ahead(SqliteProcessStore):
 async def test_a_question_is_declined_at_its_time_although_the_database_says_so_earlier(tmp_path: Path) -> None:
     async with Ahead(tmp_path / "processes.db") as store, AgentPlatform([Brisk()], store=store) as platform:
         process = platform.start("Brisk", UserInput("x"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             assert isinstance(await process.wait(), Waiting)
             began = anyio.current_time()
             while isinstance(outcome := await process.wait(), Waiting):
@@ -75,7 +75,7 @@ async def test_the_time_in_an_action_that_has_not_ended_is_stored_with_its_steps
         AgentPlatform([Endless()], store=other_store) as elsewhere,
     ):
         process = platform.start("Endless", UserInput("x"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not any(each.journal for each in (await store.family(process.id))[0]):
                 await anyio.lowlevel.checkpoint()
             found = await elsewhere.process(process.id)

@@ -61,7 +61,7 @@ class Forks:
 
 async def test_steps_that_need_nothing_of_one_another_run_at_once_with_keys_of_their_own() -> None:
     heard = Heard()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process = await AgentPlatform([Forks()], listeners=[heard]).run("Forks", UserInput("x"), options=AT_ONCE)
     assert process.outcome == Completed(Both(f"{process.id}:0 {process.id}:1"))
     assert [number for _, number in heard.finished] == [1, 2, 3]
@@ -91,7 +91,7 @@ async def test_a_kill_ends_all_that_run_at_once() -> None:
             await anyio.sleep_forever()
             raise AssertionError
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process = await AgentPlatform([Stays()]).run("Stays", UserInput("x"), options=AT_ONCE)
     assert process.outcome == Killed("Enough.")
 
@@ -152,5 +152,5 @@ async def test_a_question_is_asked_while_the_step_beside_it_works() -> None:
     assert isinstance(process.outcome, Waiting)
     assert process.last(Right) == Right("right")
     await platform.answer(process.id, response=True)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert await process.wait() == Completed(Both("asked right"))

@@ -64,7 +64,7 @@ class Hasty:
 
 
 async def ended(process: AgentProcess) -> Outcome:
-    with fail_after(30):
+    with fail_after(60):
         return await process.wait()
 
 
@@ -82,7 +82,7 @@ def test_a_question_expires_in_a_program_that_has_only_asyncio() -> None:
     async def main() -> Outcome:
         async with AgentPlatform([Hasty]) as platform:
             process = await platform.run("Hasty", Room(1))
-            with fail_after(30):
+            with fail_after(60):
                 while not (outcome := await process.wait()).status.ended:
                     await lowlevel.checkpoint()
             return outcome

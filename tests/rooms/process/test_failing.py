@@ -142,7 +142,7 @@ async def test_two_lists_that_an_action_may_give_are_two_exits_with_two_names() 
     platform = AgentPlatform([Sorts])
     names = [each.name for each in platform.agents.scope("Sorts").system.operators if each.action == "Sorts.sort"]
     assert names == ["Sorts.sort → list[Draft]", "Sorts.sort → list[Book]"]
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert (await platform.run("Sorts", UserInput("x"))).outcome == Completed(Book("x"))
 
 

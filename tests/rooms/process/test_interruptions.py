@@ -29,7 +29,7 @@ from tests.rooms.toy_domain import Invoice, Order, Receipt
 
 
 async def ended(declared: object, name: str, **settings: Any) -> object:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return (await AgentPlatform([declared]).run(name, Order("tea"), **settings)).outcome
 
 
@@ -129,7 +129,7 @@ async def test_a_process_that_was_killed_before_it_began_never_begins_and_the_fi
     process.kill("First.")
     process.kill("Second.")
     process.terminate("Third.")
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert await process.wait() == Killed("First.")
     assert process.history == ()
 
@@ -164,7 +164,7 @@ async def test_closing_ends_what_runs_on_other_event_loops_too() -> None:
         except Exception as error:
             ends.append(error)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group, AgentPlatform([waits]) as platform:
             group.start_soon(anyio.to_thread.run_sync, invoke, platform)
             await anyio.to_thread.run_sync(waits.begun.wait, 30)

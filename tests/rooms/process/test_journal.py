@@ -46,7 +46,7 @@ class Counted:
 
 
 async def settled(process: AgentProcess) -> object:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await process.wait()
 
 
@@ -252,7 +252,7 @@ async def test_a_sub_process_s_conditions_are_no_part_of_the_action_that_started
     async with started(Outer()) as (platform, process):
         assert process.progress.journals["Outer.work"].results == {}
         await platform.answer(process.id, response="Oslo")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while [each.message for each in process.open_questions] != ["Sure?"]:
                 await anyio.lowlevel.checkpoint()
         assert await answered(platform, process, "!") == Completed(Text("Oslo!"))

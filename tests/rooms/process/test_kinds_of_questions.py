@@ -76,7 +76,7 @@ class Office:
 
 
 async def settled(process: AgentProcess) -> object:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         return await process.wait()
 
 

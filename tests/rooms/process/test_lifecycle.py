@@ -81,7 +81,7 @@ async def begun() -> tuple[AgentPlatform, Office, AgentProcess]:
 
 
 async def test_waiting_after_the_answer_to_a_sub_process_gives_what_comes_of_it() -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         platform, office, process = await begun()
         assert isinstance(process.outcome, Waiting)
         await platform.answer(process.id, response=3)
@@ -98,7 +98,7 @@ async def test_waiting_after_the_answer_to_a_sub_process_gives_what_comes_of_it(
 
 @pytest.mark.parametrize(("end", "outcome"), [("kill", Killed("No.")), ("terminate", Terminated("No."))])
 async def test_a_process_that_only_waits_for_a_running_one_can_be_ended(end: str, outcome: Killed | Terminated) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         platform, office, process = await begun()
         await platform.answer(process.id, response=3)
         await office.thinks.wait()
@@ -113,7 +113,7 @@ async def test_whoever_stops_waiting_watches_the_process_no_more() -> None:
     office = Office()
     process = AgentPlatform([office]).start("Office", UserInput("a shed"))
     await process.wait()
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as waiting:
             waiting.start_soon(process.changed)
             await anyio.wait_all_tasks_blocked()
@@ -131,7 +131,7 @@ async def test_resuming_a_process_by_itself_lets_it_go_on() -> None:
 
     process = await AgentPlatform([Simple]).run("Simple")
     assert process.status is ProcessStatus.STUCK
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process.resume(Permit(1))
         assert process.status is ProcessStatus.RUNNING
         assert await process.wait() == Completed(House(1))
@@ -149,7 +149,7 @@ async def test_how_a_process_stands_cannot_be_set_from_outside() -> None:
 
 
 async def test_a_waiting_process_can_be_killed_from_another_thread() -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         _, _, process = await begun()
         thread = threading.Thread(target=process.kill, args=("Somebody else.",))
         thread.start()

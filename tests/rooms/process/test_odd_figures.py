@@ -38,7 +38,7 @@ class Tree:
 
 
 async def outcome_of(declared: type, *inputs: object, **how: Any) -> object:
-    with fail_after(30):
+    with fail_after(60):
         async with AgentPlatform([declared]) as platform:
             return (await platform.run(declared.__name__, *(inputs or (Seed(),)), **how)).outcome
 
@@ -228,7 +228,7 @@ async def test_an_answer_to_no_question_in_particular_says_which_there_are() -> 
             await platform.answer(process.id, response={"size": 1})
         for each in (one, two):
             await platform.answer(process.id, each.id, {"size": 1})
-        with fail_after(30):
+        with fail_after(60):
             await process.wait()
         with pytest.raises(BadInput, match="No question is open"):
             await platform.answer(process.id, response={"size": 1})
@@ -249,7 +249,7 @@ async def test_of_many_who_answer_at_once_one_counts() -> None:
         taken = await asyncio.gather(*(answer(size) for size in range(8)))
         assert taken.count(True) == 1
         await platform.answer(process.id, two.id, {"size": 100})
-        with fail_after(30):
+        with fail_after(60):
             outcome = await process.wait()
         assert outcome == Completed(Tree(100 + taken.index(True)))
 

@@ -46,7 +46,7 @@ async def test_a_sub_process_that_waits_ends_when_the_action_that_started_it_fai
 
             return await context.parallel_map([1, 2], permit)
 
-    with fail_after(30):
+    with fail_after(60):
         async with AgentPlatform([Builder]) as platform:
             process = await platform.run("Builder", Site(1))
             assert isinstance(process.outcome, Failed)
@@ -65,7 +65,7 @@ async def test_a_sub_process_that_waits_ends_when_its_parent_reaches_its_goal_wi
         def build(self, site: Site, permit: Permit) -> House:
             return House(permit.number)
 
-    with fail_after(30):
+    with fail_after(60):
         async with AgentPlatform([Builder]) as platform:
             process = await platform.run("Builder", Site(1))
             assert isinstance(process.outcome, Waiting)

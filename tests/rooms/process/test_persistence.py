@@ -112,13 +112,13 @@ class Elsewhere:
         return found
 
     async def answered(self, process: AgentProcess, response: object) -> object:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             found = await self.platform.answer(process.id, response=response)
             return await found.wait()
 
 
 async def rested(process: AgentProcess) -> AgentProcess:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await process.rest()
     return process
 
@@ -155,7 +155,7 @@ async def test_a_process_that_nobody_holds_is_let_go_and_comes_back_when_it_is_a
     assert not [each for each in gc.get_objects() if isinstance(each, AgentProcess) and each.id == process_id]
     first, second = await platform.process(process_id), await platform.process(process_id)
     assert first is second
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await platform.answer(process_id, response=Comment("good"))
         assert await first.wait() == Completed(Story("tale, good"))
 
@@ -175,7 +175,7 @@ async def test_whoever_subscribed_to_a_process_hears_of_it_after_it_has_waited()
     await rested(process)
     del process
     gc.collect()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         found = await platform.answer(process_id, response=Comment("good"))
         await found.wait()
     assert heard == ["Writer.draft", "Writer.ask", "Writer.write"]
@@ -373,7 +373,7 @@ async def test_a_stuck_process_goes_on_elsewhere_with_what_it_lacked(open_store:
     found = await elsewhere.process(process)
     found.blackboard.bind("first", Draft("one"))
     found.blackboard.declare("it", [Draft("two")], list[Draft])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert await found.run() == Completed(Story("one of 1"))
 
 
@@ -408,7 +408,7 @@ async def test_a_question_that_expired_while_no_program_ran_is_declined_when_its
     process = await rested(AgentPlatform([Hasty()], store=open_store()).start("Hasty", UserInput("x")))
     (question,) = process.open_questions
     elsewhere = Elsewhere(open_store(), Hasty())
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while isinstance(outcome := await (await elsewhere.process(process)).wait(), Waiting):
             await anyio.lowlevel.checkpoint()
     assert isinstance(outcome, Failed)
@@ -451,7 +451,7 @@ async def test_a_process_that_is_killed_while_it_is_written_is_killed_in_the_nex
     open_store: OpenStore,
 ) -> None:
     process = AgentPlatform([Writer()], store=open_store()).start("Writer", UserInput("tale"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while process.status is not ProcessStatus.WAITING:
             await anyio.lowlevel.checkpoint()
         process.kill("Enough.")

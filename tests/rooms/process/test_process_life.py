@@ -270,7 +270,7 @@ async def test_a_stuck_process_goes_on_with_what_was_missing() -> None:
     process = await platform.run("Desk", UserInput("hi"))
     assert process.status is ProcessStatus.STUCK
     platform.processes.resume(process, Ticket("hi"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert await process.wait() == Completed(Reply("by hand: hi"))
     platform.processes.resume(process, Ticket("again"))
     assert process.status is ProcessStatus.COMPLETED
@@ -331,7 +331,7 @@ async def test_a_process_is_paused_until_its_schedule_allows_and_can_be_ended_me
 
     options = ProcessOptions(listeners=[Notices()]).with_(schedule=schedule)
     process = platform.start("Desk", Ticket("hi"), options=options)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await paused.wait()
         assert process.status is ProcessStatus.PAUSED
         assert not process.status.ended
@@ -343,7 +343,7 @@ async def test_a_process_is_paused_until_its_schedule_allows_and_can_be_ended_me
 async def test_a_paused_process_goes_on_by_itself() -> None:
     schedule = NotBefore(anyio.Event(), timedelta(milliseconds=10))
     options = ProcessOptions().with_(schedule=schedule)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process = await AgentPlatform([Desk(lambda _: Draft("quick"))]).run("Desk", Ticket("hi"), options=options)
     assert process.outcome == Completed(Reply("quick"))
 

@@ -147,7 +147,7 @@ async def _end_in_order(runs: Sequence[tuple[str, int]], order: Sequence[int]) -
     )
     processes = [platform.start(agent, Wanted(number, size)) for number, (agent, size) in enumerate(runs)]
     done: list[AgentProcess] = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         for number in order:
             gates.of(number).set()
             await processes[number].rest()
@@ -170,7 +170,7 @@ async def _check(platform: AgentPlatform, done: Sequence[AgentProcess]) -> None:
 
 async def test_a_process_that_somebody_follows_is_not_forgotten() -> None:
     platform = AgentPlatform([Writer], store=InMemoryProcessStore(remembered_bytes=BOUND))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         followed, other = await ended(platform, "Writer", 60_000), await ended(platform, "Writer", 10_000)
         leave = followed.subscribe(Follower())
         await ended(platform, "Writer", 60_000)
@@ -187,7 +187,7 @@ async def test_a_large_result_is_in_memory_no_more_and_is_given_to_whoever_asks(
         process_id, result = process.id, ref(process.result_of_type(Report))
         del process
         last = [(await ended(platform, "Writer", 4_000_000, number)).id for number in (2, 3)]
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while result() is not None:
                 await anyio.lowlevel.checkpoint()
                 gc.collect()
@@ -205,7 +205,7 @@ async def test_a_result_that_no_file_can_hold_stays_in_memory_as_long_as_there_i
         large = await ended(platform, "Writer", 100_000)
         assert (await platform.process(kept.id)).result_of_type(Callback) is kept.result_of_type(Callback)
         await ended(platform, "Caller", 250_000)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while await knows(platform, kept.id):
                 await anyio.lowlevel.checkpoint()
         assert await knows(platform, large.id)
@@ -219,7 +219,7 @@ async def test_a_folder_that_cannot_be_written_keeps_results_in_memory(
     store = InMemoryProcessStore(remembered_bytes=300_000, folder=tmp_path / "data")
     async with AgentPlatform([Writer], store=store) as platform:
         process = await ended(platform, "Writer", 100_000)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while "stay in memory" not in caplog.text:
                 await anyio.lowlevel.checkpoint()
         assert (await platform.process(process.id)).result_of_type(Report) is process.result_of_type(Report)

@@ -113,7 +113,7 @@ async def test_a_process_that_is_stored_while_processes_are_listed_is_listed() -
     async def look() -> None:
         listed.extend(each.id for each in await platform.processes.records())
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(look)
             await store.asked.wait()
@@ -125,7 +125,7 @@ async def test_a_process_that_is_stored_while_processes_are_listed_is_listed() -
 
 async def test_the_process_that_ended_first_is_forgotten_first_whenever_it_began() -> None:
     platform = AgentPlatform([Quick, slow := Slow()], store=InMemoryProcessStore(window=3))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         first = platform.start("Slow", UserInput("late"))
         quick = await ran(platform, "Quick", 3)
         slow.door.set()
@@ -166,7 +166,7 @@ async def test_processes_that_wait_take_no_room_from_those_that_have_ended() -> 
 async def test_of_too_many_waiting_processes_the_one_that_has_waited_longest_is_terminated() -> None:
     platform = AgentPlatform([Asker], store=InMemoryProcessStore(waiting=2))
     one, two = await ran(platform, "Asker", 2)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         (await platform.process(one)).resume()  # nothing has changed, so it waits again, as the newest
         await (await platform.process(one)).wait()
         await ran(platform, "Asker")
@@ -228,7 +228,7 @@ async def test_a_stuck_process_keeps_what_it_knows_since_it_may_go_on() -> None:
     process_id = (await platform.run("Quick")).id
     await ran(platform, "Quick", 101)
     gc.collect()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         (await platform.process(process_id)).resume(UserInput("at last"))
         found: AgentProcess = await platform.process(process_id)
         assert await found.wait() == Completed(Letter("at last"))

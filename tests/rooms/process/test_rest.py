@@ -102,7 +102,7 @@ def told(outcome: object) -> list[str]:
 async def test_waiting_after_one_of_two_sub_processes_was_answered_gives_the_other_question_alone(first: int) -> None:
     desk = Desk()
     platform = AgentPlatform([Group(desk)])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process = await platform.run("Group", Room(0))
         questions = process.open_questions
         assert told(process.outcome) == ["How many nights in 100?", "How many nights in 200?"]
@@ -120,7 +120,7 @@ async def test_waiting_right_after_an_answer_from_another_thread_gives_what_come
     desk = Desk()
     platform = AgentPlatform([Guest(desk)])
     desk.door.set()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process = await platform.run("Guest", Room(3))
         (question,) = process.open_questions
         answer = platform.answer(process.id, question.id, Wish(2))
@@ -133,7 +133,7 @@ async def test_waiting_right_after_an_answer_from_another_thread_gives_what_come
 
 async def test_waiting_right_after_a_kill_from_another_thread_gives_its_end() -> None:
     platform = AgentPlatform([Form])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process = await platform.run("Form", Room(3))
         thread = threading.Thread(target=process.kill, args=("Enough.",))
         thread.start()
@@ -144,7 +144,7 @@ async def test_waiting_right_after_a_kill_from_another_thread_gives_its_end() ->
 
 async def test_a_stepped_process_that_was_answered_does_not_wait_any_more() -> None:
     platform = AgentPlatform([Form])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process = platform.create_agent_process("Form", Room(3))
         await process.tick()
         assert await process.tick() is ProcessStatus.WAITING
@@ -161,7 +161,7 @@ async def test_a_stepped_process_that_was_answered_does_not_wait_any_more() -> N
 async def test_a_process_rests_when_it_waits_is_stuck_or_has_not_begun() -> None:
     desk = Desk()
     platform = AgentPlatform([Guest(desk), Form])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert await platform.create_agent_process("Form", Room(1)).rest() is None
         assert isinstance(await platform.start("Form").rest(), Stuck)
         process = platform.start("Guest", Room(1))
@@ -177,7 +177,7 @@ async def test_a_process_does_not_rest_while_one_that_it_started_goes_on() -> No
     async def look(process: AgentProcess) -> None:
         rested.append(await process.rest())
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process = await platform.run("Guest", Room(3))
         await platform.answer(process.id, response=Wish(2))
         async with anyio.create_task_group() as tasks:
@@ -193,7 +193,7 @@ async def test_who_hears_of_the_end_of_a_sub_process_finds_its_parent_going_on()
     desk = Desk()
     desk.door.set()
     platform = AgentPlatform([Guest(desk)])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process = await platform.run("Guest", Room(3))
         (child,) = process.children
         await platform.answer(process.id, response=Wish(2))
@@ -227,7 +227,7 @@ async def test_a_killed_process_rests_when_what_it_started_has_stopped() -> None
             child.kill("Too slow.")
             return Offer(room.number)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process = await AgentPlatform([Impatient]).run("Impatient", Room(3))
         assert process.outcome == Completed(Offer(3))
         assert not stopped.is_set()
@@ -241,7 +241,7 @@ async def test_a_killed_process_rests_when_what_it_started_has_stopped() -> None
 async def test_a_cancelled_wait_for_rest_leaves_the_process_as_it_is() -> None:
     desk = Desk()
     platform = AgentPlatform([Desk()])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process = await platform.run("Desk", Room(3))
         await platform.answer(process.id, response=Wish(1))
         with anyio.move_on_after(0):
@@ -259,7 +259,7 @@ async def test_rest_is_told_where_the_work_was_done_in_a_thread() -> None:
         def book(self, room: Room) -> Booking:
             raise OSError(f"No {room.number}.")
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process = AgentPlatform([Fails]).start("Fails", Room(3))
         assert isinstance(await process.rest(), Failed)
         assert await run_sync(lambda: process.status) is ProcessStatus.FAILED

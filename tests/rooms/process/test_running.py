@@ -385,7 +385,7 @@ async def test_progress_from_a_worker_thread_arrives_in_order() -> None:
                 context.progress(str(each))
             return Writeup("done")
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await AgentPlatform([Counts], listeners=[heard]).run("Counts", Person("Ada"))
     told = [event for event in heard.events if isinstance(event, ProgressUpdated)]
     assert [each.message for each in told] == ["0", "1", "2", "3", "4"]

@@ -58,7 +58,7 @@ async def test_another_platform_with_the_key_goes_on_with_the_secrets(tmp_path: 
     async with SqliteProcessStore(tmp_path / "processes.db") as store:
         process = await rested(platform(store, b"k" * 32).start("Doorman", LOGIN))
         assert b"Lynda" in await asyncio.to_thread(contents, tmp_path)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             found = await platform(store, b"k" * 32).answer(process.id, response={"digits": "0815-4711"})
             assert found is not process
             assert await found.wait() == Completed(Entered("Lynda", SecretStr("hunter2-geheim")))
@@ -85,7 +85,7 @@ async def test_without_a_key_the_process_goes_on_and_is_not_stored(
     async with SqliteProcessStore(tmp_path / "processes.db") as store:
         door = platform(store, None)
         process = await rested(door.start("Doorman", LOGIN))
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             found = await door.answer(process.id, response={"digits": "0815-4711"})
             assert await found.wait() == Completed(Entered("Lynda", SecretStr("hunter2-geheim")))
         assert not await store.records()

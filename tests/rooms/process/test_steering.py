@@ -108,7 +108,7 @@ async def test_terminating_ends_what_the_process_had_started() -> None:
                 tasks.start_soon(wait)
             raise AssertionError
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process = await AgentPlatform([Parent]).run("Parent", UserInput("tea"))
     assert process.outcome == Terminated("No tea.")
     assert [each.status.ended for each in children] == [True]

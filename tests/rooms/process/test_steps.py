@@ -50,7 +50,7 @@ async def test_a_process_is_created_stepped_and_looked_at() -> None:
     with pytest.raises(UnknownName):
         await platform.process(process.id)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert await process.tick() is ProcessStatus.RUNNING
         assert (writer.done, process.last(Draft), process.outcome) == (["draft"], Draft("tale"), None)
         assert process.plan == ("Writer.draft", "Writer.review", "Writer.finish")
@@ -75,7 +75,7 @@ async def test_a_process_is_created_stepped_and_looked_at() -> None:
 async def test_a_process_that_was_stepped_can_run_on_to_its_end() -> None:
     platform = AgentPlatform([Writer()])
     process = platform.create_agent_process("Writer", UserInput("tale"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await process.tick()
         assert isinstance(await process.run(), Waiting)
         await platform.answer(process.id, response={"stars": 3})  # it goes on by itself from here
@@ -85,7 +85,7 @@ async def test_a_process_that_was_stepped_can_run_on_to_its_end() -> None:
 
 async def test_a_process_that_never_began_can_be_run_or_killed() -> None:
     platform = AgentPlatform([Writer()])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         process = platform.create_agent_process("Writer", UserInput("tale"), Review(2))
         assert await process.run() == Completed(Story("tale 2"))
         process = platform.create_agent_process("Writer", UserInput("tale"))
@@ -101,12 +101,12 @@ async def test_nobody_steps_a_process_that_somebody_else_drives() -> None:
     with pytest.raises(GoalportError, match="Expected a process that nobody drives"):
         await process.tick()
     gate.set()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert await process.run() == Completed(Story("tale 1"))
 
 
 async def test_between_steps_a_process_can_be_terminated_helped_or_closed_with_its_platform() -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with AgentPlatform([Writer()]) as platform:
             process = platform.create_agent_process("Writer", UserInput("tale"))
             await process.tick()
@@ -130,7 +130,7 @@ async def test_a_step_whose_caller_went_away_is_taken_all_the_same() -> None:
         await process.tick()
     assert scope.cancelled_caught
     gate.set()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert await process.rest() is None
     assert (writer.done, process.status) == (["draft"], ProcessStatus.RUNNING)
 
@@ -152,6 +152,6 @@ async def test_several_actions_at_once_are_one_step_and_the_budget_counts() -> N
 
     options = ProcessOptions(concurrent=True)
     process = AgentPlatform([Two]).create_agent_process("Two", UserInput("x"), options=options)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert [await process.tick() for _ in range(3)] == ["running", "running", "completed"]
     assert len(process.history) == 3

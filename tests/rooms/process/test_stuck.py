@@ -78,7 +78,7 @@ def given(*handlers: StuckHandler) -> ProcessOptions:
 
 async def run(agent: object, *handlers: StuckHandler) -> AgentProcess:
     platform = AgentPlatform([agent])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await platform.run(next(iter(platform.agents)), options=given(*handlers))
 
 
@@ -216,7 +216,7 @@ async def test_a_handler_that_takes_long_is_cancelled_when_the_process_is_killed
 
     slow = Slow()
     process = AgentPlatform([Frogs]).start("Frogs", options=given(slow))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await slow.asked.wait()
         process.kill()
         assert isinstance(await process.wait(), Killed)
@@ -235,7 +235,7 @@ async def test_a_process_that_was_stuck_for_good_is_helped_by_hand() -> None:
     process = await platform.run("Frogs", options=given(Says(REPLAN)))
     assert process.status is ProcessStatus.STUCK
     platform.processes.resume(process, Dog("Rex"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert await process.wait() == Completed(Frog("Rex"))
 
 

@@ -33,7 +33,7 @@ class Reviewer:
 
 
 async def ends(declared: object, *inputs: object) -> object:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return (await AgentPlatform([declared]).run(type(declared).__name__, *inputs)).outcome
 
 

@@ -55,7 +55,7 @@ async def test_an_action_that_catches_the_failure_of_an_item_goes_on() -> None:
                 return Done(str(error))
             return Done("none failed")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         process = await AgentPlatform([Maps]).run("Maps", UserInput("x"))
     assert process.outcome == Completed(Done("The first is broken"))
 
@@ -90,7 +90,7 @@ def released(stubborn: Stubborn) -> Generator[None]:
 async def test_steps_that_nobody_waits_for_any_more_count_until_they_end_and_others_queue_and_say_so() -> None:
     stubborn, news = Stubborn(), News()
     platform = AgentPlatform([stubborn], max_threads=2)
-    with released(stubborn), anyio.fail_after(10):
+    with released(stubborn), anyio.fail_after(60):
         for _ in range(2):
             process = platform.start("Stubborn", UserInput("lost"))
             await anyio.to_thread.run_sync(stubborn.begun.acquire)
@@ -110,7 +110,7 @@ async def test_steps_that_nobody_waits_for_any_more_count_until_they_end_and_oth
 async def test_a_step_that_waits_for_a_thread_can_be_killed_and_gives_its_place_to_others() -> None:
     stubborn, news = Stubborn(), News()
     platform = AgentPlatform([stubborn], max_threads=1)
-    with released(stubborn), anyio.fail_after(10):
+    with released(stubborn), anyio.fail_after(60):
         first = platform.start("Stubborn", UserInput("first"))
         await anyio.to_thread.run_sync(stubborn.begun.acquire)
         second = platform.start("Stubborn", UserInput("second"), options=ProcessOptions(listeners=[news]))
@@ -155,7 +155,7 @@ async def test_whatever_a_step_raises_ends_the_step_and_nothing_else(escape: typ
         async def end(self, done: Done) -> Done:
             return done
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         platform = AgentPlatform([Raises])
         outcome = (await platform.run("Raises", UserInput("x"))).outcome
         assert isinstance(outcome, Failed)
@@ -197,7 +197,7 @@ async def test_a_tool_that_is_cancelled_by_something_of_its_own_has_failed() -> 
 
     result = await Tool.of(waits).call({"whose": "its own"})
     assert "Something that it waited for was cancelled" in result.text
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(Tool.of(waits).call, {"whose": "the caller"})
             await waited.wait()

@@ -29,7 +29,7 @@ async def test_a_process_that_cannot_be_written_stays_in_memory_and_the_log_says
         platform = AgentPlatform([Writer()], store=store)
         process_id = (await rested(platform.start("Writer", UserInput("tale"), Local()))).id
         gc.collect()
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             found = await platform.answer(process_id, response=Comment("good"))
             assert await found.wait() == Completed(Story("tale, good"))
         assert not await store.records()
@@ -66,7 +66,7 @@ async def test_a_process_whose_steps_are_stored_does_not_begin_without_the_store
         AgentPlatform([writer := Writer()], store=store) as platform,
     ):
         store.full = True
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             outcome = await platform.start("Writer", UserInput("tale")).wait()
         assert isinstance(outcome, Failed)
         assert "Try again later" in outcome.reason
@@ -81,7 +81,7 @@ async def test_an_answer_is_refused_while_the_store_is_away_and_taken_afterwards
         with pytest.raises(StoreError, match="disk is full"):
             await platform.answer(process.id, response=Bid(1))
         store.full = False
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await platform.answer(process.id, response=Bid(1))
             await rested(process)
         found = await Elsewhere(store, Market()).process(process)
@@ -103,7 +103,7 @@ async def test_a_running_process_waits_for_a_store_that_is_away_and_goes_on_by_i
 
     async with store, AgentPlatform([writer := Filling()], store=store) as platform:
         process = platform.start("Filling", UserInput("tale"))
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while "waits for the store" not in caplog.text:
                 await anyio.lowlevel.checkpoint()
             assert process.outcome is None
@@ -141,7 +141,7 @@ async def test_a_step_that_cannot_be_written_is_told_once_and_not_tried_again(
         SqliteProcessStore(tmp_path / "processes.db") as store,
         AgentPlatform([Shop()], store=store, models=model) as platform,
     ):
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert await platform.start("Shop", UserInput("locks")).wait() == Completed(Draft("Three locks."))
     assert caplog.text.count("is not stored: ") == 3
 
@@ -195,7 +195,7 @@ async def test_a_process_that_was_stored_and_whose_end_cannot_be_is_ended_in_the
         async with AgentPlatform([Maker()], store=store) as platform:
             process = await rested(platform.start("Maker", UserInput("tale")))
             await platform.answer(process.id, response=Comment("good"))
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 assert isinstance(await process.wait(), Completed)
         found = await Elsewhere(store, Maker()).process(process)
     assert isinstance(found.outcome, Terminated)

@@ -105,7 +105,7 @@ class Watcher:
 
 async def run(declared: object, *inputs: object, planner: PlannerType | None = None) -> AgentProcess:
     async with AgentPlatform([declared]) as platform:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             name = next(iter([*platform.agents, *platform.agents.components])).name
             return await platform.run(name, *inputs, options=ProcessOptions(planner=planner))
 
@@ -273,7 +273,7 @@ class Asking:
 
 async def test_while_a_person_is_asked_everything_else_is_done() -> None:
     async with AgentPlatform([Asking()]) as platform:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             process = await platform.run("Asking", UserInput("what?"))
             assert isinstance(process.outcome, Waiting)
             assert ran(process) == ["Asking.ask", "Asking.label"]

@@ -56,7 +56,7 @@ class Writer:
 
 
 async def settled(process: AgentProcess) -> object:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await process.wait()
 
 
@@ -168,7 +168,7 @@ async def test_nobody_answering_in_time_counts_as_a_no() -> None:
             return WaitFor.form_submission("quick?", Feedback, expires_in=0.01)
 
     process = await AgentPlatform([Hasty]).run("Hasty", UserInput("x"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not isinstance(outcome := await process.wait(), Failed):
             await anyio.lowlevel.checkpoint()
     assert "Nobody answered in time" in outcome.reason
@@ -335,7 +335,7 @@ async def test_a_circle_of_sub_agents_ends_with_the_names_of_the_agents() -> Non
         async def round(self, user_input: UserInput, context: ActionContext) -> Story:
             return await context.as_sub_process(Story, "Circle")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         process = await AgentPlatform([Circle]).run("Circle", UserInput("x"))
     assert isinstance(process.outcome, Failed)
     assert "Circle → Circle" in process.outcome.reason

@@ -28,7 +28,7 @@ class Spender:
 async def spend(platform: AgentPlatform, cents: str, caller: Caller = ADA) -> AgentProcess:
     """A process that has spent so much, once the store has it."""
     process = await platform.run("Spender", UserInput(cents), caller=caller)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while (record := await platform.store.find(process.id)) is None or not record.final:
             await anyio.lowlevel.checkpoint()
     return process

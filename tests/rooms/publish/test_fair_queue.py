@@ -58,7 +58,7 @@ class Callers:
 
 def played(play: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await play()
 
     asyncio.run(bounded())

@@ -82,7 +82,7 @@ async def test_others_search_while_a_pattern_is_matched_and_cancelling_ends_it()
             await store.regex_search("(a+)+$", 1, Chunk)
 
         group.start_soon(search_for_long)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             for _ in range(20):
                 await anyio.sleep(0.01)
                 assert (await store.info()).documents == 1

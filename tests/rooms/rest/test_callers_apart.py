@@ -109,7 +109,7 @@ async def test_the_idempotency_key_of_another_caller_is_unknown(tmp_path: Path) 
 async def test_a_process_that_cannot_be_read_is_unknown_to_others_too(tmp_path: Path) -> None:
     async with web(tmp_path, mint := Mint(), store="sqlite") as first:
         process = first.platform.start("Mint", UserInput("gold"), caller=Caller("ada", "https://one")).id
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await mint.begun.wait()
         async with web(tmp_path, Pizzeria(), store="sqlite") as second:
             assert (await second.http.get(f"{PROCESS}/{process}", headers=ADA)).status_code == 503

@@ -81,7 +81,7 @@ async def bakery(root: Path, **limits: Any) -> AsyncGenerator[tuple[Web, Bakery,
     """A server with limits, its bakery, and a place for the answers to what is ordered."""
     breads, answers = Bakery(), dict[str, httpx2.Response]()
     async with web(root, breads, limits=limits) as server:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             yield server, breads, answers
 
 
@@ -109,7 +109,7 @@ async def test_so_many_calls_of_a_caller_are_answered_at_once(tmp_path: Path) ->
 
 async def test_so_many_processes_of_a_caller_run_at_once(tmp_path: Path) -> None:
     async with web(tmp_path, breads := Bakery(), Pizzeria(), limits={"processes": 1}) as server:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             waiting = {"goal": "order_pizza", "input": {"size": 30}}
             for _ in range(2):  # they wait for a person
                 assert (await server.http.post(PROCESS, json=waiting, headers=ADA)).status_code == 202

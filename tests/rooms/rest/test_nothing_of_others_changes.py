@@ -99,7 +99,7 @@ async def _begun(server: Web, gate: Gate) -> Mapping[str, str]:
         body = {"goal": goal, "input": start, "wait": wait}
         answer = await server.http.post(PROCESS, json=body, headers={**ADA, "Idempotency-Key": name})
         ids[name] = answer.json()["processId"]
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await gate.begun.wait()
     return ids
 
@@ -143,6 +143,6 @@ async def _sent(server: Web, call: Mapping[str, Any], who: Mapping[str, str], se
 
 
 async def _answer(http: httpx2.AsyncClient, method: str, path: str, body: object, headers: Mapping[str, str]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         answer = await http.request(method, path, json=body, headers={**headers, "Documented": "no"})
     assert answer.status_code < 500, answer.text

@@ -93,7 +93,7 @@ class Waiter:
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> CallToolResult:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         result = await client.call_tool(tool, arguments)
     assert isinstance(result, CallToolResult)
     return result

@@ -109,7 +109,7 @@ class Server:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await self.app(scope, receive, send)
         return _read(sent)
 

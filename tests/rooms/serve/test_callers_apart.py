@@ -146,7 +146,7 @@ async def test_a_question_is_answered_at_its_own_process_alone(tmp_path: Path) -
 async def test_a_process_that_cannot_be_read_is_unknown_to_others_too(tmp_path: Path, *, runs: bool) -> None:
     async with served(tmp_path, mint := Mint(), store="sqlite") as first:
         process = first.platform.start("Mint", UserInput("gold"), caller=Caller("ada", "https://issuer"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await mint.begun.wait()
             if not runs:
                 await first.platform.aclose()

@@ -79,7 +79,7 @@ async def test_a_supervisor_asks_in_the_middle_of_its_call(tmp_path: Path, era: 
         served(tmp_path, Post(), files=answering(replies)) as server,
         server.client(era, elicitation_callback=person) as client,
     ):
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             result = await client.call_tool("send_parcel", SAID, progress_callback=note)
     assert isinstance(result, CallToolResult)
     assert result.structured_content == PARCEL, result

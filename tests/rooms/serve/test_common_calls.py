@@ -197,7 +197,7 @@ async def ended(server: Server, kitchen: Kitchen, end: Post, method: str) -> Ans
     async def order() -> None:
         answers.append(await server.answer(in_session(call("cook", {"dish": "soup"}))))
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(order)
             await kitchen.begun.wait()

@@ -156,7 +156,7 @@ async def test_a_task_goes_from_the_address_to_the_form_and_to_its_result(tmp_pa
         served(tmp_path, Till()) as server,
         server.client(extensions=[FollowingTasks()], elicitation_callback=Person()) as client,
     ):
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             task = await create(client, "check_out", size=30)
             ((page, request),) = (await state_of_task(client, task, "input_required"))["inputRequests"].items()
             assert (request["params"]["mode"], request["params"]["url"]) == ("url", PAGE)
@@ -175,7 +175,7 @@ async def test_a_task_works_while_a_person_is_at_a_page_that_calls_back(tmp_path
         served(tmp_path, Hasty()) as server,
         server.client(extensions=[FollowingTasks()], elicitation_callback=Person()) as client,
     ):
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             begun = await client.session.call_tool("sign_in_soon", {"size": 30}, allow_input_required=True)
             assert isinstance(begun, InputRequiredResult)
             ((question, request),) = (begun.input_requests or {}).items()

@@ -84,7 +84,7 @@ async def test_a_call_with_the_key_of_a_running_one_joins_it(tmp_path: Path, era
         async def ask() -> None:
             results.append(await order(client, "k1"))
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as calls:
                 calls.start_soon(ask)
                 await kitchen.begun.wait()
@@ -154,7 +154,7 @@ async def started(server: Served, era: str, kitchen: Kitchen, key: str | None = 
 async def test_a_cancelled_call_stops_the_action_and_kills_the_process(tmp_path: Path, era: str) -> None:
     kitchen = Kitchen()
     async with served(tmp_path, Cook(kitchen)) as server:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await started(server, era, kitchen)
             outcome = await (await server.process()).wait()
     assert isinstance(outcome, Killed)
@@ -165,7 +165,7 @@ async def test_a_cancelled_call_stops_the_action_and_kills_the_process(tmp_path:
 async def test_a_detached_process_goes_on_and_can_be_joined(tmp_path: Path, era: str) -> None:
     kitchen = Kitchen()
     async with served(tmp_path, Caterer(kitchen)) as server:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await started(server, era, kitchen, "k1")
             await anyio.wait_all_tasks_blocked()
             assert (await server.process()).outcome is None
@@ -183,7 +183,7 @@ async def test_a_process_lives_as_long_as_one_of_its_callers(tmp_path: Path) -> 
         async def stay() -> None:
             results.append(await order(client, "k1"))
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as calls:
                 calls.start_soon(stay)
                 await kitchen.begun.wait()
@@ -197,7 +197,7 @@ async def test_a_process_lives_as_long_as_one_of_its_callers(tmp_path: Path) -> 
 async def test_a_call_that_was_cancelled_can_be_made_again_under_its_key(tmp_path: Path, era: str) -> None:
     kitchen = Kitchen()
     async with served(tmp_path, Cook(kitchen)) as server:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await started(server, era, kitchen, "k1")
             kitchen.go_on.set()
             async with server.client(era) as client:

@@ -43,7 +43,7 @@ class News:
         self._arrived.set()
 
     async def until(self, *kinds: type) -> Sequence[object]:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not all(any(isinstance(each, kind) for each in self.messages) for kind in kinds):
                 await self._arrived.wait()
                 self._arrived.clear()
@@ -116,7 +116,7 @@ async def test_handshake_clients_are_told_when_a_workspace_was_loaded_anew(tmp_p
 
 async def test_later_clients_are_told_on_the_streams_that_they_opened(tmp_path: Path) -> None:
     async with served(tmp_path, files=FILES) as server, server.client() as client:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with client.listen(tools_list_changed=True) as events:
                 await reload_with_one_tool(tmp_path, server)
                 async for event in events:
@@ -234,7 +234,7 @@ async def test_a_later_client_hears_of_it_on_its_stream(tmp_path: Path) -> None:
     cook = Cook()
     async with served(tmp_path, cook) as server, server.client() as client:
         uri = await a_process(server, cook)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with client.listen(resource_subscriptions=[uri]) as events:
                 cook.go_on.set()
                 async for event in events:
@@ -263,7 +263,7 @@ async def test_a_client_that_left_is_told_nothing(tmp_path: Path) -> None:
         async with server.client("legacy") as client:
             await subscribed(client, uri)
         assert server.state.notifications.watched[uri] == 0
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await server.state.notifications.announce("tools")
         cook.go_on.set()
         await (await server.process()).wait()

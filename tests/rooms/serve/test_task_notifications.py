@@ -77,7 +77,7 @@ async def listening(client: Client, *tasks: str) -> AsyncGenerator[None]:
 async def waiting_task(root: Path) -> AsyncGenerator[tuple[Served, Client, Listening, str]]:
     news = Listening()
     options: dict[str, Any] = {"extensions": [news], "elicitation_callback": Answering.with_()}
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with served(root, Pizzeria()) as server, server.client(**options) as client:
             yield server, client, news, await create(client, "order_pizza", size=30)
 
@@ -129,7 +129,7 @@ async def test_the_tasks_of_others_are_left_out(tmp_path: Path) -> None:
 
 async def test_a_client_that_declares_no_tasks_cannot_listen_for_them(tmp_path: Path) -> None:
     async with served(tmp_path, Pizzeria()) as server, server.client() as client:
-        with pytest.raises(MCPError) as refused, anyio.fail_after(30):
+        with pytest.raises(MCPError) as refused, anyio.fail_after(60):
             await client.session.send_request(listen_request(["any"]), SubscriptionsListenResult)
     assert refused.value.code == MISSING_REQUIRED_CLIENT_CAPABILITY
     assert refused.value.data == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
@@ -138,6 +138,6 @@ async def test_a_client_that_declares_no_tasks_cannot_listen_for_them(tmp_path: 
 @pytest.mark.parametrize("tasks", ["one", [1], {"id": "one"}])
 async def test_what_names_no_tasks_is_refused(tmp_path: Path, tasks: object) -> None:
     async with served(tmp_path, Pizzeria()) as server, server.client(extensions=[Listening()]) as client:
-        with pytest.raises(MCPError) as refused, anyio.fail_after(30):
+        with pytest.raises(MCPError) as refused, anyio.fail_after(60):
             await client.session.send_request(listen_request(tasks), SubscriptionsListenResult)
     assert refused.value.code == INVALID_PARAMS

@@ -105,7 +105,7 @@ def following(
 @asynccontextmanager
 async def following_tasks(root: Path, *agents: object, elicits: bool = True) -> AsyncGenerator[tuple[Served, Client]]:
     """A server, and a client that declares tasks."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with served(root, *agents) as server, following(server, FollowingTasks(), elicits=elicits) as client:
             yield server, client
 
@@ -340,7 +340,7 @@ async def test_any_server_of_the_store_answers_for_a_task(tmp_path: Path) -> Non
         following(one, FollowingTasks()) as client,
         following(two, FollowingTasks()) as other,
     ):
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             task = await create(client, "order_pizza", **SIZE)
             key, _ = await asked(other, task)
             await ask(other.session, "tasks/update", task, {key: accept(name="tar")})

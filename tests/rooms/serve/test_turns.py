@@ -38,7 +38,7 @@ async def test_a_call_that_waits_for_its_turn_is_heard_of_and_its_progress_grows
     breads.let("oat")
     files = {"tools/maths.py": ADD}
     async with served(tmp_path, breads, files=files, heartbeat_seconds=0.02, limits={"total_calls": 1}) as server:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(bake, server, era, "rye", results)
                 await breads.until(1)
@@ -65,7 +65,7 @@ async def test_a_call_has_no_place_while_a_person_is_asked(tmp_path: Path) -> No
             assert isinstance(answer, ElicitResult)
             return answer
 
-        with anyio.fail_after(30), as_caller("ada"):
+        with anyio.fail_after(60), as_caller("ada"):
             async with server.client("legacy", elicitation_callback=ask) as client:
                 baked = await call(client, "order_pizza", size=30)
     assert baked.structured_content == {"content": "30 cm with 2 ham"}
@@ -76,7 +76,7 @@ async def test_a_call_has_no_place_while_a_person_is_asked(tmp_path: Path) -> No
 async def test_a_call_that_is_cancelled_while_it_waits_never_begins(tmp_path: Path, era: str) -> None:
     breads, results = Bakery(), list[CallToolResult]()
     async with served(tmp_path, breads, limits={"total_calls": 1}) as server:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(bake, server, era, "rye", results)
                 await breads.until(1)

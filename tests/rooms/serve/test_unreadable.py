@@ -22,7 +22,7 @@ class Finder:
 async def test_a_process_is_cancelled_where_its_agent_is_not_known(tmp_path: Path, *, runs: bool) -> None:
     async with served(tmp_path, mint := Mint(), store="sqlite") as first:
         process = first.platform.start("Mint", UserInput("gold"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await mint.begun.wait()
             if not runs:
                 await first.platform.aclose()

@@ -57,7 +57,7 @@ def command(entry: dict[str, Any]) -> list[str]:
 
 async def until(holds: Callable[[], bool]) -> None:
     """Wait until something holds that another task of this loop brings about."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not holds():
             await anyio.lowlevel.checkpoint()
 

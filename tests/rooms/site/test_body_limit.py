@@ -43,7 +43,7 @@ async def answer_to(address: str, headers: bytes, pieces: list[bytes], path: byt
     place = urlsplit(address)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     writer.transport.set_write_buffer_limits(0)
-    with closing(writer), anyio.fail_after(20):
+    with closing(writer), anyio.fail_after(60):
         writer.write(b"POST %s HTTP/1.1\r\nhost: localhost\r\n%s\r\n" % (path, headers))
         for piece in pieces:
             await writer.drain()

@@ -56,7 +56,7 @@ async def reloaded(server: Served) -> AsyncGenerator[None]:
 
     unsubscribe = server.state.notifications.bus.subscribe(note)
     yield
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await announced.wait()
     unsubscribe()
 
@@ -80,7 +80,7 @@ async def test_what_is_saved_is_served(tmp_path: Path) -> None:
 async def test_a_module_that_does_not_load_changes_nothing_and_is_told(tmp_path: Path, refused: LoggedError) -> None:
     async with watched(tmp_path, greeter("greet", "Hello") + OPEN) as server:
         (tmp_path / "agents/greeter.py").write_text(BROKEN)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await refused.told.wait()
         assert "greeter.py:1: ValueError: half saved" in refused.words
         (loaded,) = server.state.publisher.workspace.modules
@@ -96,7 +96,7 @@ async def test_references_that_are_wrong_are_told_when_their_file_is_saved(
 ) -> None:
     async with watched(tmp_path, greeter("greet", "Hello") + OPEN):
         (tmp_path / "references.yml").write_text("- type: WebSite\n")
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await refused.told.wait()
         assert "references.yml:1: there is no type 'WebSite'" in refused.words
 

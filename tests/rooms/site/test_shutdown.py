@@ -81,7 +81,7 @@ async def test_a_request_on_an_idle_connection_is_answered_while_the_server_shut
     publisher, ready = state_of(tmp_path, Counter).publisher, anyio.Event()
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(listen, Site(publisher), listener, ready.set)
             await ready.wait()
@@ -107,7 +107,7 @@ async def test_a_request_whose_body_comes_while_the_server_shuts_down_is_answere
             closing.set()
             await super().close()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(listen, Watched(publisher), listener, ready.set)
             await ready.wait()

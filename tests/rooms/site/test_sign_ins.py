@@ -30,7 +30,7 @@ async def test_a_sign_in_ends_at_the_server_and_the_process_goes_on(tmp_path: Pa
             unknown = await browse(f"http://127.0.0.1:{port}/oauth/callback?code=c0de&state=guessed")
             page = await browse(address)
             again = await browse(str(page.url))
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while "result" not in state:
                     state = (await served.http.get(f"{PROCESS}/{state['processId']}")).json()
     assert (unknown.status_code, page.status_code, again.status_code) == (404, 200, 404)

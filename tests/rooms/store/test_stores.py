@@ -223,7 +223,7 @@ async def test_a_program_says_that_it_lives_and_hears_nothing_of_itself(store: P
     await store.heartbeat(30)
     await store.heartbeat(30)
     await started(store, process("one"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await store.wait_for_changes(0.01)
 
 

@@ -49,7 +49,7 @@ PIXEL = ImageContent(type="image", data="AA==", mime_type="image/png")
 
 
 async def call(function: Any, **arguments: object) -> ToolResult:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await Tool.of(function, name="it").call(arguments)
 
 
@@ -273,7 +273,7 @@ async def test_sync_functions_run_beside_the_event_loop() -> None:
     async def wait() -> None:
         results.append(await call(lambda: "met" if meeting.wait(30) else "waited in vain"))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             tasks.start_soon(arrive)
@@ -289,7 +289,7 @@ async def test_a_cancelled_call_does_not_wait_for_its_thread() -> None:
         release.wait(60)
 
     try:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(call, hang)
                 await started.wait()

@@ -34,7 +34,7 @@ class Unit(StrEnum):
 
 
 async def call(of: Tool, **arguments: object) -> ToolResult:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await of.call(arguments)
 
 

@@ -110,7 +110,7 @@ def names(tools: tuple[Tool, ...]) -> list[str]:
 
 
 async def text(of: Tool, **arguments: object) -> str:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return (await of.call(arguments)).text
 
 

@@ -24,14 +24,14 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
 
 async def exported(workspace: Workspace, name: str, **arguments: object) -> ToolResult:
     (found,) = [each for each in workspace.exported_tools() if each.name == name]
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await found.call(arguments)
 
 
 async def from_group(workspace: Workspace, name: str, **arguments: object) -> str:
     (group,) = workspace.values(ToolGroup)
     (found,) = [each for each in group.tools if each.name == name]
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return (await found.call(arguments)).text
 
 

@@ -147,7 +147,7 @@ async def test_a_connection_that_its_caller_does_not_use_is_closed_and_opened_ag
         for _ in range(2):
             with requested_with("token-of-ada", "ada"):
                 assert (await headers(servers, "ada"))["x-user"] == "ada"
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while servers.all.reports()[0].callers:
                     await anyio.lowlevel.checkpoint()
 

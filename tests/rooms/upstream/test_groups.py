@@ -296,7 +296,7 @@ async def test_groups_of_real_servers_lose_and_regain_the_tools_of_one_that_dies
         assert names(groups, "main") == ["x_die", "x_echo", "x_safe_die"]
         (group,) = groups.groups()
         echo, die = (next(each for each in group.tools if each.name == name) for name in ("x_echo", "x_die"))
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert "hello" in (await echo.call({"text": "hello"})).text
             assert (await die.call({})).is_error
         await watched.until(lambda: watched.server("one").state is ServerState.UP)

@@ -88,7 +88,7 @@ async def test_progress_is_passed_on() -> None:
     async with connected(plain()) as servers:
         with call_hooks(progress=hear):
             assert (await servers.call("progress")).text == "done"
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await complete.wait()
     assert heard == [(1, 2, "step 1"), (2, 2, "step 2")]
 

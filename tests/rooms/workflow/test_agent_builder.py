@@ -21,7 +21,7 @@ from tests.rooms.toy_domain import Draft, Order, Parcel, Receipt, Story
 
 
 async def run(declared: object, *inputs: object, **how: Any) -> AgentProcess:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with AgentPlatform([declared], **how) as platform:
             return await platform.run(next(iter(platform.agents)).name, *inputs)
 
@@ -158,7 +158,7 @@ async def test_states_questions_services_and_computed_costs_work_in_functions() 
 
     async with AgentPlatform([builder.build()], services=[Path("box")]) as platform:
         process = platform.start("Shop", Order("tea"))
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await process.wait()
             await platform.answer(process.id, response=True)
             assert await process.wait() == Completed(Receipt("tea in box"))

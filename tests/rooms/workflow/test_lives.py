@@ -34,7 +34,7 @@ class Report:
 
 
 async def settled(process: AgentProcess) -> Outcome:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return await process.wait()
 
 

@@ -32,12 +32,12 @@ def scored(*scores: float) -> Callable[[Draft], Feedback]:
 
 
 async def settled(process: AgentProcess) -> Outcome:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return await process.wait()
 
 
 async def run(workflow: Workflow[Draft], *inputs: object, **how: Any) -> AgentProcess:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return await AgentPlatform([workflow.build_agent("Repeats", "Repeats")]).run("Repeats", *inputs, **how)
 
 

@@ -77,7 +77,7 @@ def agent_of(workflow: Workflow[Texts]) -> AgentPlatform:
 
 
 async def run(workflow: Workflow[Texts], *inputs: object, options: ProcessOptions | None = None) -> AgentProcess:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return await agent_of(workflow).run("Gatherer", *inputs, options=options)
 
 
@@ -93,7 +93,7 @@ class Said:
 
 
 async def settled(process: AgentProcess) -> Outcome:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return await process.wait()
 
 
@@ -120,7 +120,7 @@ async def test_twenty_model_calls_are_under_way_together_at_a_limit_of_twenty() 
 
     made = gathered(*[ask] * 20, limit=20).build_agent("Gatherer", "Gathers texts")
     async with AgentPlatform([made], models=Patient()) as platform:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             process = await platform.run("Gatherer")
     assert process.outcome == Completed(Texts(("done",) * 20))
 

@@ -57,7 +57,7 @@ class Gate:
         self.opened = anyio.Event()
 
     async def has_begun(self) -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await self.begun.wait()
 
 
@@ -96,7 +96,7 @@ async def test_a_process_is_created_from_named_bindings_and_started() -> None:
         process = platform.start("TravelAgent", bindings={"input": ROME}, options=ProcessOptions())
         assert process.status is ProcessStatus.NOT_STARTED
         assert process.blackboard.get("input") == ROME
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert await process.wait() == Completed(BY_FOOT)
     assert process.last(TravelPlan) == BY_FOOT
     assert process.result_of_type(TravelPlan) == BY_FOOT
@@ -204,7 +204,7 @@ class TripJobs:
         return True
 
     async def settled(self, job_id: str) -> dict[str, object]:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await self.active[job_id].process.wait()
         return await self.status(job_id)
 

@@ -67,7 +67,7 @@ async def test_the_awaited_event_may_come_later() -> None:
     async with AgentPlatform([ChatAgent]) as platform:
         process = await platform.run("ChatAgent", UserMessage("old"), Conversation())
         platform.processes.resume(process, UserMessage("new"))
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert await process.wait() == Completed(Response("Received: new"))
 
 
@@ -138,7 +138,7 @@ async def test_a_long_lived_process_answers_each_message_by_its_cheapest_action_
         for content in ("two", "three"):
             assert process.status is ProcessStatus.STUCK
             platform.processes.resume(process, UserMessage(content))
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await process.wait()
     assert ran(process) == ["think", "think", "think"]
     assert [each.text for each in process.blackboard.all(Response)] == [

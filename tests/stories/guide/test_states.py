@@ -177,7 +177,7 @@ async def test_a_state_that_stays_answers_one_message_after_another() -> None:
         process = await platform.run("Listener", UserInput("hm"))
         for content in ("one", "two"):
             platform.processes.resume(process, UserMessage(content))
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await process.wait()
         assert process.status is ProcessStatus.STUCK
     assert ran(process) == ["Listener.begin", "Listening.respond", "Listening.respond"]

@@ -57,7 +57,7 @@ class Adventure:
 
 
 async def settled(process: AgentProcess) -> object:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await process.wait()
 
 

@@ -142,7 +142,7 @@ def fresh_author() -> None:
 
 
 async def settled(process: AgentProcess) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await process.wait()
 
 
@@ -223,7 +223,7 @@ async def test_two_people_are_asked_independently() -> None:
 async def test_a_scripted_person_gets_the_reviewed_story_from_the_exported_tool(mcp_client: McpClient) -> None:
     script = iter(["longer", "good now"])
     async with mcp_client(WriteAndReviewAgent()) as client:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             found = read(await client.call_tool("writeAndReviewStory", {"content": "fox"}))
             while found.get("status") == "waiting":
                 (question,) = found["questions"]
