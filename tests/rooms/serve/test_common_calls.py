@@ -130,6 +130,14 @@ async def test_a_call_of_a_server_without_sessions_is_answered_without_the_sdk(t
         assert (both.own.seen, both.sdk.seen) == (0, 3)
 
 
+@pytest.mark.parametrize("stateless", [False, True], ids=["sessions", "no sessions"])
+async def test_a_revision_that_nobody_knows_is_refused_by_the_sdk(tmp_path: Path, *, stateless: bool) -> None:
+    async with servers(tmp_path, stateless=stateless) as both:
+        for revision in ("1999-01-01", "2027-01-01", ""):
+            answer = await both.same(in_session(call()).with_header("mcp-protocol-version", revision))
+            assert answer.status == 400, revision
+
+
 SLOW_OR_WRONG = {
     "progress": call(params={"_meta": {**META, "progressToken": 1}}),
     "a goal that may ask": call("order_pizza", {"name": "Ada"}),

@@ -7,7 +7,7 @@ answered to a request that is wrong. `tests/rooms/serve/test_common_calls.py` co
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 from mcp_types import INTERNAL_ERROR, SERVER_INFO_META_KEY, CallToolRequestParams, JSONRPCError, RequestId
 from mcp_types.methods import serialize_server_result, validate_client_request
-from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.requests import Request
@@ -44,6 +44,8 @@ __all__ = ["CommonCalls"]
 
 _log = logging.getLogger(__name__)
 _REQUEST: Final = {"jsonrpc", "id", "method", "params"}
+_VERSION: Final = b"mcp-protocol-version"
+_HANDSHAKE: Final = frozenset(each.encode() for each in HANDSHAKE_PROTOCOL_VERSIONS)
 _MORE: Final = frozenset({"inputResponses", "requestState", "task"})
 """Parameters by which a call goes on with an earlier one, or asks for a task."""
 
@@ -106,14 +108,13 @@ class CommonCalls:
         message = cast("dict[str, Any]", message_of(scope))
         if message.keys() != _REQUEST or not self._is_common(message["params"]) or not _takes_json(scope):
             return None
-        version, session = LATEST_HANDSHAKE_VERSION, None
-        if is_modern_request(scope):
-            version = agreed_version(scope["headers"], message)
-        elif not self._sessions.stateless:
-            session = self._session_of(scope)
-            version = None if session is None else version
+        version, session = _revision_of(scope, message), None
         if version is None:
             return None
+        if version == LATEST_HANDSHAKE_VERSION and not self._sessions.stateless:
+            session = self._session_of(scope)
+            if session is None:
+                return None
         try:
             validate_client_request("tools/call", version, message["params"])
             params = CallToolRequestParams.model_validate(message["params"], by_name=False)
@@ -177,6 +178,17 @@ class CommonCalls:
         """Whether the content of a tool's results is the same in every revision."""
         published = self._state.publisher.publication.tools.get(tool)
         return isinstance(published, GoalTool) and published.policy.output.schema is not None
+
+
+def _revision_of(scope: Scope, message: Mapping[str, Any]) -> str | None:
+    """The revision by which a call is read; None if the SDK would refuse what its headers say.
+
+    All revisions that begin with a handshake have the same calls, and a request may leave out which one it is of.
+    """
+    if is_modern_request(scope):
+        return agreed_version(scope["headers"], message)
+    said = next((value for name, value in scope["headers"] if name == _VERSION), None)
+    return LATEST_HANDSHAKE_VERSION if said is None or said in _HANDSHAKE else None
 
 
 def _written(error: JSONRPCError) -> bytes:
