@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from mcp import MCPError
+from mcp import Client, MCPError
 from mcp.client import ClientRequestContext
 from mcp_types import INVALID_REQUEST, ElicitRequestParams, ElicitResult, ErrorData
 from pydantic import BaseModel
@@ -13,6 +13,8 @@ from pydantic import BaseModel
 from goalport import ActionContext, Export, WaitFor, achieves_goal, action, agent
 from goalport.errors import Declined
 from goalport.tools import Tool, with_confirmation
+from tests.listening import address_of
+from tests.rooms.rest.web import web
 from tests.rooms.serve.askers import (
     Answering,
     Cashier,
@@ -289,3 +291,16 @@ async def test_a_form_that_no_client_can_show_goes_by_the_handle(tmp_path: Path,
     async with served(tmp_path, Courier()) as server, server.client(era, elicitation_callback=person) as client:
         handle = handle_of(server, "deliver", await call(client, "deliver", size=30))
         assert handle["questions"][0]["message"] == "Where to?"
+
+
+async def test_a_client_is_asked_however_many_sessions_have_ended_since_it_came(tmp_path: Path) -> None:
+    person = Answering.with_(HAM)
+    async with web(tmp_path, Pizzeria(), max_sessions=2) as server:
+        address = f"{address_of(server.server)}/mcp"
+        async with Client(address, mode="legacy", elicitation_callback=person) as client:
+            for _ in range(3):
+                async with Client(address, mode="legacy", elicitation_callback=person):
+                    pass
+            result = await call(client, "order_pizza", size=30)
+    assert person.asked == ["What shall be on a pizza of 30 cm?"]
+    assert result.structured_content == {"content": "30 cm with 2 ham"}

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import partial
+from http import HTTPStatus
 from typing import Final, Protocol, cast
 
 import anyio
@@ -141,7 +142,11 @@ class _Replies:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         message = message_of(scope)
         if not self._is_brief(scope, message):
-            await self._app(scope, receive, self._noting(send) if _declares_elicitation(message) else send)
+            if _declares_elicitation(message):
+                send = self._noting(send)
+            elif scope["method"] == "DELETE":
+                send = self._forgetting(send, header(scope, SESSION_ID))
+            await self._app(scope, receive, send)
             return
         token, reply = _brief.set(True), _Reply(scope, receive, send, self._ping_seconds)
         try:
@@ -173,6 +178,17 @@ class _Replies:
             await send(message)
 
         return note
+
+    def _forgetting(self, send: Send, session: bytes) -> Send:
+        """A `send` that forgets a session once a response says that it is ended: its place is for those that last."""
+
+        async def forget(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == HTTPStatus.OK:
+                for each in (self._logging, self._eliciting):
+                    each.pop(session, None)
+            await send(message)
+
+        return forget
 
     def _note(self, sessions: dict[bytes, None], session: bytes) -> None:
         sessions[session] = None
