@@ -131,7 +131,12 @@ class Site:
             middleware=[
                 Middleware(RequestIds, on_response=self._note_response),
                 Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed),
-                Middleware(BodyLimit, max_bytes=publisher.settings.max_body_bytes, refusals=refusals),
+                Middleware(
+                    BodyLimit,
+                    max_bytes=publisher.settings.max_body_bytes,
+                    refusals=refusals,
+                    closing=publisher.calls.closing,
+                ),
                 *self._guards(),
                 Middleware(ExactRoutes, routes=routes),
             ],

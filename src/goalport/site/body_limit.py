@@ -7,6 +7,7 @@ A connection that is closed while its client still sends is reset, and most clie
 still comes after a refusal is read and dropped for a while, as other web servers do ("lingering close").
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -40,12 +41,14 @@ class BodyLimit:
     """ASGI middleware that answers 413 in place of `app` to a request whose body is larger than `max_bytes`.
 
     `refusals` make the answers at paths whose protocol has errors of its own; elsewhere they are problem details.
+    `closing` is set when the server shuts down.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int, refusals: Mapping[str, Refusal]) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int, refusals: Mapping[str, Refusal], closing: asyncio.Event) -> None:
         self._app = app
         self._max_bytes = max_bytes
         self._refusals = refusals
+        self._closing = closing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -91,22 +94,29 @@ class BodyLimit:
         async def send_and_linger(message: Message) -> None:
             if message["type"] == "http.response.body":
                 await send({**message, "more_body": True})
-                await _drop(receive)
+                await self._linger(receive)
                 message = {"type": "http.response.body"}
             await send(message)
 
         await response(scope, receive, send_and_linger)
 
+    async def _linger(self, receive: Receive) -> None:
+        """Read the rest of a body, until the server shuts down or that takes too long."""
+        with anyio.move_on_after(_LINGER_SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_drop, receive, tasks.cancel_scope)
+                await self._closing.wait()
+                tasks.cancel_scope.cancel()
 
-async def _drop(receive: Receive) -> None:
-    """Read the rest of a body, as long as it is not too much."""
-    left = _LINGER_BYTES
-    with anyio.move_on_after(_LINGER_SECONDS):
-        while left > 0:
-            message = await receive()
-            left -= len(message.get("body", b""))
-            if not message.get("more_body"):
-                return
+
+async def _drop(receive: Receive, reading: anyio.CancelScope) -> None:
+    """Read the rest of a body, as long as it is not too much, and cancel the scope then."""
+    left, more = _LINGER_BYTES, True
+    while more and left > 0:
+        message = await receive()
+        left -= len(message.get("body", b""))
+        more = message.get("more_body", False)
+    reading.cancel()
 
 
 async def _nothing() -> Message:

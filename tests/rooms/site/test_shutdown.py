@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -122,3 +123,27 @@ async def test_a_request_whose_body_comes_while_the_server_shuts_down_is_answere
                 assert not closing.is_set()
                 await client.send(BODY)
                 assert (await answer_on(client)).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.usefixtures("tuned")
+async def test_a_client_that_still_sends_what_was_refused_holds_no_shutdown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goalport.site.body_limit._LINGER_SECONDS", 600.0)
+    limits: dict[str, Any] = {"max_body_bytes": 1_000, "shutdown_seconds": 600, "stall_seconds": 600}
+    publisher, ready = state_of(tmp_path, Counter, **limits).publisher, anyio.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listen, Site(publisher), listener, ready.set)
+            await ready.wait()
+            async with await anyio.connect_tcp("127.0.0.1", port) as client:
+                await client.send(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5000000\r\n\r\n")
+                assert (await client.receive()).startswith(b"HTTP/1.1 413")
+                signal.raise_signal(signal.SIGTERM)
+                while True:
+                    try:
+                        await client.receive()
+                    except anyio.EndOfStream:
+                        break
