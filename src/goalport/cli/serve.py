@@ -73,9 +73,6 @@ def serve(
     """Serve the workspace to MCP clients."""
     root = _served_root(workspace)
     options = _settings_of(listening, logging)
-    # Almost all that a start makes is kept, so looking for garbage would take a fifth of its time and find nothing. The
-    # site looks again from when it is ready (`tune_garbage_collection`).
-    gc.disable()
     if transport == "stdio":
         if listening.workers not in {None, 1}:
             raise BadInput("--workers was given with --transport stdio, which has one client. Leave one of them out.")
@@ -98,6 +95,7 @@ def _settings_of(listening: ListenOptions, logging: LogOptions) -> Mapping[str, 
 
 
 def _serve_stdio(root: Path, options: Mapping[str, object], *, reload: bool) -> None:
+    _look_for_no_garbage()
     handshake = EarlyHandshake(root)
     with _stdout_to_stderr():
         # These import all libraries; a client over stdio does not have to wait for that.
@@ -125,6 +123,7 @@ def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool, inse
     if settings.workers > 1 and channel is None:
         check_workers(settings)
         return anyio.run(supervise, settings, [sys.executable, *sys.orig_argv[1:]])
+    _look_for_no_garbage()
     # These import all libraries, which the supervisor does not need.
     from goalport.cli.workspace import open_with_settings, warn_without_agents
     from goalport.site import serve_http
@@ -136,6 +135,14 @@ def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool, inse
         warn_without_agents(loaded)
     _run(partial(serve_http, loaded.platform, loaded.workspace, settings, reload=reload, channel=channel))
     return None
+
+
+def _look_for_no_garbage() -> None:
+    """Look for no garbage until the site is ready, which looks again from then on (`tune_garbage_collection`).
+
+    Almost all that a start makes is kept, so looking would take a fifth of its time and find nothing.
+    """
+    gc.disable()
 
 
 def _run(server: Callable[[], Awaitable[None]]) -> None:

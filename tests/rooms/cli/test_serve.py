@@ -1,3 +1,4 @@
+import gc
 import json
 import os
 import re
@@ -153,3 +154,14 @@ def test_what_a_server_suggests_can_be_typed_as_it_is_printed(workspace: Path, t
         check=True,
     )
     assert json.loads(printed.stdout) == {"mcpServers": {"my-agents": {"type": "http", "url": address}}}
+
+
+def test_a_process_that_only_supervises_workers_goes_on_to_collect_garbage(
+    goalport: Command, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOALPORT_STORE", "memory")
+
+    ran = goalport("serve", "--workspace", str(workspace), "--workers", "2")
+
+    assert 'Set store = "sqlite"' in ran.err
+    assert gc.isenabled()
