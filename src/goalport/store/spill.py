@@ -4,10 +4,12 @@ They have no names, so nobody else can read them, and none is left behind, howev
 together stays in one file, whose space is given back when all of that was dropped. `memory` is above.
 """
 
+import os
 import tempfile
+import weakref
 from pathlib import Path
 from threading import Lock
-from typing import IO, Final
+from typing import Final
 
 __all__ = ["SpillFiles", "Spilled"]
 
@@ -16,29 +18,35 @@ _FILE_BYTES: Final = 16_000_000
 
 
 class _File:
-    """A file without a name, which is closed with the last reference to it."""
+    """A file without a name in a folder, which is closed with the last reference to it."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._lock = file, Lock()
+    def __init__(self, folder: Path) -> None:
+        # The number of the file is kept, and no file object: that would complain when it is collected before this is.
+        with tempfile.TemporaryFile(dir=folder) as file:
+            self._number = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._number)
+        self._lock = Lock()
         self.size = 0
-
-    def __del__(self) -> None:
-        self._file.close()
 
     def append(self, data: bytes) -> int:
         """Write at the end; return where that is."""
         with self._lock:
-            place = self._file.seek(self.size)
-            self._file.write(data)
-            self._file.flush()
+            place = os.lseek(self._number, self.size, os.SEEK_SET)
+            left = memoryview(data)
+            while left:
+                left = left[os.write(self._number, left) :]
             self.size += len(data)
             return place
 
     def read(self, place: int, size: int) -> bytes:
         """So many bytes from a place on."""
+        parts: list[bytes] = []
         with self._lock:
-            self._file.seek(place)
-            return self._file.read(size)
+            os.lseek(self._number, place, os.SEEK_SET)
+            while size and (part := os.read(self._number, size)):
+                parts.append(part)
+                size -= len(part)
+        return b"".join(parts)
 
 
 class Spilled:
@@ -63,5 +71,5 @@ class SpillFiles:
         """Write bytes that can be read as long as what is returned is kept. Raises `OSError`."""
         if self._current is None or self._current.size >= _FILE_BYTES:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._current = _File(tempfile.TemporaryFile(dir=self._folder))  # noqa: SIM115 - it is closed with `_File`
+            self._current = _File(self._folder)
         return Spilled(self._current, self._current.append(data), len(data))
