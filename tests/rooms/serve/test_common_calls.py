@@ -68,6 +68,12 @@ class Painter:
         return [TextContent(type="text", text=f"{size.size} pixels", _meta={"a": None}), drawn]
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets no answer become an event stream because the machine of the test is busy."""
+    monkeypatch.setattr("goalport.serve.transports.streamable_http._PATIENCE", 60.0)
+
+
 def servers(root: Path, **options: Any) -> AbstractAsyncContextManager[Pair]:
     return pair(root, Greeter(), Painter(), Pizzeria(), files={"tools/maths.py": TOOLS}, **options)
 
