@@ -70,11 +70,13 @@ class Audit:
             thread.join(_CLOSE_SECONDS)
 
     def _write_all(self, closing: threading.Event) -> None:
-        while not closing.is_set():
+        ends = False
+        while not ends:
             self._noted.wait()
             # A thread that wakes takes the interpreter away from the event loop, so it does not wake for each entry.
             closing.wait(_GATHER_SECONDS)
             self._noted.clear()
+            ends = closing.is_set()  # before it looks for the last time: what was noted before the end is there then
             self._write([self._waiting.popleft().line for _ in range(len(self._waiting))])
         self._file.close()
 

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import threading
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,32 @@ def test_what_is_noted_after_closing_is_written_too(tmp_path: Path) -> None:
         audit.note("ended", Caller(name), {})
         audit.close()
     assert [each["caller"] for each in read_audit(path)] == ["ada", "bob", "eve", "dan"]
+
+
+class Slow:
+    """Takes long to be written."""
+
+    def __init__(self) -> None:
+        self.begun, self.ends = threading.Event(), threading.Event()
+
+    def __str__(self) -> str:
+        self.begun.set()
+        assert self.ends.wait(60)
+        return "at last"
+
+
+def test_what_is_noted_while_others_are_written_is_written_before_the_end(tmp_path: Path) -> None:
+    path, slow = tmp_path / "audit.jsonl", Slow()
+    audit = Audit(path, max_bytes=1_000_000, keep=1)
+    closing = threading.Thread(target=audit.close)
+    audit.note("called", ADA, {"call": slow})
+    assert slow.begun.wait(60)
+    audit.note("ended", ADA, {})
+    closing.start()
+    closing.join(0.2)  # until it waits for what is written
+    slow.ends.set()
+    closing.join(60)
+    assert [each["deed"] for each in read_audit(path)] == ["called", "ended"]
 
 
 def test_a_large_file_is_followed_by_another_and_the_oldest_are_dropped(tmp_path: Path) -> None:
