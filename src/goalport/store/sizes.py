@@ -16,6 +16,8 @@ _OVERHEAD: Final = 400
 """What an object with a `__dict__` takes besides its fields: a pydantic model takes more than a data class."""
 _ATOMS: Final = (str, bytes, int, float, bool, NoneType)
 _ATOM_TYPES: Final = frozenset(_ATOMS)
+_HOLDERS: Final = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
+"""What holds something besides its fields, also where a class is derived of it."""
 _SHARED: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 """What a value refers to and the rest of the program has as well."""
 
@@ -25,10 +27,16 @@ def estimated_size(value: object) -> int:
 
     Of a value with many parts some are looked at, and the others count as large as these.
     """
-    fields = getattr(value, "__dict__", None)
-    if fields is not None and _ATOM_TYPES.issuperset(map(type, fields.values())):  # most values: half a microsecond
-        return _OVERHEAD + sum(map(sys.getsizeof, fields.values()))
+    fields: dict[str, object] | None = getattr(value, "__dict__", None)
+    if type(fields) is dict and _ATOM_TYPES.issuperset(map(type, fields.values())) and not _holds_more(value):
+        return _OVERHEAD + sum(map(sys.getsizeof, fields.values()))  # most values: a microsecond
     return round(_size(value, _LOOKS))
+
+
+def _holds_more(value: object) -> bool:
+    """Whether a value may hold something that is not in its `__dict__`; pydantic's models have two more places."""
+    more = getattr(value, "__pydantic_extra__", None) or getattr(value, "__pydantic_private__", None)
+    return bool(more) or isinstance(value, _HOLDERS)
 
 
 def _size(value: object, looks: int) -> float:
