@@ -103,6 +103,11 @@ class _Family:
         return sum(estimated_size(each.value) for member in self.members.values() for each in member.objects)
 
     @property
+    def moved_bytes(self) -> int:
+        """How many bytes the objects take that are in a file."""
+        return sum(each.size for each in self.moved.values())
+
+    @property
     def record_bytes(self) -> int:
         """About how many bytes everything else takes."""
         size = _ENTRY * len(self.events)
@@ -383,7 +388,7 @@ class InMemoryProcessStore:
 
     def _keep_ended(self, family: _Family) -> None:
         size = family.object_bytes
-        family.memory_bytes, family.file_bytes = family.record_bytes + size, 0
+        family.memory_bytes, family.file_bytes = family.record_bytes + size, family.moved_bytes
         if self._files is None or not self._is_to_be_moved(family, size):
             self._ended.add(family)
             return
@@ -401,9 +406,9 @@ class InMemoryProcessStore:
     def _moved(self, family: _Family, version: int, size: int, moving: "asyncio.Future[Mapping[str, Spilled]]") -> None:
         """Keep objects in memory no longer, as soon as they are in a file."""
         self._moving -= size
+        error = None if moving.cancelled() else moving.exception()
         if moving.cancelled() or family.version != version or family.held or family.root not in self._family_of:
             return
-        error = moving.exception()
         if error is not None:
             if not isinstance(error, Unstorable):
                 _log.warning("The objects of process %s stay in memory: %s", family.root, error)
@@ -411,7 +416,7 @@ class InMemoryProcessStore:
             return
         family.moved = moving.result()
         family.members = {process: without_values(each) for process, each in family.members.items()}
-        self._ended.recount(family, family.record_bytes, sum(each.size for each in family.moved.values()))
+        self._ended.recount(family, family.record_bytes, family.moved_bytes)
 
     def _drop(self, family: _Family) -> None:
         self._free(family)

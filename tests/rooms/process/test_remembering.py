@@ -1,7 +1,9 @@
 """How much memory ended processes take: the oldest are forgotten, large results are in files, what is watched stays."""
 
 import gc
-from collections.abc import Sequence
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from weakref import ref
@@ -223,3 +225,59 @@ async def test_a_folder_that_cannot_be_written_keeps_results_in_memory(
             while "stay in memory" not in caplog.text:
                 await anyio.lowlevel.checkpoint()
         assert (await platform.process(process.id)).result_of_type(Report) is process.result_of_type(Report)
+
+
+async def ended_value(store: InMemoryProcessStore, process_id: str) -> object:
+    """What the store has as the result of a process."""
+    (stored, *_), _ = await store.family(process_id)
+    return stored.objects[0].value
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Generator[None]:
+    """A time in which no file can be made larger, as on a full disk."""
+    import resource
+
+    before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows limits no files")
+async def test_what_is_in_a_file_can_be_read_although_the_disk_is_full(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = InMemoryProcessStore(remembered_bytes=300_000, folder=tmp_path)
+    async with AgentPlatform([Writer], store=store) as platform:
+        process_id = (await ended(platform, "Writer", 100_000, 1)).id
+        result = await ended_value(store, process_id)
+        with anyio.fail_after(60):
+            while await ended_value(store, process_id) is result:
+                await anyio.lowlevel.checkpoint()
+        with files_of_at_most(200_000):  # the last bytes of the second result do not fit
+            last = await ended(platform, "Writer", 100_000, 2)
+            with anyio.fail_after(60):
+                while "stay in memory" not in caplog.text:
+                    await anyio.lowlevel.checkpoint()
+            assert await ended_value(store, process_id) == Report("1" * 100_000)
+        assert (await platform.process(last.id)).result_of_type(Report) == Report("2" * 100_000)
+
+
+async def test_what_is_in_files_still_counts_when_somebody_has_had_the_process(tmp_path: Path) -> None:
+    store = InMemoryProcessStore(remembered_bytes=300_000, folder=tmp_path)
+    async with AgentPlatform([Writer], store=store) as platform:
+        ids = list[str]()
+        for _ in range(21):  # there is room for 19 in the files
+            ids.append((await ended(platform, "Writer", 250_000)).id)
+            result = await ended_value(store, ids[-1])
+            with anyio.fail_after(60):
+                while await ended_value(store, ids[-1]) is result:
+                    await anyio.lowlevel.checkpoint()
+            lease = await store.claim(ids[-1])
+            assert lease is not None
+            await store.release(lease)
+        assert not await knows(platform, ids[0])
+        assert await knows(platform, ids[-1])
