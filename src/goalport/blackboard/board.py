@@ -7,6 +7,7 @@ process above derives facts from it. (User guide, sections 3.2.3 and 3.2.4.)
 
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, NamedTuple, Self, TypeVar, cast, overload
 
 from goalport.blackboard.membership import is_of, matcher
@@ -96,6 +97,8 @@ class Blackboard:
         self._infer_type: TypeInference | None = None
         self._by_class: dict[type, list[Entry]] | None = None
         """The visible entries by class, the class of the newest last; None: to be made when it is asked for."""
+        self._indexing = Lock()
+        """Held while `_by_class` and what it says change, since threads add and look things up at once."""
 
     def add(self, value: object) -> None:
         """Add an object under the default name."""
@@ -126,13 +129,14 @@ class Blackboard:
             kind = next((each for each in options if matcher(each)(value)), None)
         if kind is None and self._infer_type is not None:
             kind = self._infer_type(name, value)
-        if id(value) in self._hidden:
-            self._hidden.discard(id(value))
-            self._by_class = None
-        entry = self._names[name] = self._last_entry = Entry(value, kind)
-        self._entries.append(entry)
-        if self._by_class is not None:
-            _put_last(self._by_class, entry)
+        with self._indexing:
+            if id(value) in self._hidden:
+                self._hidden.discard(id(value))
+                self._by_class = None
+            entry = self._names[name] = self._last_entry = Entry(value, kind)
+            self._entries.append(entry)
+            if self._by_class is not None:
+                _put_last(self._by_class, entry)
         if self._on_bound is not None:
             self._on_bound(name, value)
 
@@ -161,7 +165,7 @@ class Blackboard:
     def last(self, kind: object) -> Any:
         """The newest visible object of a type (a class, or an expression such as `list[Story]`), or None."""
         if len(self._entries) > _MANY and _is_told_by_class(kind):
-            newest = (each[-1] for each in reversed(self._visible_by_class.values()))
+            newest = (found[-1] for _, found in reversed(self._visible_by_class()))
             return next((each.value for each in newest if each.is_of(kind)), None)
         for each in reversed(self._entries):
             if each.is_of(kind) and id(each.value) not in self._hidden:
@@ -183,21 +187,22 @@ class Blackboard:
         """Visible entries, among them one at least of each class of which there are any."""
         if len(self._entries) <= _MANY:
             return self.entries
-        return [each[-1] for each in self._visible_by_class.values()]
+        return [found[-1] for _, found in self._visible_by_class()]
 
     def of_classes(self, wanted: Callable[[type], bool]) -> list[object]:
         """Every visible object of the classes that `wanted` accepts."""
         if len(self._entries) <= _MANY:
             return [each.value for each in self.entries if wanted(type(each.value))]
-        return [each.value for kind, found in self._visible_by_class.items() if wanted(kind) for each in found]
+        return [each.value for kind, found in self._visible_by_class() if wanted(kind) for each in found]
 
-    @property
-    def _visible_by_class(self) -> dict[type, list[Entry]]:
-        if self._by_class is None:
-            self._by_class = {}
-            for each in self.entries:
-                _put_last(self._by_class, each)
-        return self._by_class
+    def _visible_by_class(self) -> Sequence[tuple[type, Sequence[Entry]]]:
+        """The classes with their visible entries, as they are now; the class of the newest is the last."""
+        with self._indexing:
+            if self._by_class is None:
+                self._by_class = {}
+                for each in self.entries:
+                    _put_last(self._by_class, each)
+            return tuple(self._by_class.items())
 
     @property
     def objects(self) -> list[object]:
@@ -252,10 +257,11 @@ class Blackboard:
 
     def hide(self, value: object) -> None:
         """Exclude an object from planning and from every look-up; it stays in `history`."""
-        self._hidden.add(id(value))
-        same_class = () if self._by_class is None else self._by_class.pop(type(value), ())
-        if any(each.value is not value for each in same_class):
-            self._by_class = None  # the newest of its class is an older one now, perhaps older than those of others
+        with self._indexing:
+            self._hidden.add(id(value))
+            same_class = () if self._by_class is None else self._by_class.pop(type(value), ())
+            if any(each.value is not value for each in same_class):
+                self._by_class = None  # the newest of its class is an older one now, perhaps older than those of others
         if self._last_entry is not None and self._last_entry.value is value:
             self._last_entry = None
 

@@ -195,7 +195,7 @@ class SupervisorInvocation(_ScopedInvocation[T]):
 
     def with_llm(self, llm: LlmOptions) -> Self:
         """The same invocation, with this model as the one that chooses."""
-        return self.with_options((self.options or ProcessOptions()).with_(supervisor_llm=llm))
+        return self.with_options((self.options or self.platform.options).with_(supervisor_llm=llm))
 
 
 @dataclass(frozen=True)

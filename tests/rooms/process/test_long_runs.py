@@ -1,6 +1,7 @@
 """Processes of many actions: they are allowed by a larger budget, and know their many objects as well as few."""
 
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from hypothesis import given, strategies as st
@@ -17,6 +18,8 @@ from goalport import (
     action,
     agent,
 )
+from goalport.llm import LlmOptions
+from goalport.platform import SupervisorInvocation
 from goalport.settings import load_settings
 from goalport.workspace import load_workspace
 
@@ -74,6 +77,11 @@ async def test_a_setting_says_how_many_actions_the_processes_of_a_workspace_may_
     assert process.status is ProcessStatus.COMPLETED
 
 
+def test_an_invocation_with_another_model_keeps_the_options_of_its_platform() -> None:
+    platform, model = AgentPlatform(options=ProcessOptions(budget=Budget(actions=3))), LlmOptions(model="other")
+    assert SupervisorInvocation.on(platform).with_llm(model).options == platform.options.with_(supervisor_llm=model)
+
+
 class Thing:
     """A thing that is equal to itself alone."""
 
@@ -119,3 +127,22 @@ def test_the_newest_visible_object_of_each_type_is_found_among_many(deeds: list[
         for kind in (*KINDS, object, int):
             visible = [each for each in blackboard.objects if isinstance(each, kind)]
             assert blackboard.last(kind) is (visible[-1] if visible else None)
+
+
+def test_a_thread_may_add_objects_while_another_looks_something_up_among_many() -> None:
+    blackboard = Blackboard()
+    for each in [Thing() for _ in range(40)] + ["a text"]:
+        blackboard.add(each)
+
+    class Asks(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            thread = Thread(target=blackboard.add, args=(Special(),))
+            thread.start()
+            thread.join(60)
+            return False
+
+    class Asked(metaclass=Asks):
+        """There is none of these."""
+
+    assert blackboard.last(Asked) is None
+    assert isinstance(blackboard.last(Special), Special)
