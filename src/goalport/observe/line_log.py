@@ -46,8 +46,9 @@ class LineLog:
             each = each.parent if each.propagate else None
         # Programs that watch what is logged put a function of theirs in the place of this method.
         is_usual = logging.Logger.callHandlers is _call_handlers and makes_plain_records()
-        is_alone = len(found) == 1 and not found[0].filters and not self._log.filters
-        return found[0] if is_usual and is_alone else None
+        # A handler that does more than write to its stream, such as to begin a new file, needs the record too.
+        is_plain = [type(each) for each in found] == [logging.StreamHandler]
+        return found[0] if is_usual and is_plain and not found[0].filters and not self._log.filters else None
 
 
 def _is_written(handler: "logging.StreamHandler[Any]", line: str) -> bool:

@@ -4,6 +4,8 @@ import io
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 
 import pytest
 
@@ -33,7 +35,8 @@ def logging_to(stream: io.StringIO, form: logging.Formatter, name: str) -> Gener
     handler.setFormatter(form)
     log.propagate = False
     log.setLevel(logging.INFO)
-    before, log.handlers = log.handlers, [handler]  # pytest's own
+    before = log.handlers  # pytest's own
+    log.handlers = [handler]
     try:
         yield log
     finally:
@@ -120,3 +123,16 @@ def test_a_stream_that_cannot_be_written_to_stops_no_call(monkeypatch: pytest.Mo
     with logging_to(stream, TextFormatter(), "goalport.test_line_log") as log:
         stream.close()
         LineLog(log.name).write(logging.INFO, "greet completed", FIELDS)
+
+
+def test_a_handler_that_begins_new_files_does_so(tmp_path: Path) -> None:
+    path = tmp_path / "calls.log"
+    handler = RotatingFileHandler(path, maxBytes=10, backupCount=1, delay=True)
+    handler.setFormatter(TextFormatter())
+    with logging_to(io.StringIO(), TextFormatter(), "goalport.test_line_log") as log:
+        log.handlers = [handler]
+        for message in ("greet completed", "greet failed"):
+            LineLog(log.name).write(logging.INFO, message, FIELDS)
+    handler.close()
+    assert path.read_text().endswith("greet failed\n")
+    assert path.with_name("calls.log.1").read_text().endswith("greet completed\n")
