@@ -43,7 +43,7 @@ _HEADERS: Final = ((b"content-type", b"application/json"), (b"accept", b"applica
 _INITIALIZED: Final = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 _FULL: Final = "Too many open sessions"
 _SOON: Final = 1.0
-_MANY: Final = 100
+_MANY: Final = 1_000
 """How many idle sessions may be open; of more, those are closed that have been idle for `_SOON` seconds."""
 _GATHERS: Final = frozenset({"logging/setLevel", "resources/subscribe"})
 """The methods of requests that a session remembers."""
