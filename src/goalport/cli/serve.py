@@ -73,12 +73,15 @@ def serve(
     """Serve the workspace to MCP clients."""
     root = _served_root(workspace)
     options = _settings_of(listening, logging)
-    if transport == "stdio":
-        if listening.workers not in {None, 1}:
-            raise BadInput("--workers was given with --transport stdio, which has one client. Leave one of them out.")
-        _serve_stdio(root, options, reload=reload)
-        return None
-    return _serve_http(root, options, reload=reload, insecure=listening.insecure_no_auth)
+    if transport == "stdio" and listening.workers not in {None, 1}:
+        raise BadInput("--workers was given with --transport stdio, which has one client. Leave one of them out.")
+    try:
+        if transport == "stdio":
+            _serve_stdio(root, options, reload=reload)
+            return None
+        return _serve_http(root, options, reload=reload, insecure=listening.insecure_no_auth)
+    finally:
+        gc.enable()  # a start that fails does not come to where the site does so
 
 
 def _settings_of(listening: ListenOptions, logging: LogOptions) -> Mapping[str, object]:

@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -154,6 +155,15 @@ def test_what_a_server_suggests_can_be_typed_as_it_is_printed(workspace: Path, t
         check=True,
     )
     assert json.loads(printed.stdout) == {"mcpServers": {"my-agents": {"type": "http", "url": address}}}
+
+
+def test_a_start_that_fails_leaves_garbage_to_be_collected(goalport: Command, workspace: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = goalport("serve", "--workspace", str(workspace), "--port", str(port))
+
+    assert f"{port}" in ran.err
+    assert gc.isenabled()
 
 
 def test_a_process_that_only_supervises_workers_goes_on_to_collect_garbage(
