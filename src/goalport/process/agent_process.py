@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Generator, Sequence, Set as AbstractSet
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from typing import Any, Self, TypeVar, cast
 
 from anyio import CancelScope, current_time
@@ -50,12 +49,6 @@ T = TypeVar("T")
 _NONE = frozenset[str]()
 _spending_lock = threading.Lock()
 _current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", default=None)
-
-
-@cache
-def _scope_class() -> type[CancelScope]:
-    """The class of scopes on asyncio; to look each time which library runs takes as long as a scope."""
-    return type(CancelScope())
 
 
 class AgentProcess(Lifecycle):
@@ -440,7 +433,7 @@ class AgentProcess(Lifecycle):
                     use_tool_context(ToolContext(self, callers=tool_context().callers)),
                     calling_from(None),
                 ),
-                _scope_class()(deadline=deadline) as self.cancel_scope,
+                CancelScope(deadline=deadline) as self.cancel_scope,
             ):
                 yield
             if self.cancel_scope.cancelled_caught and self.end_requested is None and not self.elsewhere:

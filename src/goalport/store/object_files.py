@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from goalport.errors import StoreError
 from goalport.store.codec import Codec
 from goalport.store.records import ObjectRecord, StoredProcess
 from goalport.store.rows import json_text
@@ -38,8 +39,15 @@ class ObjectFiles:
         return {process: files.write(text.encode("utf-8")) for process, text in written.items()}
 
     async def read(self, members: Sequence[StoredProcess], moved: Mapping[str, Spilled]) -> Sequence[StoredProcess]:
-        """Processes with the objects that were moved. Raises `Unreadable` if today's classes cannot take them."""
-        texts = await asyncio.to_thread(lambda: {process: each.read() for process, each in moved.items()})
+        """Processes with the objects that were moved.
+
+        Raises `StoreError`, and `Unreadable` if today's classes cannot take them.
+        """
+        try:
+            texts = await asyncio.to_thread(lambda: {process: each.read() for process, each in moved.items()})
+        except OSError as error:
+            problem = f"A large result cannot be read from its file: {error.strerror}."
+            raise StoreError("in memory", problem, "Look at the disk of its folder.") from error
         return [
             each if (text := texts.get(each.process.id)) is None else _filled(each, text, self.codec(each.process.id))
             for each in members

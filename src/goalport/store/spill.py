@@ -4,6 +4,7 @@ They have no names, so nobody else can read them, and none is left behind, howev
 together stays in one file, whose space is given back when all of that was dropped. `memory` is above.
 """
 
+import errno
 import os
 import tempfile
 import weakref
@@ -39,13 +40,15 @@ class _File:
             return place
 
     def read(self, place: int, size: int) -> bytes:
-        """So many bytes from a place on."""
+        """So many bytes from a place on. Raises `OSError`, also if they are not all there."""
         parts: list[bytes] = []
         with self._lock:
             os.lseek(self._number, place, os.SEEK_SET)
             while size and (part := os.read(self._number, size)):
                 parts.append(part)
                 size -= len(part)
+        if size:
+            raise OSError(errno.EIO, "The file is shorter than what was written")
         return b"".join(parts)
 
 

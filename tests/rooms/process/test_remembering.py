@@ -1,6 +1,7 @@
 """How much memory ended processes take: the oldest are forgotten, large results are in files, what is watched stays."""
 
 import gc
+import os
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from goalport.domain import Export, achieves_goal, agent
-from goalport.errors import UnknownName
+from goalport.errors import StoreError, UnknownName
 from goalport.events import Event
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, run_subagent
@@ -264,6 +265,27 @@ async def test_what_is_in_a_file_can_be_read_although_the_disk_is_full(
                     await anyio.lowlevel.checkpoint()
             assert await ended_value(store, process_id) == Report("1" * 100_000)
         assert (await platform.process(last.id)).result_of_type(Report) == Report("2" * 100_000)
+
+
+def cut_open_files(folder: Path) -> None:
+    """Cut the files of a folder that this program has open, also those without names."""
+    for each in Path("/proc/self/fd").iterdir():
+        if each.is_symlink() and str(each.readlink()).startswith(f"{folder}/"):
+            os.truncate(each, 10)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which files are open")
+async def test_a_file_that_is_cut_is_an_error_of_the_store(tmp_path: Path) -> None:
+    store = InMemoryProcessStore(remembered_bytes=300_000, folder=tmp_path)
+    async with AgentPlatform([Writer], store=store) as platform:
+        process_id = (await ended(platform, "Writer", 100_000, 1)).id
+        result = await ended_value(store, process_id)
+        with anyio.fail_after(60):
+            while await ended_value(store, process_id) is result:
+                await anyio.lowlevel.checkpoint()
+        cut_open_files(tmp_path)
+        with pytest.raises(StoreError, match="A large result cannot be read"):
+            await ended_value(store, process_id)
 
 
 async def test_what_is_in_files_still_counts_when_somebody_has_had_the_process(tmp_path: Path) -> None:
