@@ -103,7 +103,8 @@ class Publisher:
         try:
             if not upstream.connected:
                 await upstream.open()
-                await self.republish()
+                if upstream.connected:  # else there are no servers, and nothing has changed
+                    await self.republish()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._follow, changed)
                 yield

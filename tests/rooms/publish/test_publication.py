@@ -76,6 +76,13 @@ def test_title_description_and_hints_are_passed_on(tmp_path: Path) -> None:
     assert hints == (True, False, None)
 
 
+async def test_a_server_that_uses_no_other_servers_publishes_once(tmp_path: Path) -> None:
+    state = state_of(tmp_path, PoemWriter())
+    publication = state.publication
+    async with state.platform, state.publisher.connected():
+        assert state.publication is publication
+
+
 @agent(description="Sings")
 class Singer:
     @achieves_goal(description="A song", export=Export(remote=True, name="sing"))
