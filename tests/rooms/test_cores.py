@@ -48,4 +48,14 @@ def test_without_a_lower_limit_all_cores_are_used(tmp_path: Path, own: str, limi
 
 def test_as_many_workers_as_cores_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOALPORT_WORKERS", "auto")
-    assert load_settings(tmp_path).workers == usable_cores()
+    assert load_settings(tmp_path, store="sqlite").worker_count == usable_cores()
+
+
+def test_auto_stands_for_one_worker_where_several_cannot_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load_settings(tmp_path, workers="auto", store="memory").worker_count == 1
+    assert load_settings(tmp_path, workers="2", store="memory").worker_count == 2, "which is refused, not reduced"
+    elsewhere = load_settings(tmp_path, workers="auto", store="sqlite")
+    monkeypatch.setattr("sys.platform", "win32")
+    assert (elsewhere.worker_count, elsewhere.several_workers_need) == (1, "Linux or macOS")

@@ -3,7 +3,6 @@
 Below the program; settings, platform and site are below it.
 """
 
-import gc
 import logging
 import os
 import sys
@@ -19,6 +18,7 @@ from cyclopts import Parameter
 
 from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.errors import BadInput, WorkspaceError
+from goalport.garbage import without_collection
 from goalport.handshake import EarlyHandshake
 
 _SIGNS = ("agents", "tools", "mcp_config.json", "server/settings.toml")
@@ -75,13 +75,10 @@ def serve(
     options = _settings_of(listening, logging)
     if transport == "stdio" and listening.workers not in {None, 1}:
         raise BadInput("--workers was given with --transport stdio, which has one client. Leave one of them out.")
-    try:
-        if transport == "stdio":
-            _serve_stdio(root, options, reload=reload)
-            return None
-        return _serve_http(root, options, reload=reload, insecure=listening.insecure_no_auth)
-    finally:
-        gc.enable()  # a start that fails does not come to where the site does so
+    if transport == "stdio":
+        _serve_stdio(root, options, reload=reload)
+        return None
+    return _serve_http(root, options, reload=reload, insecure=listening.insecure_no_auth)
 
 
 def _settings_of(listening: ListenOptions, logging: LogOptions) -> Mapping[str, object]:
@@ -97,8 +94,8 @@ def _settings_of(listening: ListenOptions, logging: LogOptions) -> Mapping[str, 
     }
 
 
+@without_collection()
 def _serve_stdio(root: Path, options: Mapping[str, object], *, reload: bool) -> None:
-    _look_for_no_garbage()
     handshake = EarlyHandshake(root)
     with _stdout_to_stderr():
         # These import all libraries; a client over stdio does not have to wait for that.
@@ -123,29 +120,21 @@ def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool, inse
         settings = load_settings(root, **options)
     if insecure:
         settings = settings.without_authentication()
-    if settings.workers > 1 and channel is None:
+    if settings.worker_count > 1 and channel is None:
         check_workers(settings)
         return anyio.run(supervise, settings, [sys.executable, *sys.orig_argv[1:]])
-    _look_for_no_garbage()
-    # These import all libraries, which the supervisor does not need.
-    from goalport.cli.workspace import open_with_settings, warn_without_agents
-    from goalport.site import serve_http
+    with without_collection():
+        # These import all libraries, which the supervisor does not need.
+        from goalport.cli.workspace import open_with_settings, warn_without_agents
+        from goalport.site import serve_http
 
-    is_first = channel is None or channel.announces
-    with _warnings(shown=is_first):
-        loaded = open_with_settings(root, settings)
-    if is_first:
-        warn_without_agents(loaded)
-    _run(partial(serve_http, loaded.platform, loaded.workspace, settings, reload=reload, channel=channel))
+        is_first = channel is None or channel.announces
+        with _warnings(shown=is_first):
+            loaded = open_with_settings(root, settings)
+        if is_first:
+            warn_without_agents(loaded)
+        _run(partial(serve_http, loaded.platform, loaded.workspace, settings, reload=reload, channel=channel))
     return None
-
-
-def _look_for_no_garbage() -> None:
-    """Look for no garbage until the site is ready, which looks again from then on (`tune_garbage_collection`).
-
-    Almost all that a start makes is kept, so looking would take a fifth of its time and find nothing.
-    """
-    gc.disable()
 
 
 def _run(server: Callable[[], Awaitable[None]]) -> None:

@@ -4,6 +4,7 @@ An earlier source in that list takes precedence over a later one; defaults come 
 on; no module reads them for itself. Nothing here starts or opens anything. Above: `loading`, which words what is wrong.
 """
 
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from pydantic_settings import (
 )
 
 from goalport.ai import LlmOperations
+from goalport.cores import usable_cores
 from goalport.errors import SettingsError
 from goalport.hosts import http_url, is_loopback
 from goalport.llm import ModelsSettings
@@ -98,7 +100,7 @@ class Settings(BaseSettings):
     port: int = Field(default=8080, ge=0, le=65_535)
     """The TCP port; 0: any free one."""
     workers: WorkerCount = 1
-    """How many processes serve over HTTP; `auto`: one for each core. More than one need a store that they share."""
+    """How many processes serve over HTTP; `auto`: one for each core, where several can be had (`worker_count`)."""
     public_url: str = Field(default="", pattern=r"^(https?://[^/?#\s]+(/[^?#\s]*)?)?$")
     """The address by which clients reach the server, such as that of a proxy; empty: where it listens."""
     allowed_hosts: Words = ()
@@ -197,6 +199,20 @@ class Settings(BaseSettings):
     """The language models, the role of each, and how their providers are reached."""
     llm_operations: Annotated[LlmOperations, Table] = LlmOperations()
     """How goalport works with models, whichever provider they come from."""
+
+    @property
+    def several_workers_need(self) -> str:
+        """What several workers need and this server does not have; empty: it can have several."""
+        if sys.platform == "win32":
+            return "Linux or macOS"
+        return 'a store that they share, such as store = "sqlite"' if self.store == "memory" else ""
+
+    @property
+    def worker_count(self) -> int:
+        """How many processes serve over HTTP; as many as were asked for, even if several cannot be had."""
+        if self.workers != "auto":
+            return self.workers
+        return 1 if self.several_workers_need else usable_cores()
 
     @property
     def on_loopback(self) -> bool:

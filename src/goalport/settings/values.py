@@ -9,9 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, SecretStr, TypeAdapter, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ByteSize,
+    Discriminator,
+    Field,
+    SecretStr,
+    Tag,
+    TypeAdapter,
+    WithJsonSchema,
+)
 
-from goalport.cores import usable_cores
 from goalport.postgres import PostgresAddress
 
 __all__ = [
@@ -83,10 +92,8 @@ Personality = Annotated[
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 WorkerCount = Annotated[
-    int,
-    BeforeValidator(lambda value: usable_cores() if value == "auto" else value),
-    Field(ge=1),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}]}),
+    Annotated[Count, Tag("number")] | Annotated[Literal["auto"], Tag("auto")],
+    Discriminator(lambda value: "auto" if value == "auto" else "number"),
 ]
 """A number of processes; `auto`: as many as there are cores for them."""
 Delay = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -5,7 +5,6 @@ killed, and these calls are answered. `app` is what the listener serves; `startu
 """
 
 import asyncio
-import gc
 import math
 import socket
 from collections.abc import Callable, Generator
@@ -18,13 +17,14 @@ import uvicorn
 from sse_starlette.sse import AppStatus
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from goalport.garbage import collect_among_calls
 from goalport.site.app import Site
 from goalport.site.limits import ConnectionLimits, Connections
 from goalport.site.protocol import LINGER_SECONDS, TICKS, LimitedProtocol, LimitedServer
 from goalport.site.shutdown import ANSWER_SECONDS, drain, exit_at_once
 from goalport.workers import SESSION_HEADER, WorkerChannel
 
-__all__ = ["listen", "tune_garbage_collection"]
+__all__ = ["listen"]
 
 
 async def listen(site: Site, source: socket.socket | WorkerChannel, ready: Callable[[], None]) -> None:
@@ -69,7 +69,7 @@ class _Listener(LimitedServer):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        tune_garbage_collection()
+        collect_among_calls()
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -186,15 +186,3 @@ class _SessionReports:
 
         has_session = any(name == SESSION_HEADER for name, _ in scope.get("headers", ()))
         await self._app(scope, receive, send if has_session else report)
-
-
-def tune_garbage_collection() -> None:
-    """Look for garbage from now on, but not among what the start made: that halves the latency of the slowest answers.
-
-    Calls leave reference cycles of the SDK's objects behind. The thresholds collect them often enough that a pause is
-    short, but not so often that the objects of open calls are scanned again and again. The little garbage of the start
-    is frozen too: looking for it would take a tenth of the time that a start takes.
-    """
-    gc.freeze()
-    gc.enable()
-    gc.set_threshold(5_000, 50, 50)

@@ -15,6 +15,7 @@ from goalport import __version__
 from goalport.auth import Access, Authentication
 from goalport.auth.current import granted
 from goalport.auth.stdio import stdio_grant
+from goalport.garbage import collect_among_calls
 from goalport.handshake import EarlyHandshake
 from goalport.observe import LogListener, log_to_stderr, tell
 from goalport.platform import AgentPlatform
@@ -24,7 +25,7 @@ from goalport.serve.transports.stdio import Stdio
 from goalport.settings import Settings
 from goalport.site.app import Door, Site
 from goalport.site.exposure import exposures
-from goalport.site.listener import listen, tune_garbage_collection
+from goalport.site.listener import listen
 from goalport.site.reload import watch
 from goalport.site.shutdown import default_signals_in_children, finish, stop_on_signal
 from goalport.words import counted
@@ -89,7 +90,7 @@ async def serve_stdio(
                 if reload:
                     tasks.start_soon(watch, publisher)
                 _write(startup_report(publisher))
-                tune_garbage_collection()
+                collect_among_calls()
                 with granted({}, grant, key):
                     await stdio.serve(handshake)
                 await finish(publisher)
@@ -125,6 +126,8 @@ def startup_report(publisher: Publisher, address: str = "", doors: Sequence[Door
     if not address:
         yield "  serving one client over stdin and stdout"
         return
+    if settings.workers == "auto" and settings.several_workers_need:
+        yield f"  one process, though workers is auto: several need {settings.several_workers_need}"
     yield from (f"  Callers authenticate by {way}" for way in _ways_to_authenticate(settings))
     for exposure in exposures(settings):
         yield f"  warning: {exposure}"

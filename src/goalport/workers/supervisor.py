@@ -52,7 +52,7 @@ _RETRY_SECONDS: Final = 0.05
 
 def check_workers(settings: Settings) -> None:
     """Raise `SettingsError` if a server with these settings cannot have several workers."""
-    number = settings.workers
+    number = settings.worker_count
     if sys.platform == "win32":
         raise SettingsError(
             f"workers was {number}, but several workers need Linux or macOS. Serve with --workers 1 here."
@@ -104,7 +104,7 @@ class _Supervisor:
             -1, address_of(self.listener), announces=False, patience=self._patience, metrics_folder=self.metrics_folder
         )
         self._had_terminal = _has_terminal()
-        self._table = WorkerTable.of(2 * self.settings.workers + _SPARE_ROWS)
+        self._table = WorkerTable.of(2 * self.settings.worker_count + _SPARE_ROWS)
         self._rows = set(range(len(self._table.rows)))
         """Those that no worker has."""
         self._stopping = anyio.Event()
@@ -137,7 +137,7 @@ class _Supervisor:
             self._keepers.start_soon(self._keep, first)
         if first and first.is_serving:
             async with anyio.create_task_group() as starting:
-                for _ in range(self.settings.workers - 1):
+                for _ in range(self.settings.worker_count - 1):
                     starting.start_soon(self._start_and_keep)
             if not self._stopping.is_set():
                 ready = [str(each.process.pid) for each in self.workers if each.is_serving]

@@ -137,6 +137,13 @@ def test_how_to_connect_is_told_for_each_kind_of_client(tmp_path: Path) -> None:
     assert "stdin" in "\n".join(lines(tmp_path))
 
 
+@pytest.mark.parametrize(("store", "said"), [("memory", True), ("sqlite", False)])
+def test_a_server_whose_auto_workers_are_one_process_says_why(tmp_path: Path, store: str, *, said: bool) -> None:
+    state = state_of(tmp_path, files=FILES, workers="auto", store=store)
+    told = startup_report(state.publisher, "http://127.0.0.1:8080", ())
+    assert any("workers is auto" in each and 'store = "sqlite"' in each for each in told) is said
+
+
 OPEN = {"auth": {"insecure_no_auth": True}}
 WORDS = {"host": "Nobody is authenticated", "allowed_hosts": "DNS rebinding", "allowed_origins": "every web page"}
 

@@ -31,7 +31,7 @@ class Sse:
     """The two endpoints of the transport."""
 
     def __init__(self, server: GoalServer, state: McpState) -> None:
-        self.title = f"SSE, for older clients{' (needs one worker)' if state.settings.workers > 1 else ''}"
+        self.title = f"SSE, for older clients{' (needs one worker)' if state.settings.worker_count > 1 else ''}"
         sse = SseServerTransport("/messages/", max_request_body_size=state.settings.max_body_bytes)
         self.routes: Sequence[Route] = [
             Route("/sse", _EventStream(sse, server, state), methods=["GET"]),
@@ -53,7 +53,7 @@ class _EventStream:
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._state.settings.workers > 1:
+        if self._state.settings.worker_count > 1:
             await PlainTextResponse(_ONE_WORKER, HTTPStatus.NOT_IMPLEMENTED)(scope, receive, send)
             return
         if self._open >= self._state.settings.max_sessions:
