@@ -13,6 +13,7 @@ from starlette.requests import Request
 from goalport.platform.runs import Disconnect
 from goalport.serve.cancellations import session_of
 from goalport.serve.disconnects import disconnect_of
+from goalport.serve.notifier import Notifier, SdkNotifier
 from goalport.serve.state import Context, McpState
 
 __all__ = ["CallContext"]
@@ -28,12 +29,21 @@ class CallContext:
     session: bytes | None = None
     """The session of the request as all servers know it; None if it is known to this program only."""
     request_id: RequestId | None = None
+    notifier: Notifier | None = None
+    """By which the client is told what it asked for before the answer; None: it is told nothing."""
     sdk: Context | None = None
-    """The SDK's context, by which the client is sent messages before the answer; None: it is sent none."""
+    """The SDK's context, by which the client is sent requests before the answer; None: it is sent none."""
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        """The longest time without a notification for a client that asked for progress."""
+        return self.state.settings.heartbeat_seconds
 
     @classmethod
     def of(cls, context: Context) -> "CallContext":
         """What the SDK's context says."""
         request = cast("object", context.request)
         session = session_of(request.scope) if isinstance(request, Request) else None
-        return cls(context.lifespan_context, disconnect_of(context), session, context.request_id, context)
+        return cls(
+            context.lifespan_context, disconnect_of(context), session, context.request_id, SdkNotifier(context), context
+        )

@@ -31,8 +31,7 @@ from goalport.platform.runs import Run, Watch
 from goalport.process import AgentProcess, Outcome
 from goalport.publish.limits import Place
 from goalport.serve.call_context import CallContext
-from goalport.serve.sessions import log_level_of, progress_wanted, send_log
-from goalport.serve.state import Context
+from goalport.serve.notifier import Notifier
 from goalport.upstream.active_calls import call_hooks
 from goalport.words import first_line
 
@@ -139,28 +138,28 @@ class Observer:
 
     async def _observed(self, patience: float | None) -> Outcome | None:
         with nullcontext() if patience is None else anyio.move_on_after(patience):
-            if self.context.sdk is not None:
-                await self._follow(self.context.sdk)
+            if self.context.notifier is not None:
+                await self._follow(self.context.notifier)
             return await self.process.wait()
         return self.process.outcome
 
-    async def _follow(self, context: Context) -> None:
+    async def _follow(self, notifier: Notifier) -> None:
         """Send the messages that the client asked for, until the process has ended or waits for a person."""
-        progress, level = progress_wanted(context), log_level_of(context)
-        if progress or level:
-            begin = 0.0 if self.place is None else self.place.progress
-            self._progress = self._progress or _ProcessProgress(context, begin, progress=progress, level=level)
+        if notifier.progress_wanted or notifier.log_level:
+            begin, seconds = 0.0 if self.place is None else self.place.progress, self.context.heartbeat_seconds
+            self._progress = self._progress or _ProcessProgress(notifier, begin, seconds)
             await self._progress.follow(self.process)
 
 
 class _ProcessProgress:
     """The progress and log notifications to one request while it waits for a process."""
 
-    def __init__(self, context: Context, begin: float, *, progress: bool, level: LoggingLevel | None) -> None:
-        self._context = context
+    def __init__(self, notifier: Notifier, begin: float, heartbeat_seconds: float) -> None:
+        self._notifier = notifier
         self._begin = begin
-        self._progress = progress
-        self._interval = _EARLY * context.lifespan_context.settings.heartbeat_seconds
+        self._progress = notifier.progress_wanted
+        self._interval = _EARLY * heartbeat_seconds
+        level = notifier.log_level
         self._least = _LEVELS.index(level) if level else len(_LEVELS)
         self._meter = Meter()
         self._unreported: deque[Event] = deque(maxlen=_MOST_EVENTS)
@@ -182,10 +181,7 @@ class _ProcessProgress:
                 self._following = True
                 await self._report(ProgressStep(0, None, f"process {process.id} begins"))
             while process.outcome is None or self._unreported:
-                due = self._reported_at + self._interval if self._progress else math.inf
-                with anyio.CancelScope(deadline=due):
-                    await self._arrived.wait()
-                self._arrived.clear()
+                await self._until_more()
                 while self._unreported:
                     await self._report_event(self._unreported.popleft())
                 # Events that are no progress also set `_arrived`, so the clock decides whether a heartbeat is due.
@@ -194,18 +190,28 @@ class _ProcessProgress:
         finally:
             unsubscribe()
 
+    async def _until_more(self) -> None:
+        """Wait for events, or until a heartbeat is due; what was reported before is sent first."""
+        await asyncio.sleep(0)  # what a quick process has to report is sent together with its answer
+        if not self._arrived.is_set():
+            await self._notifier.flush()
+            with anyio.CancelScope(deadline=self._reported_at + self._interval if self._progress else math.inf):
+                await self._arrived.wait()
+        self._arrived.clear()
+
     async def beat(self, doing: str) -> None:
         """Send a heartbeat whenever nothing was sent for an interval, until cancelled."""
         while self._progress:
             await anyio.sleep_until(self._reported_at + self._interval)
             if anyio.current_time() >= self._reported_at + self._interval:
                 await self._report(self._meter.beat(anyio.current_time() - self._began, doing))
+                await self._notifier.flush()
 
     async def _report(self, step: ProgressStep) -> None:
         if self._progress:
             self._reported_at = anyio.current_time()
             total = None if step.total is None else step.total + self._begin
-            await self._context.session.report_progress(step.progress + self._begin, total, first_line(step.message))
+            await self._notifier.report_progress(step.progress + self._begin, total, first_line(step.message))
 
     async def _report_event(self, event: Event) -> None:
         step = self._meter.after(event)
@@ -213,7 +219,7 @@ class _ProcessProgress:
             await self._report(step)
         level, words = _level_of(event), in_words(event)
         if words and _LEVELS.index(level) >= self._least:
-            await send_log(self._context.session, level, first_line(words), self._context.request_id)
+            await self._notifier.log(level, first_line(words))
 
 
 def _level_of(event: Event) -> LoggingLevel:
@@ -233,10 +239,10 @@ async def heartbeat(context: CallContext, place: Place, tool: str = "") -> Async
     It is sent what the tool reports, and a heartbeat at least every `heartbeat_seconds`. Without a tool, the context is
     for a call of anything that waits for its turn.
     """
-    if context.sdk is None or not progress_wanted(context.sdk):
+    if context.notifier is None or not context.notifier.progress_wanted:
         yield
         return
-    progress = _ToolProgress(context.sdk, place.progress, tool)
+    progress = _ToolProgress(context.notifier, place.progress, context.heartbeat_seconds, tool)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(progress.beat)
         try:
@@ -251,10 +257,10 @@ async def heartbeat(context: CallContext, place: Place, tool: str = "") -> Async
 class _ToolProgress:
     """The progress notifications of one call of a tool, whose numbers only grow."""
 
-    def __init__(self, context: Context, begin: float, tool: str) -> None:
-        self._context = context
+    def __init__(self, notifier: Notifier, begin: float, heartbeat_seconds: float, tool: str) -> None:
+        self._notifier = notifier
         self._doing = f"still at {tool}" if tool else "waits for its turn"
-        self._interval = _EARLY * context.lifespan_context.settings.heartbeat_seconds
+        self._interval = _EARLY * heartbeat_seconds
         self._began = self._sent_at = anyio.current_time()
         self.sent = begin
         """The number that was sent last."""
@@ -281,4 +287,5 @@ class _ToolProgress:
 
     async def _send(self, progress: float, message: str) -> None:
         self._sent_at, self.sent = anyio.current_time(), progress
-        await self._context.session.report_progress(progress, self._total, first_line(message) or None)
+        await self._notifier.report_progress(progress, self._total, first_line(message) or None)
+        await self._notifier.flush()

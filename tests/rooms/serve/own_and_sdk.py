@@ -1,10 +1,11 @@
 """A server that answers common calls itself beside one whose SDK answers every call. No test is in here."""
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from goalport.serve.transports.streamable_http import StreamableHttp
 from tests.rooms.serve.served import state_of
 from tests.rooms.site.test_guard import INITIALIZE
 
-__all__ = ["META", "SESSION", "Answered", "Pair", "Post", "Server", "call", "in_session", "pair"]
+__all__ = ["META", "SESSION", "Answered", "Exchange", "Pair", "Post", "Server", "asking", "call", "in_session", "pair"]
 
 META = {
     "io.modelcontextprotocol/protocolVersion": LATEST_MODERN_VERSION,
@@ -67,6 +68,13 @@ def call(name: str = "greet", /, arguments: Any = None, *, params: Any = (), **m
     return Post(body, headers)
 
 
+def asking(post: Post, **wanted: Any) -> Post:
+    """The same call, which asks for messages before its answer."""
+    params = post.body["params"]
+    meta = {**params.get("_meta", {}), **wanted}
+    return Post({**post.body, "params": {**params, "_meta": meta}}, post.headers)
+
+
 def in_session(post: Post) -> Post:
     """The same in a session of the revision before."""
     body = post.body
@@ -78,6 +86,30 @@ def in_session(post: Post) -> Post:
             pass
     same = (each for each in post.headers if not each[0].startswith("mcp-"))
     return Post(body, (*same, ("mcp-protocol-version", LATEST_HANDSHAKE_VERSION), ("mcp-session-id", SESSION)))
+
+
+@dataclass
+class Exchange:
+    """The messages of one request and its response."""
+
+    incoming: list[Message] = field(default_factory=list[Message])
+    sent: list[Message] = field(default_factory=list[Message])
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the client leaves."""
+
+    @property
+    def text(self) -> str:
+        """What the client has got of the body."""
+        return b"".join(each.get("body", b"") for each in self.sent).decode()
+
+    async def receive(self) -> Message:
+        if self.incoming:
+            return self.incoming.pop()
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
 
 
 @dataclass
@@ -94,24 +126,15 @@ class Server:
         self.session = begun.headers["mcp-session-id"]
         await self.answer(in_session(Post(_BEGUN, call().headers)))
 
-    async def answer(self, post: Post, method: str = "POST") -> Answered:
+    async def answer(self, post: Post, method: str = "POST", exchange: "Exchange | None" = None) -> Answered:
         content = post.body if isinstance(post.body, bytes) else json.dumps(post.body).encode()
         headers = [(name.encode(), self._own(value).encode("latin-1")) for name, value in post.headers]
         scope = {"type": "http", "method": method, "path": "/mcp", "query_string": b"", "headers": headers}
-        incoming, sent = [{"type": "http.request", "body": content, "more_body": False}], list[Message]()
-
-        async def receive() -> Message:
-            if incoming:
-                return incoming.pop()
-            await anyio.sleep_forever()
-            raise AssertionError
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-
+        exchange = exchange or Exchange()
+        exchange.incoming.append({"type": "http.request", "body": content, "more_body": False})
         with anyio.fail_after(60):
-            await self.app(scope, receive, send)
-        return _read(sent)
+            await self.app(scope, exchange.receive, exchange.send)
+        return _read(exchange.sent)
 
     def _own(self, value: str) -> str:
         return self.session if value == SESSION else value
@@ -122,7 +145,18 @@ def _read(sent: list[Message]) -> Answered:
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     assert headers.pop("content-length", str(len(body))) == str(len(body))
     text = _DIFFERENT.sub("-", body.decode())
-    return Answered(sent[0]["status"], headers, json.loads(text) if text.startswith("{") else text)
+    return Answered(sent[0]["status"], headers, _content(text, headers.get("content-type")))
+
+
+def _content(text: str, media_type: str | None) -> Any:
+    """A JSON body; of an event stream the data of its events, each of which is a JSON message."""
+    if media_type == "text/event-stream":
+        *events, rest = text.split("\r\n\r\n")
+        assert not rest
+        lines = [each.splitlines() for each in events if not each.startswith(":")]
+        assert all(event == "event: message" for event, _ in lines)
+        return [json.loads(data.removeprefix("data: ")) for _, data in lines]
+    return json.loads(text) if text.startswith("{") else text
 
 
 @dataclass(frozen=True)

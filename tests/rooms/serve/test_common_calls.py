@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from goalport import Export, achieves_goal, agent
 from tests.rooms.serve.askers import Pizzeria
-from tests.rooms.serve.own_and_sdk import META, Answered, Pair, Post, Server, call, in_session, pair
+from tests.rooms.serve.own_and_sdk import META, Answered, Exchange, Pair, Post, Server, asking, call, in_session, pair
 from tests.rooms.serve.test_repeating import Cook, Kitchen
 
 TOOLS = """
@@ -71,7 +71,7 @@ class Painter:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets no answer become an event stream because the machine of the test is busy."""
-    monkeypatch.setattr("goalport.serve.transports.streamable_http._PATIENCE", 60.0)
+    monkeypatch.setattr("goalport.serve.transports.replies._PATIENCE", 60.0)
 
 
 def servers(root: Path, **options: Any) -> AbstractAsyncContextManager[Pair]:
@@ -104,6 +104,18 @@ QUICK = {
 }
 
 
+LEVEL = "io.modelcontextprotocol/logLevel"
+
+
+ASKING = {
+    "a number as token": {"progressToken": 1},
+    "a text as token": {"progressToken": "sieben é"},
+    "a token that is none": {"progressToken": True},
+    "log messages": {LEVEL: "debug"},
+    "progress and log messages": {"progressToken": 0, LEVEL: "info"},
+}
+
+
 def as_it_is(post: Post) -> Post:
     return post
 
@@ -119,6 +131,29 @@ async def test_a_quick_call_is_answered_without_the_sdk_as_the_sdk_answers_it(tm
             answer = await both.same(revised(post))
             assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), what
         assert (both.own.seen, both.sdk.seen) == (0, len(QUICK))
+
+
+@REVISIONS
+async def test_a_call_that_asks_for_messages_is_answered_without_the_sdk_as_the_sdk_answers_it(
+    tmp_path: Path, revised: Revised
+) -> None:
+    # Of two calls with one key, the second joins the process of the first, when that has nothing more to tell.
+    posts = {what: post for what, post in QUICK.items() if what != "an idempotency key"}
+    async with servers(tmp_path) as both:
+        for asked, wanted in ASKING.items():
+            for what, post in posts.items():
+                await both.same(asking(revised(post), **wanted))
+                assert both.own.seen == 0, (asked, what)
+
+
+@REVISIONS
+async def test_a_call_that_asks_for_progress_gets_it_before_its_answer(tmp_path: Path, revised: Revised) -> None:
+    async with servers(tmp_path) as both:
+        answer = await both.same(asking(revised(call()), progressToken=1))
+        assert both.own.seen == 0
+    told = [each["params"]["message"] for each in answer.body[:-1]]
+    assert told == ["process - begins", "1/1 greet"]
+    assert answer.body[-1]["result"]["structuredContent"]["text"] == "Hello, Ada!"
 
 
 async def test_a_call_in_a_session_of_any_revision_is_answered_without_the_sdk(tmp_path: Path) -> None:
@@ -145,7 +180,6 @@ async def test_a_revision_that_nobody_knows_is_refused_by_the_sdk(tmp_path: Path
 
 
 SLOW_OR_WRONG = {
-    "progress": call(params={"_meta": {**META, "progressToken": 1}}),
     "a goal that may ask": call("order_pizza", {"name": "Ada"}),
     "an unknown tool": call("grete"),
     "a task": call(params={"task": {"ttl": 5}}),
@@ -162,7 +196,7 @@ SLOW_OR_WRONG = {
     "a media type in capitals": call().with_header("content-type", "Application/JSON"),
 }
 WRONG_TODAY = {
-    "log messages": call(params={"_meta": {**META, "io.modelcontextprotocol/logLevel": "info"}}),
+    "log messages of an unknown level": asking(call(), **{LEVEL: "loud"}),
     "a state": call(params={"requestState": "x"}),
     "responses": call(params={"inputResponses": {"a": {"action": "cancel"}}}),
     "no envelope": call(params={"_meta": {}}),
@@ -200,33 +234,36 @@ async def test_a_session_that_wants_log_messages_gets_those_of_its_calls(tmp_pat
     async with servers(tmp_path) as both:
         await both.same(in_session(Post(wanted, call().headers)))
         answer = await both.same(in_session(call()))
-    assert "notifications/message" in answer.body
+    assert "notifications/message" in [each.get("method") for each in answer.body]
 
 
-async def ended(server: Server, kitchen: Kitchen, end: Post, method: str) -> Answered:
-    """The answer to a call in a session, in the middle of which a request ends it."""
-    answers: list[Answered] = []
+async def ended(server: Server, kitchen: Kitchen, end: Post, method: str, **wanted: Any) -> Answered:
+    """The answer to a call in a session, in the middle of which a request ends it; `wanted` is what it asks for."""
+    answers, exchange = list[Answered](), Exchange()
     kitchen.begun.clear()
 
     async def order() -> None:
-        answers.append(await server.answer(in_session(call("cook", {"dish": "soup"}))))
+        post = asking(in_session(call("cook", {"dish": "soup"})), **wanted)
+        answers.append(await server.answer(post, exchange=exchange))
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(order)
             await kitchen.begun.wait()
+            while wanted and "begins" not in exchange.text:
+                await anyio.lowlevel.checkpoint()
             await server.answer(in_session(end), method)
     return answers[0]
 
 
-@pytest.mark.parametrize(
+CANCELLED = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+ENDS = pytest.mark.parametrize(
     ("end", "method", "status"),
-    [
-        ({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}, "POST", 200),
-        ({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "7"}}, "POST", 200),
-        ("", "DELETE", 500),
-    ],
+    [(CANCELLED, "POST", 200), ({**CANCELLED, "params": {"requestId": "7"}}, "POST", 200), ("", "DELETE", 500)],
 )
+
+
+@ENDS
 async def test_a_client_ends_its_call_in_a_session(tmp_path: Path, end: Any, method: str, status: int) -> None:
     kitchen = Kitchen()
     async with pair(tmp_path, Cook(kitchen)) as both:
@@ -238,19 +275,61 @@ async def test_a_client_ends_its_call_in_a_session(tmp_path: Path, end: Any, met
     assert kitchen.stopped == 2
 
 
+@ENDS
+async def test_a_client_ends_its_call_that_asked_for_progress(
+    tmp_path: Path, end: Any, method: str, status: int
+) -> None:
+    kitchen = Kitchen()
+    async with pair(tmp_path, Cook(kitchen)) as both:
+        post = Post(end, call().headers)
+        own, sdk = [await ended(each, kitchen, post, method, progressToken=1) for each in (both.own, both.sdk)]
+        assert both.own.seen == 0
+    assert (own.status, own.body) == (sdk.status, sdk.body)
+    assert own.body[0]["params"]["message"] == "process - begins"
+    assert len(own.body) == (2 if status == 200 else 1)
+    assert kitchen.stopped == 2
+
+
 _EMPTY: list[Any] = [{}, []]
 _VALUES: st.SearchStrategy[Any] = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.sampled_from(["", *_EMPTY])
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=3)
+    | st.sampled_from(["", "info", *_EMPTY])
 )
 _TEXTS = st.sampled_from(
     ["tools/call", "greet", "add", "tools/list", "application/json", "*/*", LATEST_MODERN_VERSION, "", "\xe9"]
 )
 _PLACES = [(), ("params",), ("params", "_meta"), ("params", "arguments")]
-_KEYS = ["id", "jsonrpc", "method", "params", "name", "arguments", "_meta", "task", "requestState", "a", *META]
+_KEYS = [
+    "id",
+    "jsonrpc",
+    "method",
+    "params",
+    "name",
+    "arguments",
+    "_meta",
+    "task",
+    "requestState",
+    "a",
+    "progressToken",
+    LEVEL,
+    *META,
+]
 _CHANGES = st.tuples(st.sampled_from(_PLACES), st.sampled_from(_KEYS), _VALUES | st.just(...))
 _NAMES = [*dict([*call().headers, *in_session(call()).headers])]
 _HEADERS = st.tuples(st.sampled_from(_NAMES), st.lists(_TEXTS, max_size=2))
-_GOOD = st.sampled_from([call(), call("add", {"a": 1, "b": 2}), call("order_pizza"), call("draw", {"size": 1})])
+_GOOD = st.sampled_from(
+    [
+        call(),
+        call("add", {"a": 1, "b": 2}),
+        call("order_pizza"),
+        call("draw", {"size": 1}),
+        asking(call(), progressToken=1),
+    ]
+)
 
 
 def changed(post: Post, changes: list[tuple[tuple[str, ...], str, Any]], headers: list[tuple[str, list[str]]]) -> Post:

@@ -1,9 +1,9 @@
-"""Common calls: quick `tools/call` requests, answered without the SDK's transport, which costs more than the call.
+"""Common calls: `tools/call` requests that are answered without the SDK's transport, which costs more than the call.
 
-It is the ASGI app behind `streamable_http` for calls whose answer no message can precede. It answers a call itself if
-the SDK would find nothing wrong with the request, by the SDK's own rules, and if the tool is a function or a goal that
-asks nobody; the handlers are those of every call. Everything else goes to the SDK unchanged, which so decides what is
-answered to a request that is wrong. `tests/rooms/serve/test_common_calls.py` compares the answers of the two.
+A call is a common one if the SDK would find nothing wrong with the request, by the SDK's own rules, and if the tool is
+a function or a goal that asks nobody; the handlers are those of every call. `streamable_http` sends everything else to
+the SDK unchanged, which so decides what is answered to a request that is wrong. Progress and log messages that a call
+asks for are events of its reply. `tests/rooms/serve/test_common_calls.py` compares the answers of the two.
 """
 
 import logging
@@ -17,30 +17,40 @@ from mcp.server.streamable_http import StreamableHTTPServerTransport, check_acce
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
-from mcp_types import INTERNAL_ERROR, SERVER_INFO_META_KEY, CallToolRequestParams, JSONRPCError, RequestId
+from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
+from mcp_types import (
+    INTERNAL_ERROR,
+    LOG_LEVEL_META_KEY,
+    SERVER_INFO_META_KEY,
+    CallToolRequestParams,
+    JSONRPCError,
+    LoggingLevel,
+    ProgressToken,
+    RequestId,
+)
 from mcp_types.methods import serialize_server_result, validate_client_request
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
-from goalport.platform.runs import Disconnect
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.output import Wire, WrittenResult
 from goalport.serve.call_context import CallContext
 from goalport.serve.calls import call_tool
 from goalport.serve.cancellations import session_of
-from goalport.serve.disconnects import disconnect_in, is_modern_request
+from goalport.serve.disconnects import is_modern_request
 from goalport.serve.server import GoalServer
 from goalport.serve.sessions import in_flight, open_transport
 from goalport.serve.state import McpState
 from goalport.serve.transports.jsonrpc import SESSION_ID, header, message_of
+from goalport.serve.transports.replies import Reply, StreamNotifier
 from goalport.serve.transports.routing_headers import agreed_version
 from goalport.serve.transports.session_calls import SessionCalls
 
-__all__ = ["CommonCalls"]
+__all__ = ["CommonCall", "CommonCalls"]
 
 _log = logging.getLogger(__name__)
 _REQUEST: Final = {"jsonrpc", "id", "method", "params"}
@@ -62,48 +72,39 @@ class _Session:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class CommonCall:
     """A request to call a tool, in which nothing is wrong."""
 
     id: RequestId
     version: str
     params: CallToolRequestParams
     session: _Session | None
+    token: ProgressToken | None
+    """By which the client is told progress; None: it is told none."""
+
+    @property
+    def is_modern(self) -> bool:
+        return self.version in MODERN_PROTOCOL_VERSIONS
+
+    @property
+    def log_level(self) -> LoggingLevel | None:
+        """The least severe level of the log messages that the client gets; None: it gets none."""
+        meta: Mapping[str, Any] = self.params.meta or {}
+        return meta.get(LOG_LEVEL_META_KEY) if self.is_modern else None
 
 
 class CommonCalls:
-    """Answers common calls, and passes everything else on to `app`.
-
-    `sessions` are the SDK's, and `calls` those of sessions that are open here.
-    """
+    """Reads and answers common calls. `sessions` are the SDK's, and `calls` those of sessions that are open here."""
 
     def __init__(
-        self,
-        app: ASGIApp,
-        server: GoalServer,
-        state: McpState,
-        sessions: StreamableHTTPSessionManager,
-        calls: SessionCalls,
+        self, server: GoalServer, state: McpState, sessions: StreamableHTTPSessionManager, calls: SessionCalls
     ) -> None:
-        self._app = app
         self._state = state
         self._sessions, self._calls = sessions, calls
         self._stamp = {SERVER_INFO_META_KEY: server.server_info_stamp}
         """What the `_meta` of each result says besides its own, since revision 2026-07-28."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        call = self._read(scope)
-        if call is None:
-            await self._app(scope, receive, send)
-            return
-        status, body = await self._answer(call, disconnect_in(scope))
-        headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
-        if call.session is not None:
-            headers.append((SESSION_ID, call.session.inner))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-    def _read(self, scope: Scope) -> _Call | None:
+    def read(self, scope: Scope) -> CommonCall | None:
         """The call that a request makes; None if it is not a common one, or if anything is wrong with it."""
         message = cast("dict[str, Any]", message_of(scope))
         if message.keys() != _REQUEST or not self._is_common(message["params"]) or not _takes_json(scope):
@@ -120,7 +121,16 @@ class CommonCalls:
             params = CallToolRequestParams.model_validate(message["params"], by_name=False)
         except ValidationError:
             return None
-        return _Call(message["id"], version, params, session)
+        return CommonCall(message["id"], version, params, session, progress_token_from_params(message["params"]))
+
+    async def answer(self, call: CommonCall, reply: Reply) -> None:
+        """Answer a call."""
+        status, body = await self._response(call, reply)
+        headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+        if call.session is not None:
+            headers.append((SESSION_ID, call.session.inner))
+        await reply.send({"type": "http.response.start", "status": status, "headers": headers})
+        await reply.send({"type": "http.response.body", "body": body})
 
     def _session_of(self, scope: Scope) -> _Session | None:
         ticket, inner = session_of(scope), header(scope, SESSION_ID)
@@ -136,35 +146,37 @@ class CommonCalls:
         )
         return is_quick and name not in publication.mirrored and _MORE.isdisjoint(params)
 
-    async def _answer(self, call: _Call, disconnect: Disconnect | None) -> tuple[int, bytes]:
+    async def _response(self, call: CommonCall, reply: Reply) -> tuple[int, bytes]:
         """The status and the body of the response to a call."""
-        session = call.session
+        session, level = call.session, call.log_level
+        asks = call.token is not None or level is not None
+        notifier = StreamNotifier(reply, call.token, level) if asks else None
         if session is None:
-            return await self._result(call, CallContext(self._state, disconnect))
+            return await self._result(call, CallContext(self._state, reply.disconnect, notifier=notifier))
         response = HTTPStatus.OK, b""
-        context = CallContext(self._state, disconnect, session.ticket, call.id)
+        context = CallContext(self._state, reply.disconnect, session.ticket, call.id, notifier=notifier)
         with in_flight(session.transport), self._calls.opened(session.ticket, call.id) as opened:
             response = await self._result(call, context)
         if (ended := opened.refusal) is not None:
-            return ended[0], _written(ended[1])
+            # The SDK ends the stream of a terminated session without an answer.
+            return ended[0], b"" if opened.terminated and reply.streams else _written(ended[1])
         return response
 
-    async def _result(self, call: _Call, context: CallContext) -> tuple[int, bytes]:
+    async def _result(self, call: CommonCall, context: CallContext) -> tuple[int, bytes]:
         try:
             written = self._json(call, await call_tool(context, call.params))
             answer = b'{"jsonrpc":"2.0","id":', to_json(call.id), b',"result":', *written, b"}"
             return HTTPStatus.OK, b"".join(answer)
         except MCPError as refused:
-            code, is_modern = refused.error.code, call.version in MODERN_PROTOCOL_VERSIONS
-            status = ERROR_CODE_HTTP_STATUS.get(code, HTTPStatus.OK) if is_modern else HTTPStatus.OK
+            code = refused.error.code
+            status = ERROR_CODE_HTTP_STATUS.get(code, HTTPStatus.OK) if call.is_modern else HTTPStatus.OK
             return status, _written(JSONRPCError(jsonrpc="2.0", id=call.id, error=refused.error))
 
-    def _json(self, call: _Call, answer: object) -> Sequence[bytes]:
+    def _json(self, call: CommonCall, answer: object) -> Sequence[bytes]:
         """An answer in the revision of a call, in pieces. Raises `MCPError` for content that the revision lacks."""
-        is_modern = call.version in MODERN_PROTOCOL_VERSIONS
-        stamp: Wire = self._stamp if is_modern else {}
+        stamp: Wire = self._stamp if call.is_modern else {}
         if isinstance(answer, WrittenResult) and self._has_texts_only(call.params.name):
-            return answer.pieces(stamp, typed=is_modern)
+            return answer.pieces(stamp, typed=call.is_modern)
         wire = answer.wire if isinstance(answer, WrittenResult) else cast("Wire", answer)
         try:
             wire = serialize_server_result("tools/call", call.version, wire)

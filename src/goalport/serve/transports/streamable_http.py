@@ -1,16 +1,14 @@
 """Streamable HTTP: `/mcp`, for every revision of the protocol, on the SDK's session manager.
 
-A call is answered as one JSON body if no message can precede its answer, else as an event stream. A stream doubles the
-server's cost of a quick call. So an ASGI middleware looks at a call before the SDK does: if it asks for no progress and
-no log messages, and its tool sends no requests to the client, the SDK is told to answer with JSON. If the answer takes
-longer than a second, a stream is begun after all: no proxy then times out, and the disconnect of a client is noticed.
-Most calls that are answered with JSON do not reach the SDK: `common_calls` answers them.
+A call is answered as one JSON body if no message can precede its answer, else as an event stream. Most calls do not
+reach the SDK: `common_calls` answers them, both ways. An ASGI middleware looks at every call before the SDK does: if it
+asks for no progress and no log messages, and its tool sends no requests to the client, the SDK is told to answer with
+JSON, because its stream doubles the server's cost of a quick call.
 `jsonrpc.PostReader` and `session_resumption` are the middleware before this one.
 """
 
-import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from http import HTTPStatus
@@ -26,7 +24,7 @@ from goalport.errors import GoalportError
 from goalport.publish.companions import Companion
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.publication import RawTool
-from goalport.serve.disconnects import DisconnectMiddleware, new_disconnect
+from goalport.serve.disconnects import DisconnectMiddleware, is_modern_request
 from goalport.serve.elicitation import take_from_elsewhere
 from goalport.serve.scope_check import guarded
 from goalport.serve.server import GoalServer
@@ -34,19 +32,14 @@ from goalport.serve.session_tickets import SessionTickets
 from goalport.serve.state import McpState
 from goalport.serve.transports.common_calls import CommonCalls
 from goalport.serve.transports.jsonrpc import SESSION_ID, PostReader, header, message_of
+from goalport.serve.transports.replies import Reply
 from goalport.serve.transports.session_calls import SessionCalls
 from goalport.serve.transports.session_resumption import SessionResumption
 
 __all__ = ["StreamableHttp"]
 
-_PATIENCE: Final = 1.0
 _REST: Final = 10.0
 """Seconds without a request after which a session is closed that its ticket opens again."""
-_STREAM: Final = (
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),
-)
 _MESSAGE_KEYS: Final = frozenset({"progressToken", LOG_LEVEL_META_KEY})
 """Keys of `_meta` by which a client asks for messages before the answer."""
 _brief: ContextVar[bool] = ContextVar("goalport_brief_reply", default=False)
@@ -79,8 +72,8 @@ class StreamableHttp:
         transport = DisconnectMiddleware(StreamableHTTPASGIApp(self._sessions))
         # The SDK's middleware makes the span of a call.
         calls, answers = SessionCalls(), common_calls and not server.is_traced
-        brief = CommonCalls(transport, server, state, self._sessions, calls) if answers else transport
-        app: ASGIApp = _Replies(transport, brief, self._asks_back, settings.max_sessions, settings.heartbeat_seconds)
+        common = CommonCalls(server, state, self._sessions, calls) if answers else None
+        app: ASGIApp = _Replies(transport, common, self._asks_back, settings.max_sessions, settings.heartbeat_seconds)
         if not settings.stateless:
             # Before `_Replies`, because the SDK's task of a session keeps the context in which the session is opened.
             tickets = SessionTickets(state.keys, settings.name, settings.state_ttl_seconds)
@@ -122,15 +115,17 @@ class _JsonWhenBrief:
 
 
 class _Replies:
-    """Decides for each POST whether it is answered as JSON or as an event stream.
+    """Decides for each call who answers it, and whether as JSON or as an event stream.
 
-    Calls that are answered as JSON go to `brief`, everything else to `app`. `sessions` is the most sessions at once.
-    `ping_seconds` is the interval of the pings of a stream.
+    Common calls are answered by `common`, where there is one; everything else goes to `app`. `sessions` is the most
+    sessions at once. `ping_seconds` is the interval of the pings of a stream.
     """
 
-    def __init__(self, app: ASGIApp, brief: ASGIApp, asks_back: AsksBack, sessions: int, ping_seconds: float) -> None:
+    def __init__(
+        self, app: ASGIApp, common: CommonCalls | None, asks_back: AsksBack, sessions: int, ping_seconds: float
+    ) -> None:
         self._app = app
-        self._brief = brief
+        self._common = common
         self._ping_seconds = ping_seconds
         self._asks_back = asks_back
         self._sessions = sessions
@@ -141,21 +136,29 @@ class _Replies:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         message = message_of(scope)
-        if not self._is_brief(scope, message):
+        if not self._is_sent_no_requests(scope, message):
             if _declares_elicitation(message):
                 send = self._noting(send)
             elif scope["method"] == "DELETE":
                 send = self._forgetting(send, header(scope, SESSION_ID))
             await self._app(scope, receive, send)
             return
-        token, reply = _brief.set(True), _Reply(scope, receive, send, self._ping_seconds)
+        call, is_brief = self._common.read(scope) if self._common is not None else None, not _wants_messages(message)
+        if call is None and not is_brief:
+            await self._app(scope, receive, send)
+            return
+        reply = Reply(scope, receive, send, self._ping_seconds, streams=not (is_brief or is_modern_request(scope)))
         try:
-            await self._brief(scope, receive, reply.send)
+            if call is not None and self._common is not None:
+                await self._common.answer(call, reply)
+            else:
+                with _briefly():
+                    await self._app(scope, receive, reply.send)
         finally:
             reply.end()
-            _brief.reset(token)
 
-    def _is_brief(self, scope: Scope, message: object) -> bool:
+    def _is_sent_no_requests(self, scope: Scope, message: object) -> bool:
+        """Whether a message is a call before whose answer nothing is sent but what it asks for itself."""
         method, params = _method_and_params(message)
         session = header(scope, SESSION_ID)
         if method == "logging/setLevel":
@@ -165,9 +168,8 @@ class _Replies:
         accepted = header(scope, b"accept")
         if b"text/event-stream" not in accepted or b"application/json" not in accepted:
             return False
-        tool, meta = params.get("name"), params.get("_meta")
-        wanted = cast("dict[str, object]", meta).keys() & _MESSAGE_KEYS if isinstance(meta, dict) else ()
-        return isinstance(tool, str) and not wanted and not self._asks_back(tool, elicits=session in self._eliciting)
+        tool = params.get("name")
+        return isinstance(tool, str) and not self._asks_back(tool, elicits=session in self._eliciting)
 
     def _noting(self, send: Send) -> Send:
         """A `send` that notes the session which a response opens as one whose client can ask a person."""
@@ -196,59 +198,20 @@ class _Replies:
             del sessions[next(iter(sessions))]
 
 
-class _Reply:
-    """The answer to one brief call: one JSON body, or an event stream if the answer takes longer than `_PATIENCE`."""
+@contextmanager
+def _briefly() -> Generator[None]:
+    """A context in which the SDK answers a call as JSON."""
+    token = _brief.set(True)
+    try:
+        yield
+    finally:
+        _brief.reset(token)
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, ping_seconds: float) -> None:
-        self._ping_seconds = ping_seconds
-        self._session = header(scope, SESSION_ID)
-        self._disconnect = new_disconnect(scope)
-        self._receive = receive
-        self._send = send
-        self._answered = False
-        self._streaming = False
-        self._parts: list[bytes] = []
-        self._tasks: list[asyncio.Task[None]] = []
-        """The tasks that keep the stream open and watch the connection, once a stream is begun."""
-        self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self._begin_stream)
 
-    def end(self) -> None:
-        """Stop the timer and the tasks, as nothing more will be sent."""
-        self._timer.cancel()
-        for task in self._tasks:
-            task.cancel()
-
-    async def send(self, message: Message) -> None:
-        """Send the SDK's answer, as JSON or as the event of a stream that was begun."""
-        self._answered = True
-        if not self._streaming:
-            # The tasks that begin a stream may have been created already without having run.
-            self.end()
-            await self._send(message)
-            return
-        self._parts.append(message.get("body", b""))
-        if message["type"] == "http.response.body" and not message.get("more_body", False):
-            self.end()
-            lines = b"".join(b"data: %b\r\n" % line for line in b"".join(self._parts).splitlines())
-            await self._send({"type": "http.response.body", "body": b"event: message\r\n%b\r\n" % lines})
-
-    def _begin_stream(self) -> None:
-        if not self._answered:
-            self._tasks = [asyncio.create_task(self._keep_open()), asyncio.create_task(self._watch_connection())]
-
-    async def _keep_open(self) -> None:
-        self._streaming = True
-        session = [(SESSION_ID, self._session)] if self._session else []
-        await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *session]})
-        while True:
-            await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
-            await asyncio.sleep(self._ping_seconds)
-
-    async def _watch_connection(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        if not self._answered:
-            self._disconnect.note()
+def _wants_messages(message: object) -> bool:
+    """Whether a call asks for messages before its answer."""
+    meta = _method_and_params(message)[1].get("_meta")
+    return isinstance(meta, dict) and not _MESSAGE_KEYS.isdisjoint(cast("dict[str, object]", meta))
 
 
 def _declares_elicitation(message: object) -> bool:

@@ -1,0 +1,74 @@
+"""The reply to a call that takes long: an event stream, through which its client is told what it asked for."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.rooms.serve.own_and_sdk import Exchange, Post, asking, call, in_session, pair
+from tests.rooms.serve.test_repeating import Cook, Kitchen
+
+COOK = call("cook", {"dish": "soup"})
+REVISIONS = pytest.mark.parametrize("post", [COOK, in_session(COOK)], ids=["newest", "session"])
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets every answer take long."""
+    monkeypatch.setattr("goalport.serve.transports.replies._PATIENCE", 0.0)
+
+
+@asynccontextmanager
+async def cooking(root: Path, post: Post, **options: Any) -> AsyncGenerator[tuple[Exchange, Kitchen]]:
+    """The exchange of a call whose action has begun, and that may go on after the block."""
+    kitchen, exchange = Kitchen(), Exchange()
+    async with pair(root, Cook(kitchen), **options) as both:
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(both.own.answer, post, "POST", exchange)
+                await kitchen.begun.wait()
+                yield exchange, kitchen
+                kitchen.go_on.set()
+        assert both.own.seen == 0
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await anyio.lowlevel.checkpoint()
+
+
+@REVISIONS
+async def test_progress_is_sent_while_the_action_still_runs(tmp_path: Path, post: Post) -> None:
+    async with cooking(tmp_path, asking(post, progressToken=1)) as (exchange, _):
+        await until(lambda: "begins" in exchange.text)
+        assert "structuredContent" not in exchange.text
+    assert exchange.text.index("1/1 cook") < exchange.text.index("structuredContent")
+
+
+@REVISIONS
+async def test_a_client_that_asked_for_progress_gets_heartbeats(tmp_path: Path, post: Post) -> None:
+    async with cooking(tmp_path, asking(post, progressToken=1), heartbeat_seconds=0.02) as (exchange, _):
+        await until(lambda: "still at cook after" in exchange.text)
+
+
+@REVISIONS
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("wanted", [{}, {"progressToken": 1}], ids=["silent", "progress"])
+async def test_a_connection_is_kept_open_by_pings(tmp_path: Path, post: Post, wanted: dict[str, Any]) -> None:
+    async with cooking(tmp_path, asking(post, **wanted)) as (exchange, _):
+        await until(lambda: ": ping\r\n\r\n" in exchange.text)
+    starts = [each for each in exchange.sent if each["type"] == "http.response.start"]
+    assert starts == exchange.sent[:1]
+    assert exchange.text.endswith("}\r\n\r\n")
+
+
+@REVISIONS
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("wanted", [{}, {"progressToken": 1}], ids=["silent", "progress"])
+async def test_a_client_that_leaves_ends_its_call(tmp_path: Path, post: Post, wanted: dict[str, Any]) -> None:
+    async with cooking(tmp_path, asking(post, **wanted)) as (exchange, kitchen):
+        exchange.gone.set()
+        await until(lambda: kitchen.stopped == 1)
