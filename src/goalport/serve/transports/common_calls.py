@@ -28,9 +28,9 @@ from mcp_types import (
     ProgressToken,
     RequestId,
 )
-from mcp_types.methods import serialize_server_result, validate_client_request
+from mcp_types.methods import CLIENT_REQUESTS, serialize_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.types import Scope
@@ -56,6 +56,11 @@ _log = logging.getLogger(__name__)
 _REQUEST: Final = {"jsonrpc", "id", "method", "params"}
 _VERSION: Final = b"mcp-protocol-version"
 _HANDSHAKE: Final = frozenset(each.encode() for each in HANDSHAKE_PROTOCOL_VERSIONS)
+_PARAMS: Final = {
+    version: cast("type[BaseModel]", CLIENT_REQUESTS["tools/call", version].model_fields["params"].annotation)
+    for version in (LATEST_HANDSHAKE_VERSION, *MODERN_PROTOCOL_VERSIONS)
+}
+"""What a revision asks of the parameters of a call; the rest of the message has been checked."""
 _MORE: Final = frozenset({"inputResponses", "requestState", "task"})
 """Parameters by which a call goes on with an earlier one, or asks for a task."""
 
@@ -117,7 +122,7 @@ class CommonCalls:
             if session is None:
                 return None
         try:
-            validate_client_request("tools/call", version, message["params"])
+            _PARAMS[version].model_validate(message["params"], by_name=False)
             params = CallToolRequestParams.model_validate(message["params"], by_name=False)
         except ValidationError:
             return None
