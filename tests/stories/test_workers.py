@@ -263,15 +263,23 @@ async def test_a_worker_that_ends_again_and_again_is_started_more_and_more_rarel
 
 async def test_a_worker_that_hangs_gets_no_new_connections_until_it_goes_on(tmp_path: Path) -> None:
     async with serving(tmp_path, TELLER) as server:
-        one, other = await pids_of(server)
+        async with session(server) as (http, headers):
+            one = (await http.get("/health")).json()["pid"]
+        (other,) = set(await pids_of(server)) - {one}
         os.kill(one, signal.SIGSTOP)
         await server.heard.until(f"Worker {one} does not respond; new connections go to the others.")
         assert await pids_of(server, 4) == {other: 4}
+        async with httpx2.AsyncClient(base_url=server.address, timeout=PATIENCE) as again:
+            answer = await again.post("/mcp", json={"jsonrpc": "2.0", "id": 9, "method": "ping"}, headers=headers)
+            assert answer.status_code == 200, "the other worker has opened the session of the one that hangs"
         health = await health_of(server)
         assert health["ready"]
         assert {each["pid"]: each["ready"] for each in health["workers"]} == {one: False, other: True}
-        os.kill(one, signal.SIGCONT)
-        await server.heard.until(f"Worker {one} responds again.")
+        os.kill(other, signal.SIGSTOP)
+        await server.heard.until(f"Worker {other} does not respond; no other does either, so requests wait.")
+        for each in (one, other):
+            os.kill(each, signal.SIGCONT)
+            await server.heard.until(f"Worker {each} responds again.")
         assert set(await pids_of(server, 4)) == {one, other}
 
 

@@ -2,7 +2,8 @@
 
 Only the worker that runs a call can receive its cancellation and the client's answer to a question asked during it, and
 clients send these over any of their connections. So the supervisor looks at the first headers of a connection before it
-hands it over, without taking them out of the socket. A worker says which sessions it opened. `supervisor` is above.
+hands it over, without taking them out of the socket. A worker says which sessions it opened. If it hangs, another opens
+them again, and passes on what it can by the store. `supervisor` is above.
 """
 
 import re

@@ -253,15 +253,17 @@ class _Supervisor:
         while True:
             await anyio.sleep(_WATCH_SECONDS)
             now = {each for each in self.workers if each.is_serving and each.hangs}
+            some_respond = any(each.is_serving and not each.hangs for each in self.workers)
+            then = "new connections go to the others" if some_respond else "no other does either, so requests wait"
             for each in now - hanging:
-                tell(f"error: Worker {each.process.pid} does not respond; new connections go to the others.")
+                tell(f"error: Worker {each.process.pid} does not respond; {then}.")
             for each in hanging - now:
                 if each.is_serving:
                     tell(f"  Worker {each.process.pid} responds again.")
             hanging = now
 
     async def _route(self, connection: socket.socket) -> None:
-        """Hand a connection to the worker that has its session, otherwise to the one that has the fewest."""
+        """Hand a connection to the worker that has its session, or else to the one that has the fewest."""
         self._unrouted += 1
         try:
             with connection:
@@ -271,11 +273,11 @@ class _Supervisor:
             self._unrouted -= 1
 
     def _take(self, connection: socket.socket, session: bytes | None) -> bool:
-        known = self._routes.worker_of(session)
-        if known:
-            return known.take(connection)
+        owner = self._routes.worker_of(session)
+        if owner and not owner.hangs:
+            return owner.take(connection)
         serving = (each for each in self.workers if each.is_serving)
-        for each in sorted(serving, key=lambda each: (each.hangs, each.connections)):
+        for each in sorted(serving, key=lambda each: (each.hangs, each is not owner, each.connections)):
             if each.take(connection):
                 if session:
                     self._routes.note(session, each)
