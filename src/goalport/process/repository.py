@@ -29,6 +29,7 @@ from goalport.process.lifecycle import Terminated
 from goalport.process.recording import record_of
 from goalport.process.restoring import restored
 from goalport.process.retries import retried
+from goalport.process.unsaved import UnsavedFamilies
 from goalport.store import EventRecord, InMemoryProcessStore, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
 
 __all__ = ["AgentProcessRepository"]
@@ -59,6 +60,7 @@ class AgentProcessRepository:
         """The leases of this program, by the id of the root."""
         self._versions: WeakKeyDictionary[AgentProcess, int] = WeakKeyDictionary()
         """The version of each family that lives in this program, by its root."""
+        self._unsaved = UnsavedFamilies()
         self.events = EventLogs(store, self._holds)
         if isinstance(store, InMemoryProcessStore):
             store.attach(self.records_of.codec, lambda root: is_watched(self._known.get(root)))
@@ -92,8 +94,9 @@ class AgentProcessRepository:
     async def enter(self, process: AgentProcess) -> bool:
         """Prepare the store for a process that begins to run. Returns False if another program has its family.
 
-        Raises `StoreError` if its steps are to be stored, and the store cannot be reached for a new process. If it may
-        have been stored all the same, this waits for the store: otherwise another program would begin it later.
+        This waits while too much that has ended is not saved yet. Raises `StoreError` if its steps are to be stored, or
+        too much is not saved, and the store cannot be reached. If a new process may have been stored all the same, this
+        waits for the store: otherwise another program would begin it later.
         """
         root = process.root
         if process.options.ephemeral:
@@ -106,6 +109,8 @@ class AgentProcessRepository:
         elif process.lasting:
             async with self._lock(root):
                 await self._commit_first(root, process)
+        elif process.parent is None and self._unsaved.full:
+            await self._unsaved.room_for(process, self.save)
         return not process.elsewhere
 
     async def _commit_first(self, root: AgentProcess, process: AgentProcess) -> None:
@@ -244,14 +249,12 @@ class AgentProcessRepository:
             changes = self.records_of.at_rest(family)
             lease = self._leases.pop(root.id, None) or Lease(root.id)
             events = self.events.unstored(root)
-            lease = await self.store.save(
-                [*changes.values()], lease, wake_at=wakes_at(family), release=True, events=events
-            )
-        except (StoreError, Unstorable, LeaseLost) as error:
+            with self._unsaved.saving(family):
+                lease = await self.store.save(
+                    [*changes.values()], lease, wake_at=wakes_at(family), release=True, events=events
+                )
+        except Exception as error:
             self.records_of.tell_not_stored(process, error)
-            return
-        except Exception as bug:
-            self.records_of.tell_not_stored(process, bug)
             return
         self._confirm(root, changes, events)
         self._versions[root] = lease.version
@@ -314,10 +317,7 @@ class AgentProcessRepository:
             each.leave()
 
     def _confirm(
-        self,
-        root: AgentProcess,
-        changes: "Mapping[AgentProcess, StoredProcess]",
-        events: Sequence[EventRecord],
+        self, root: AgentProcess, changes: "Mapping[AgentProcess, StoredProcess]", events: Sequence[EventRecord]
     ) -> None:
         self.events.confirm(root, events)
         for each, stored in changes.items():
@@ -369,8 +369,7 @@ class AgentProcessRepository:
 
     async def refresh(self, process: AgentProcess) -> None:
         """Read a family again that another program runs."""
-        root = process.root
-        async with self._lock(root):
+        async with self._lock(root := process.root):
             if root.id not in self._leases:
                 await self._read_again(root)
 
