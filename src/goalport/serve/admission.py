@@ -56,9 +56,8 @@ class _Admission:
             self._place.leave()
 
     async def _wait(self, place: Place) -> None:
-        async with heartbeat(self._context, place):
-            with ended_by(self._context.disconnect):
-                await place.wait()
+        with heartbeat(self._context, place), ended_by(self._context.disconnect):
+            await place.wait()
         if not place.held:
             raise BadInput(GONE)
 

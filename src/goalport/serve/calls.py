@@ -81,8 +81,8 @@ async def _answer(
         case FunctionTool():
             state = context.state
             site = DirectCalls(current_caller(), state.platform.processes.listeners)
-            async with admitted(context, begins=True) as place, heartbeat(context, place, params.name):
-                with ended_by(context.disconnect):
+            async with admitted(context, begins=True) as place:
+                with heartbeat(context, place, params.name), ended_by(context.disconnect):
                     arguments = params.arguments or {}
                     wire = await published.call(arguments, site, tells_errors=state.settings.show_errors)
                     call.status = "failed" if wire.get("isError") else "completed"

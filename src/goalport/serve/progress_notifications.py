@@ -8,8 +8,8 @@ gets a heartbeat when there is none. `calls` and `companion_calls` are above.
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final, get_args
 
@@ -185,7 +185,7 @@ class _ProcessProgress:
                 while self._unreported:
                     await self._report_event(self._unreported.popleft())
                 # Events that are no progress also set `_arrived`, so the clock decides whether a heartbeat is due.
-                if anyio.current_time() >= self._reported_at + self._interval and process.outcome is None:
+                if process.outcome is None and anyio.current_time() >= self._reported_at + self._interval:
                     await self._report(self._meter.beat(anyio.current_time() - self._began))
         finally:
             unsubscribe()
@@ -217,8 +217,8 @@ class _ProcessProgress:
         step = self._meter.after(event)
         if step is not None:
             await self._report(step)
-        level, words = _level_of(event), in_words(event)
-        if words and _LEVELS.index(level) >= self._least:
+        level = _level_of(event)
+        if _LEVELS.index(level) >= self._least and (words := in_words(event)):
             await self._notifier.log(level, first_line(words))
 
 
@@ -232,8 +232,8 @@ def _level_of(event: Event) -> LoggingLevel:
             return "debug"
 
 
-@asynccontextmanager
-async def heartbeat(context: CallContext, place: Place, tool: str = "") -> AsyncGenerator[None]:
+@contextmanager
+def heartbeat(context: CallContext, place: Place, tool: str = "") -> Generator[None]:
     """A context for one call of an exported tool, which has no process: a client that asked for progress gets it.
 
     It is sent what the tool reports, and a heartbeat at least every `heartbeat_seconds`. Without a tool, the context is
@@ -243,15 +243,13 @@ async def heartbeat(context: CallContext, place: Place, tool: str = "") -> Async
         yield
         return
     progress = _ToolProgress(context.notifier, place.progress, context.heartbeat_seconds, tool)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(progress.beat)
-        try:
-            with call_hooks(progress=progress.report):
-                yield
-        finally:
-            if progress.sent > place.progress:
-                place.progress = progress.sent + _LITTLE
-        tasks.cancel_scope.cancel()
+    try:
+        with call_hooks(progress=progress.report):
+            yield
+    finally:
+        progress.end()
+        if progress.sent > place.progress:
+            place.progress = progress.sent + _LITTLE
 
 
 class _ToolProgress:
@@ -267,8 +265,20 @@ class _ToolProgress:
         self._total: float | None = None
         self._base: float | None = None
         """The progress sent before the tool's first report; None while the tool has reported nothing."""
+        # Most calls end before the first heartbeat is due, and need no task.
+        self._timer = asyncio.get_running_loop().call_later(self._interval, self._begin_to_beat)
+        self._beating: asyncio.Task[None] | None = None
 
-    async def beat(self) -> None:
+    def end(self) -> None:
+        """Send no more heartbeats."""
+        self._timer.cancel()
+        if self._beating is not None:
+            self._beating.cancel()
+
+    def _begin_to_beat(self) -> None:
+        self._beating = asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
         """Send a heartbeat whenever nothing was sent for an interval, until cancelled."""
         while True:
             await anyio.sleep_until(self._sent_at + self._interval)

@@ -122,9 +122,9 @@ class Reply:
             self.disconnect.note()
 
 
-def _event(data: bytes) -> bytes:
-    lines = b"".join(b"data: %b\r\n" % line for line in data.splitlines())
-    return b"event: message\r\n%b\r\n" % lines
+def _event(message: bytes) -> bytes:
+    """An event of a message, which is JSON in one line."""
+    return b"event: message\r\ndata: %b\r\n\r\n" % message
 
 
 class StreamNotifier:
@@ -138,9 +138,12 @@ class StreamNotifier:
 
     async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Tell progress."""
-        params = {"progressToken": self._token, "progress": progress, "total": total, "message": message}
-        given = {name: value for name, value in params.items() if value is not None}
-        self._reply.notify("notifications/progress", given)
+        params: dict[str, Any] = {"progressToken": self._token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        self._reply.notify("notifications/progress", params)
 
     async def log(self, level: LoggingLevel, text: str) -> None:
         """Tell one log message."""
