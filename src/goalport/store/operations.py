@@ -21,6 +21,7 @@ from goalport.store.rows import (
     FamilyRows,
     ProcessRows,
     Row,
+    comparable_text,
     event_records,
     json_text,
     microseconds,
@@ -203,10 +204,10 @@ class Operations:
         return row["digest"], row["process"]
 
     def save_context(self, context_id: str, value: object, instead_of: object) -> Operation[bool]:
-        new = {"id": context_id, "value": json_text(value)}
+        new = {"id": context_id, "value": comparable_text(value)}
         if instead_of is None:
             return bool((yield self._upserts.context, new))
-        return bool((yield the.CHANGED_CONTEXT, {**new, "before": json_text(instead_of)}))
+        return bool((yield the.CHANGED_CONTEXT, {**new, "before": comparable_text(instead_of)}))
 
     # Dropping.
 

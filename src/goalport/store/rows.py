@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from goalport.caller import Caller
 from goalport.store.records import (
     EventRecord,
@@ -25,6 +27,7 @@ __all__ = [
     "FamilyRows",
     "ProcessRows",
     "Row",
+    "comparable_text",
     "event_records",
     "event_row",
     "json_text",
@@ -38,7 +41,6 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _PLAIN: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _ESCAPED: Final = json.JSONEncoder(separators=(",", ":"))
-"""For half a surrogate pair, which is a Python string and a JSON text, but no UTF-8."""
 
 
 class Row(Protocol):
@@ -245,13 +247,21 @@ def _journal_record(row: Row) -> JournalRecord:
 
 
 def json_text(value: object) -> str:
-    """A value as databases have it. Raises `TypeError` or `ValueError` for a value that JSON cannot say."""
+    """JSON data as databases have it."""
+    try:
+        return to_json(value).decode()
+    except PydanticSerializationError:
+        # Half a surrogate pair is a Python string and a JSON text, but no UTF-8.
+        return _ESCAPED.encode(value)
+
+
+def comparable_text(value: object) -> str:
+    """JSON data that is compared with what a database has: small numbers are written as they have always been."""
     text = _PLAIN.encode(value)
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            return _ESCAPED.encode(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _ESCAPED.encode(value)
     return text
 
 

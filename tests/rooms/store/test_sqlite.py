@@ -136,7 +136,16 @@ async def test_a_save_that_fails_fails_alone(store: SqliteProcessStore, file: Pa
     assert "A value is not as it must be" in str(errors[0])
 
 
-@pytest.mark.parametrize("bad", [object(), {1, 2}])
+async def test_a_context_is_written_as_earlier_versions_did_since_it_is_compared_as_text(
+    store: SqliteProcessStore, file: Path
+) -> None:
+    await store.save_context("ann", {"share": 1e-05}, instead_of=None)
+    with closing(sqlite3.connect(file)) as database:
+        assert database.execute("SELECT value FROM context").fetchone() == ('{"share":1e-05}',)
+    assert await store.save_context("ann", {"share": 2e-05}, instead_of={"share": 1e-05})
+
+
+@pytest.mark.parametrize("bad", [object(), {"a": [len]}])
 async def test_a_value_that_json_cannot_say_is_the_mistake_of_its_caller(
     store: SqliteProcessStore, bad: object
 ) -> None:
