@@ -4,7 +4,7 @@ Nothing is kept or run: a store keeps records, and the platform decides when the
 servers that go on while their action is parked cannot be recorded. `restoring` makes processes of records again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
 from logging import getLogger
 from typing import Final, NamedTuple, cast
@@ -19,6 +19,7 @@ from goalport.process.ledger import Spending
 from goalport.process.lifecycle import Completed, Outcome, Terminated, Waiting
 from goalport.process.process_options import ProcessOptions
 from goalport.process.questions import Question
+from goalport.process.ranges import GrowingRanges, Ranges
 from goalport.process.scope import Scope
 from goalport.store import (
     Codec,
@@ -69,7 +70,7 @@ class ProcessState(NamedTuple):
     entries: Sequence[tuple[int, int]] = ()
     """The objects on the blackboard, as ranges: the first number, and the one after the last."""
     names: Mapping[str, int] = {}
-    hidden: AbstractSet[int] = frozenset()
+    hidden: Ranges | AbstractSet[int] = _NONE
     protected: AbstractSet[str] = frozenset()
     conditions: Mapping[str, bool] = {}
     last_entry: int | None = None
@@ -101,6 +102,7 @@ class Recorder:
         """The numbers of entries by their identity."""
         self._of_value: dict[int, int] = {}
         """The first number of each object by its identity."""
+        self._on_board, self._hidden = GrowingRanges(self._number), GrowingRanges(self._number)
         self._objects = self._invocations = self._spendings = 0
         """How many of each the store has."""
         self._questions: dict[str, str] = {}
@@ -255,15 +257,17 @@ class Recorder:
 
     def _state(self, process: AgentProcess) -> ProcessState:
         board, progress = process.blackboard.state, process.progress
-        numbers = [self._number(each) for each in board.entries]
+        entries, hidden = self._on_board.of(board.entries), _NONE
+        if board.hidden:
+            hidden = Ranges(self._hidden.of(tuple(map(board.entries.__getitem__, board.hidden))))
         journals = progress.journals
         if process.services.keep_journals and self._record is None and not progress.begun:
             named = {name: self._number(each) for name, each in board.names.items() if name != DEFAULT_BINDING}
-            self._given = {"": len(numbers), **named}
+            self._given = {"": len(board.entries), **named}
         return _end_state(process)._replace(
-            entries=tuple(_ranges(numbers)),
+            entries=entries,
             names={name: self._number(each) for name, each in board.names.items()},
-            hidden=frozenset(numbers[place] for place in board.hidden) if board.hidden else _NONE,
+            hidden=hidden,
             protected=board.protected,
             conditions=board.conditions,
             last_entry=None if board.last_entry is None else self._number(board.last_entry),
@@ -335,14 +339,6 @@ def _outcome(outcome: Outcome | None) -> Outcome | None:
             return Waiting(())
         case _:
             return outcome
-
-
-def _ranges(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    first = 0
-    for place, number in enumerate(numbers):
-        if place + 1 == len(numbers) or numbers[place + 1] != number + 1:
-            yield numbers[first], number + 1
-            first = place + 1
 
 
 def record_of(process: AgentProcess, state: ProcessState | None = None, result: int | None = None) -> ProcessRecord:

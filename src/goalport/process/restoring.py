@@ -19,6 +19,7 @@ from goalport.process.agent_process import AgentProcess
 from goalport.process.ledger import Spending
 from goalport.process.lifecycle import Completed, ProcessStatus, Waiting
 from goalport.process.questions import Question, QuestionStatus
+from goalport.process.ranges import Ranges
 from goalport.process.recording import ProcessState, Recorder
 from goalport.store import (
     Codec,
@@ -122,10 +123,11 @@ def _stand(process: AgentProcess, stored: StoredProcess) -> None:
 
 def _board_state(state: ProcessState, entries: Mapping[int, Entry]) -> BoardState:
     numbers = [number for first, end in state.entries for number in range(first, end)]
+    hidden = state.hidden.numbers if isinstance(state.hidden, Ranges) else state.hidden
     return BoardState(
         tuple(entries[number] for number in numbers),
         {name: entries[number] for name, number in state.names.items()},
-        [place for place, number in enumerate(numbers) if number in state.hidden],
+        [place for place, number in enumerate(numbers) if number in hidden],
         state.protected,
         state.conditions,
         None if state.last_entry is None else entries[state.last_entry],

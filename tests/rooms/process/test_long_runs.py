@@ -1,15 +1,20 @@
 """Processes of many actions: they are allowed by a larger budget, and know their many objects as well as few."""
 
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, cast
 
+import pytest
 from hypothesis import given, strategies as st
 
 from goalport import (
     AgentPlatform,
     Blackboard,
     Budget,
+    Export,
     ProcessOptions,
     ProcessStatus,
     State,
@@ -20,7 +25,11 @@ from goalport import (
 )
 from goalport.llm import LlmOptions
 from goalport.platform import SupervisorInvocation
+from goalport.process.ranges import Ranges
+from goalport.process.recording import ProcessState
 from goalport.settings import load_settings
+from goalport.store import Codec, StoredTypes
+from goalport.store.sqlite import SqliteProcessStore
 from goalport.workspace import load_workspace
 
 ROUNDS = 120
@@ -57,6 +66,53 @@ async def test_a_loop_runs_as_many_actions_as_its_budget_allows() -> None:
     assert process.blackboard.last(str) == f"rounds: {ROUNDS}"
     assert len(process.history) == ROUNDS + 2
     assert process.blackboard.all(Round) == []
+
+
+class Kept(State):
+    number: int
+
+    @action(can_rerun=True)
+    async def again(self, start: UserInput) -> "Kept | Told":
+        return Kept(self.number + 1) if self.number < ROUNDS else Told(f"{start.content}: {self.number}")
+
+
+class Told(State):
+    text: str
+
+    @achieves_goal(description="Say how many rounds there were", export=Export(durable=True))
+    async def told(self) -> str:
+        return self.text
+
+
+@agent(description="Goes round, each step stored")
+class KeptRounds:
+    @action
+    async def begin(self, start: UserInput) -> Kept:
+        assert start.content
+        return Kept(1)
+
+
+@pytest.mark.parametrize("as_before", [False, True])
+async def test_the_stored_state_of_a_long_run_is_short_and_says_which_objects_are_hidden(
+    tmp_path: Path, *, as_before: bool
+) -> None:
+    file, options = tmp_path / "processes.db", ProcessOptions(budget=Budget(actions=ROUNDS + 2))
+    async with SqliteProcessStore(file, synchronous="normal") as store, AgentPlatform([KeptRounds], store=store) as one:
+        process = await one.run("KeptRounds", UserInput("rounds"), options=options)
+        await process.rest()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        ((text,),) = connection.execute("select state from process")
+        codec = Codec(StoredTypes())
+        state = cast("ProcessState", codec.decode(json.loads(text)))
+        assert state.hidden == Ranges(((1, ROUNDS + 1),))
+        if as_before:  # earlier versions wrote each number
+            written = codec.encode(state._replace(hidden=frozenset(range(1, ROUNDS + 1))))
+            connection.execute("update process set state = ?", [json.dumps(written)])
+    async with SqliteProcessStore(file) as store, AgentPlatform([KeptRounds], store=store) as other:
+        board = (await other.process(process.id)).blackboard
+        assert board.last(Kept) is None
+        assert board.last(str) == f"rounds: {ROUNDS}"
+        assert len(board.history) == ROUNDS + 3
 
 
 async def test_a_process_that_has_used_up_its_actions_says_which_option_allows_more() -> None:
