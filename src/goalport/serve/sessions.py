@@ -15,7 +15,6 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorizat
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
-from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types import LOG_LEVEL_META_KEY, ElicitRequest, ElicitResult, LoggingLevel
@@ -26,8 +25,8 @@ __all__ = [
     "connection_of",
     "in_flight",
     "is_modern",
+    "is_open",
     "log_level_of",
-    "open_transport",
     "progress_wanted",
     "send_log",
     "set_log_level",
@@ -94,21 +93,23 @@ def without_deprecations() -> Generator[None]:
         yield
 
 
-def open_transport(
-    manager: StreamableHTTPSessionManager, session_id: str, user: object
-) -> StreamableHTTPServerTransport | None:
-    """The transport of an open session; None if the manager would refuse a request of this user in it."""
+def is_open(manager: StreamableHTTPSessionManager, session_id: str, user: object) -> bool:
+    """Whether a session is open and the manager would take a request of this user in it."""
     transport = manager._server_instances.get(session_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no public way
     owner = manager._session_owners.get(session_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     if transport is None or owner != (authorization_context(user) if isinstance(user, AuthenticatedUser) else None):
-        return None
+        return False
     ending = transport.idle_scope is not None and transport.idle_scope.cancel_called
-    return None if ending or transport.is_terminated else transport
+    return not (ending or transport.is_terminated)
 
 
 @contextmanager
-def in_flight(transport: StreamableHTTPServerTransport) -> Generator[None]:
+def in_flight(manager: StreamableHTTPSessionManager, session_id: str) -> Generator[None]:
     """The time in which a request of a session is answered without its transport, so that the session is not idle."""
+    transport = manager._server_instances.get(session_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    if transport is None:
+        yield
+        return
     # As the transport itself does it.
     idle = transport.idle_scope
     transport._requests_in_flight += 1  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]

@@ -105,6 +105,29 @@ async def test_a_session_that_a_brief_call_opened_again_streams_what_later_calls
     assert '"text":"done"' in response.text
 
 
+async def test_a_common_call_of_a_session_that_is_not_open_opens_none(tmp_path: Path) -> None:
+    async with server(tmp_path) as first, server(tmp_path) as second:
+        session, elicits = await opened(first), await opened(first, capabilities={"elicitation": {}})
+        before = len(asyncio.all_tasks())
+        for each in (session, elicits):
+            response = await call(second, each)
+            assert '"text":"3"' in response.text
+            assert response.headers.get("mcp-session-id") == each["Mcp-Session-Id"]
+        assert len(asyncio.all_tasks()) == before
+        ping = await second.post("/mcp", json={"jsonrpc": "2.0", "id": 3, "method": "ping"}, headers=session)
+        assert ping.status_code == 200
+        assert len(asyncio.all_tasks()) > before, "what is no common call has opened it"
+
+
+async def test_a_log_level_that_is_asked_for_without_a_session_makes_no_call_a_stream(tmp_path: Path) -> None:
+    level = {"jsonrpc": "2.0", "id": 3, "method": "logging/setLevel", "params": {"level": "error"}}
+    async with server(tmp_path, stateless=True) as client:
+        assert '"result"' in (await client.post("/mcp", json=level)).text
+        response = await client.post("/mcp", json=CALL)
+    assert response.headers["content-type"] == "application/json"
+    assert '"text":"3"' in response.text
+
+
 async def test_every_id_is_new_and_fits_into_a_header(tmp_path: Path) -> None:
     async with server(tmp_path) as client:
         ids = [(await opened(client, capabilities=CAPABILITIES))["Mcp-Session-Id"] for _ in range(3)]

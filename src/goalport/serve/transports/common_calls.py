@@ -13,8 +13,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, cast
 
-from mcp.server.streamable_http import StreamableHTTPServerTransport, check_accept_headers
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.streamable_http import check_accept_headers
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
@@ -40,15 +39,14 @@ from goalport.publish.goal_tools import GoalTool
 from goalport.publish.output import Wire, WrittenResult
 from goalport.serve.call_context import CallContext
 from goalport.serve.calls import call_tool
-from goalport.serve.cancellations import session_of
 from goalport.serve.disconnects import is_modern_request
 from goalport.serve.server import GoalServer
-from goalport.serve.sessions import in_flight, open_transport
 from goalport.serve.state import McpState
 from goalport.serve.transports.jsonrpc import SESSION_ID, header, message_of
 from goalport.serve.transports.replies import Reply, StreamNotifier
 from goalport.serve.transports.routing_headers import agreed_version
 from goalport.serve.transports.session_calls import SessionCalls
+from goalport.serve.transports.session_resumption import KnownSession, SessionResumption
 
 __all__ = ["CommonCall", "CommonCalls"]
 
@@ -66,24 +64,14 @@ _MORE: Final = frozenset({"inputResponses", "requestState", "task"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Session:
-    """The open session of a request, whose caller opened it."""
-
-    ticket: bytes
-    """Its id as the client knows it."""
-    inner: bytes
-    """Its id as the SDK knows it."""
-    transport: StreamableHTTPServerTransport
-
-
-@dataclass(frozen=True, slots=True)
 class CommonCall:
     """A request to call a tool, in which nothing is wrong."""
 
     id: RequestId
     version: str
     params: CallToolRequestParams
-    session: _Session | None
+    ticket: bytes | None
+    """The id of its session, if it has one."""
     token: ProgressToken | None
     """By which the client is told progress; None: it is told none."""
 
@@ -99,48 +87,40 @@ class CommonCall:
 
 
 class CommonCalls:
-    """Reads and answers common calls. `sessions` are the SDK's, and `calls` those of sessions that are open here."""
+    """Reads and answers common calls. `calls` are those of `sessions`; a server without has none."""
 
     def __init__(
-        self, server: GoalServer, state: McpState, sessions: StreamableHTTPSessionManager, calls: SessionCalls
+        self, server: GoalServer, state: McpState, sessions: SessionResumption | None, calls: SessionCalls
     ) -> None:
         self._state = state
         self._sessions, self._calls = sessions, calls
         self._stamp = {SERVER_INFO_META_KEY: server.server_info_stamp}
         """What the `_meta` of each result says besides its own, since revision 2026-07-28."""
 
-    def read(self, scope: Scope) -> CommonCall | None:
-        """The call that a request makes; None if it is not a common one, or if anything is wrong with it."""
+    def read(self, scope: Scope, session: KnownSession | None) -> CommonCall | None:
+        """The call that a request of a session makes; None if it is not a common one, or anything is wrong with it."""
         message = cast("dict[str, Any]", message_of(scope))
         if message.keys() != _REQUEST or not self._is_common(message["params"]) or not _takes_json(scope):
             return None
-        version, session = _revision_of(scope, message), None
+        version = _revision_of(scope, message)
         if version is None:
             return None
-        if version == LATEST_HANDSHAKE_VERSION and not self._sessions.stateless:
-            session = self._session_of(scope)
-            if session is None:
-                return None
         try:
             _PARAMS[version].model_validate(message["params"], by_name=False)
             params = CallToolRequestParams.model_validate(message["params"], by_name=False)
         except ValidationError:
             return None
-        return CommonCall(message["id"], version, params, session, progress_token_from_params(message["params"]))
+        ticket, token = session.ticket if session else None, progress_token_from_params(message["params"])
+        return CommonCall(message["id"], version, params, ticket, token)
 
     async def answer(self, call: CommonCall, reply: Reply) -> None:
         """Answer a call."""
         status, body = await self._response(call, reply)
         headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
-        if call.session is not None:
-            headers.append((SESSION_ID, call.session.inner))
+        if call.ticket is not None:
+            headers.append((SESSION_ID, call.ticket))
         await reply.send({"type": "http.response.start", "status": status, "headers": headers})
         await reply.send({"type": "http.response.body", "body": body})
-
-    def _session_of(self, scope: Scope) -> _Session | None:
-        ticket, inner = session_of(scope), header(scope, SESSION_ID)
-        transport = open_transport(self._sessions, inner.decode("latin-1"), scope.get("user"))
-        return None if ticket is None or transport is None else _Session(ticket, inner, transport)
 
     def _is_common(self, params: dict[str, Any]) -> bool:
         """Whether a call with these parameters has no answer but a result or an error."""
@@ -153,14 +133,14 @@ class CommonCalls:
 
     async def _response(self, call: CommonCall, reply: Reply) -> tuple[int, bytes]:
         """The status and the body of the response to a call."""
-        session, level = call.session, call.log_level
+        ticket, level = call.ticket, call.log_level
         asks = call.token is not None or level is not None
         notifier = StreamNotifier(reply, call.token, level) if asks else None
-        if session is None:
+        if ticket is None or self._sessions is None:
             return await self._result(call, CallContext(self._state, reply.disconnect, notifier=notifier))
         response = HTTPStatus.OK, b""
-        context = CallContext(self._state, reply.disconnect, session.ticket, call.id, notifier=notifier)
-        with in_flight(session.transport), self._calls.opened(session.ticket, call.id) as opened:
+        context = CallContext(self._state, reply.disconnect, ticket, call.id, notifier=notifier)
+        with self._sessions.answering(ticket), self._calls.opened(ticket, call.id) as opened:
             response = await self._result(call, context)
         if (ended := opened.refusal) is not None:
             # The SDK ends the stream of a terminated session without an answer.

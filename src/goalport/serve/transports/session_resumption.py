@@ -1,10 +1,11 @@
-"""Sessions that outlive their server: the ASGI middleware before the SDK's session manager.
+"""Sessions that outlive their server: the ASGI middleware right before the SDK's session manager.
 
 Outwards the id of a session is a ticket (`session_tickets`), inwards it is the id that the session manager made. If the
 manager does not have the session (the server was restarted, another replica opened it, or it was idle), the middleware
 opens it again with the content of the ticket: it sends the manager an `initialize` of its own. What a session gathered
 since, such as subscriptions and its log level, is not in the ticket; one that has nothing of that is closed as soon as
-it rests, because it would take 40 kB and a task. `streamable_http` is above.
+it rests, because it would take 40 kB and a task. `common_calls`, above, answer most calls of a session without the
+manager, whether it is open or not.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from http import HTTPStatus
 from typing import Any, Final, cast
 
 import anyio
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import INTERNAL_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,6 +25,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalport.auth import current_principal
 from goalport.serve.cancellations import with_session
 from goalport.serve.session_tickets import SessionTickets
+from goalport.serve.sessions import in_flight, is_open
+from goalport.serve.transports.json_answers import answers_as_json
 from goalport.serve.transports.jsonrpc import (
     SESSION_ID,
     header,
@@ -34,7 +38,7 @@ from goalport.serve.transports.jsonrpc import (
 )
 from goalport.serve.transports.session_calls import SessionCalls
 
-__all__ = ["SessionResumption"]
+__all__ = ["KnownSession", "SessionResumption"]
 
 _OWN: Final[Scope] = {"type": "http", "path": "/mcp", "query_string": b""}
 """What a request has that comes from no client."""
@@ -43,9 +47,11 @@ _HEADERS: Final = ((b"content-type", b"application/json"), (b"accept", b"applica
 _INITIALIZED: Final = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 _FULL: Final = "Too many open sessions"
 _SOON: Final = 1.0
+"""Seconds after which an idle session is closed early."""
 _MANY: Final = 1_000
-"""How many idle sessions may be open; of more, those are closed that have been idle for `_SOON` seconds."""
-_GATHERS: Final = frozenset({"logging/setLevel", "resources/subscribe"})
+"""How many idle sessions may be open whose calls need the manager; of more, the oldest are closed early."""
+_SETS_LEVEL: Final = "logging/setLevel"
+_GATHERS: Final = frozenset({_SETS_LEVEL, "resources/subscribe"})
 """The methods of requests that a session remembers."""
 
 
@@ -57,9 +63,24 @@ class _Session:
     """Its id in the session manager."""
     user: object
     """Whose access token opened it; the manager lets nobody else close it."""
+    elicits: bool
+    """Whether its client can ask a person, so that calls of goals need the manager."""
     open_requests: int = 0
     gathered: bool = False
     """Whether it has more than its ticket says."""
+    logs: bool = False
+    """Whether its client has asked for log messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSession:
+    """A session whose caller made a request: it is open, or its ticket would open it."""
+
+    ticket: bytes
+    elicits: bool
+    """Whether its client can ask a person."""
+    logs: bool
+    """Whether its client has asked for log messages."""
 
 
 class _TooManySessions(Exception):
@@ -69,7 +90,8 @@ class _TooManySessions(Exception):
 class SessionResumption:
     """Replaces tickets by the ids of sessions, which it opens again where necessary.
 
-    A session that has been idle for `rest_seconds` is closed: its client can go on, since its session is opened again.
+    A session that has been idle for `rest_seconds`, or for less if its calls seldom need the manager, is closed: its
+    client can go on, since its session is opened again. `app` is that of the `manager`, as all requests come to it.
     The manager has at most `most` sessions; for a new one beyond those, the one that has been idle longest is closed. A
     session that its client has ended is not opened again by this server. `cancel` is told of a request that a client
     has cancelled, by its ticket and its id, if it is none of `calls`; `answer` of a message that answers a request.
@@ -78,6 +100,7 @@ class SessionResumption:
     def __init__(
         self,
         app: ASGIApp,
+        manager: StreamableHTTPSessionManager,
         tickets: SessionTickets,
         most: int,
         cancel: Callable[[bytes, object], Awaitable[None]],
@@ -86,6 +109,7 @@ class SessionResumption:
         rest_seconds: float,
     ) -> None:
         self._app = app
+        self._manager = manager
         self._tickets = tickets
         self._most = most
         self._cancel, self._answer, self._calls = cancel, answer, calls
@@ -108,8 +132,27 @@ class SessionResumption:
         else:
             await self._begin(scope, receive, send)
 
+    def session_of(self, scope: Scope) -> KnownSession | None:
+        """The session of a request, if its caller has it here or has a ticket that opens it."""
+        ticket = header(scope, SESSION_ID)
+        session = self._sessions.get(ticket)
+        if session is not None and is_open(self._manager, session.inner.decode("latin-1"), scope.get("user")):
+            return KnownSession(ticket, session.elicits, session.logs)
+        params = self._opened_with(ticket)
+        return None if params is None else KnownSession(ticket, _elicits(params), logs=False)
+
+    @contextmanager
+    def answering(self, ticket: bytes) -> Generator[None]:
+        """The time in which a call of a session is answered without the manager; one that is open is not idle then."""
+        session = self._sessions.get(ticket)
+        if session is None:
+            yield
+            return
+        with self._in_use(ticket, session), in_flight(self._manager, session.inner.decode("latin-1")):
+            yield
+
     async def close_idle(self) -> None:
-        """Close sessions that rest, until cancelled: sooner, when there are many of them."""
+        """Close sessions that rest, until cancelled."""
         while True:
             await asyncio.sleep(min(_SOON, self._rest_seconds))
             now = asyncio.get_running_loop().time()
@@ -121,11 +164,12 @@ class SessionResumption:
     def _resting(self, now: float) -> Sequence[bytes]:
         """The tickets of sessions that have been idle for long enough and have nothing that a ticket does not say."""
         many = max(0, len(self._idle) - _MANY)
-        rested = now - self._rest_seconds
+        rested, early = now - self._rest_seconds, now - min(_SOON, self._rest_seconds)
         return [
             ticket
             for number, (ticket, since) in enumerate(self._idle.items())
-            if since <= (now - _SOON if number < many else rested) and not self._sessions[ticket].gathered
+            if since <= (early if number < many or not self._sessions[ticket].elicits else rested)
+            and not self._sessions[ticket].gathered
         ]
 
     async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -140,7 +184,8 @@ class SessionResumption:
         with ExitStack() as stack:
 
             def opened(inner: bytes) -> None:
-                stack.enter_context(self._in_use(ticket, self._add(ticket, inner, scope)))
+                session = self._add(ticket, inner, scope, message["params"])
+                stack.enter_context(self._in_use(ticket, session))
 
             async with self._room(scope):
                 await self._app(scope, receive, _Response(send, ticket, opened=opened))
@@ -182,7 +227,8 @@ class SessionResumption:
             await self._app(scope, receive, response)
             return response
         message = cast("Mapping[str, object]", message_of(scope) or {})
-        session.gathered = session.gathered or message.get("method") in _GATHERS
+        method = message.get("method")
+        session.gathered, session.logs = session.gathered or method in _GATHERS, session.logs or method == _SETS_LEVEL
         headers = [(name, session.inner if name == SESSION_ID else value) for name, value in scope["headers"]]
         with self._in_use(ticket, session):
             await self._app({**with_session(scope, ticket), "headers": headers}, receive, response)
@@ -197,7 +243,7 @@ class SessionResumption:
             current = self._sessions.get(ticket)
             if current is not None and current is not lost:
                 return current
-            params = None if ticket in self._ended else self._tickets.open(ticket, current_principal())
+            params = self._opened_with(ticket)
             if params is None:
                 return None
             message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
@@ -205,10 +251,14 @@ class SessionResumption:
                 response = await self._send_own(_own_scope(scope, "POST"), message)
             if response.status != HTTPStatus.OK:
                 raise _TooManySessions
-            session = self._add(ticket, response.inner, scope)
+            session = self._add(ticket, response.inner, scope, params)
             with self._in_use(ticket, session):
                 await self._send_own(_own_scope(scope, "POST", session.inner), _INITIALIZED)
             return session
+
+    def _opened_with(self, ticket: bytes) -> dict[str, Any] | None:
+        """The parameters that a ticket of the caller opens its session with; None if it is not valid here."""
+        return None if not ticket or ticket in self._ended else self._tickets.open(ticket, current_principal())
 
     @asynccontextmanager
     async def _room(self, scope: Scope) -> AsyncGenerator[None]:
@@ -230,11 +280,12 @@ class SessionResumption:
         """Send the manager a request of this middleware's own, whose response nobody else gets."""
         response = _Response(_ignore)
         body: Message = {"type": "http.request", "body": json.dumps(message).encode() if message else b""}
-        await self._app(with_message(scope, message), replayed(body, _silence), response)
+        with answers_as_json(wanted=False):  # the SDK's task of a session keeps the context of its first request
+            await self._app(with_message(scope, message), replayed(body, _silence), response)
         return response
 
-    def _add(self, ticket: bytes, inner: bytes, scope: Scope) -> _Session:
-        session = self._sessions[ticket] = _Session(inner, scope.get("user"))
+    def _add(self, ticket: bytes, inner: bytes, scope: Scope, params: object) -> _Session:
+        session = self._sessions[ticket] = _Session(inner, scope.get("user"), _elicits(params))
         self._idle[ticket] = asyncio.get_running_loop().time()
         return session
 
@@ -314,6 +365,11 @@ def _own_scope(scope: Scope, method: str, session: bytes = b"") -> Scope:
     """The scope of a request to the manager in the name of the client of `scope`."""
     headers = [*_HEADERS, (SESSION_ID, session)] if session else list(_HEADERS)
     return {**scope, "method": method, "headers": headers}
+
+
+def _elicits(params: object) -> bool:
+    """Whether a session that is opened with these parameters has a client that can ask a person."""
+    return "elicitation" in cast("Mapping[str, Any]", params)["capabilities"]
 
 
 async def _silence() -> Message:
