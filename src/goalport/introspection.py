@@ -12,13 +12,14 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from goalport.errors import DeclarationError
 from goalport.words import class_name, did_you_mean, nearest
 
-__all__ = ["Documentation", "Origin", "class_place", "read_docstring"]
+__all__ = ["Documentation", "Origin", "class_place", "constructor", "read_docstring"]
 
 _FIX_OF_NAME = "Define or import it at module level, not inside a function and not under TYPE_CHECKING."
 
@@ -82,26 +83,44 @@ class Origin:
                 expected="an annotation that Python can read", came=str(error), fix="Correct the annotation."
             ) from error
 
-    def _names_around(self) -> dict[str, object]:
-        """The names of the enclosing classes, the innermost last.
-
-        A class among them precedes what the module calls by the same name; a method or a field does not.
-        """
-        written, found = self.written, dict[str, object]()
+    def _names_around(self) -> "_NamesAround":
+        """The names of the enclosing classes."""
+        written, places = self.written, list[Mapping[str, object]]()
         place: object = sys.modules.get(getattr(written, "__module__", None) or "")
         for part in written.__qualname__.split(".")[:-1]:
             place = getattr(place, part, None)
-            found |= dict(vars(place)) if isinstance(place, type) else {}
+            places += [vars(place)] if isinstance(place, type) else []
         owner = self.owner or _owner(self.function)
         if owner is not None:
-            found |= {name: value for base in reversed(owner.__mro__) for name, value in vars(base).items()}
-            found[owner.__name__] = owner
-        hiding: Mapping[str, object] = getattr(written, "__globals__", {})
-        return {
-            name: value
-            for name, value in found.items()
-            if isinstance(value, type) or not (name in hiding or hasattr(builtins, name))
-        }
+            places += [*map(vars, reversed(owner.__mro__)), {owner.__name__: owner}]
+        return _NamesAround(places, getattr(written, "__globals__", {}))
+
+
+class _NamesAround(Mapping[str, object]):
+    """The names in some classes, which are looked up only where an annotation is a text that mentions them.
+
+    A class among them precedes what the module calls by the same name; a method or a field does not.
+    """
+
+    def __init__(self, places: Sequence[Mapping[str, object]], module: Mapping[str, object]) -> None:
+        self._places = tuple(reversed(places))
+        """The innermost first."""
+        self._module = module
+
+    def __getitem__(self, name: str) -> object:
+        place = next((each for each in self._places if name in each), None)
+        if place is None or not (isinstance(place[name], type) or self._is_free(name)):
+            raise KeyError(name)
+        return place[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in dict.fromkeys(chain(*self._places)) if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _is_free(self, name: str) -> bool:
+        return name not in self._module and not hasattr(builtins, name)
 
 
 def _without_partials(function: Any) -> Any:
@@ -114,6 +133,15 @@ def _owner(function: Callable[..., object]) -> type | None:
     """The class of the object to which a method is bound; None for other functions."""
     bound: object = getattr(_without_partials(function), "__self__", None)
     return bound if bound is None or isinstance(bound, type) else type(bound)
+
+
+def constructor(cls: type) -> inspect.Signature:
+    """The signature with which a class is called.
+
+    For a class that says nothing of its construction, `inspect` would parse a text of `object` each time.
+    """
+    is_plain = type(cls).__call__ is type.__call__ and cls.__init__ is object.__init__ and cls.__new__ is object.__new__
+    return inspect.Signature() if is_plain else inspect.signature(cls)
 
 
 def class_place(cls: type) -> str:

@@ -242,6 +242,8 @@ class Agent:
     def with_components(self, components: Sequence["Agent"]) -> "Agent":
         """This agent with the actions and conditions of components; a state that several lead to counts once."""
         lent = [each for each in components if each.name != self.name]
+        if not lent:
+            return self
         own = {each.name for each in self.conditions}
         answers = [each for agent in lent for each in agent.conditions if each.name not in own]
         return replace(

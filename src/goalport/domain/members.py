@@ -243,10 +243,17 @@ def _by_name(costs: Iterable[Cost]) -> dict[str, Cost]:
 def _checked(origin: Origin, action: Action, class_access: Sequence[str]) -> Action:
     for what, figure in (("cost", action.settings.cost), ("value", action.settings.value)):
         _refuse_infinite(origin, what, figure, least=0 if what == "cost" else -math.inf)
-    pre, post = checked(origin, action.settings)
     texts = dict.fromkeys((*class_access, *filter(None, [action.settings.access])))
     access = tuple(AccessRule.of(origin, each, action.parameters) for each in texts)
-    return replace(action, settings=replace(action.settings, pre=pre, post=post), access=access)
+    return replace(action, settings=_spelt(origin, action.settings), access=access)
+
+
+def _spelt(origin: Origin, settings: ActionMark) -> ActionMark:
+    """The settings with `pre` and `post` as the planner knows them."""
+    if not settings.pre and not settings.post:
+        return settings
+    pre, post = checked(origin, settings)
+    return replace(settings, pre=pre, post=post)
 
 
 def _refuse_infinite(origin: Origin, what: str, figure: float, least: float = -math.inf) -> None:

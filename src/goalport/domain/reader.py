@@ -15,7 +15,7 @@ from goalport.domain.planner_type import PlannerType
 from goalport.domain.signature import Resolver, read_outputs
 from goalport.domain.values import State, is_state
 from goalport.errors import DeclarationError
-from goalport.introspection import Origin, class_place
+from goalport.introspection import Origin, class_place, constructor
 from goalport.words import class_name
 
 __all__ = ["read_agent", "unmarked_givers"]
@@ -150,7 +150,7 @@ def _gives(method: Origin, kind: object) -> bool:
 
 def _construct(cls: type) -> object:
     try:
-        inspect.signature(cls).bind()
+        constructor(cls).bind()
     except TypeError as error:
         raise DeclarationError(
             class_place(cls),

@@ -184,7 +184,7 @@ def _read_parameter(
         return Injected(name, members[0])
     found = _read_input(origin, name, members, markers)
     parts = _parts(origin, name, found.type) if found.binding == DEFAULT_BINDING else ()
-    return replace(found, required=not optional, default=default, parts=tuple(parts))
+    return Input(name, found.type, found.binding, not optional, default, tuple(parts))
 
 
 def _read_input(origin: Origin, name: str, members: list[object], markers: tuple[object, ...]) -> Input:

@@ -18,7 +18,7 @@ from typing import cast, get_type_hints
 from goalport.blackboard import alternatives
 from goalport.domain import Agent, Goal, ProvidedInput, read_agent
 from goalport.errors import DeclarationError, DeploymentError, UnknownName
-from goalport.introspection import class_place
+from goalport.introspection import class_place, constructor
 from goalport.process import SERVICE_TYPES, ArgumentResolver, Scope
 
 __all__ = ["Deployments"]
@@ -206,12 +206,12 @@ def _constructed(declared: object, service: Callable[[type], object | None]) -> 
 
 def _arguments(cls: type, service: Callable[[type], object | None]) -> dict[str, object]:
     """A service for each parameter that one fits; empty where a parameter without a default has none."""
+    parameters, found = constructor(cls).parameters, dict[str, object]()
     try:
-        hints = get_type_hints(cls) | get_type_hints(cls.__init__)
+        hints = get_type_hints(cls) | get_type_hints(cls.__init__) if parameters else {}
     except (NameError, TypeError):
         hints = {}
-    found: dict[str, object] = {}
-    for name, parameter in inspect.signature(cls).parameters.items():
+    for name, parameter in parameters.items():
         fitting = _fitting(hints.get(name), service)
         if fitting is not None and parameter.kind not in _VARIADIC:
             found[name] = fitting
