@@ -7,11 +7,12 @@ Checks raise nothing: the caller decides what follows from a problem.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from itertools import islice
 from math import isfinite
+from types import NoneType
 from typing import Annotated, Any, Final, cast, get_args
 
 from pydantic import TypeAdapter
@@ -45,6 +46,8 @@ __all__ = [
 _MOST_NUMBERS: Final = 5
 _SIGNS: Final = ("null", "NaN", "Infinity")
 _LABELS: Final = ("label", "title")
+_PLAIN: Final = frozenset[type]({str, int, bool, NoneType})
+"""The types of defaults that are JSON as they are."""
 _MESSAGE_LIMIT = 300
 _MOST_ERRORS = 5_000
 """Beyond this, describing each error would keep the event loop from its other work."""
@@ -109,6 +112,21 @@ def without_fields(schema: dict[str, Any], fields: frozenset[str]) -> dict[str, 
     return {**rest, "properties": kept, **({"required": required} if required else {})}
 
 
+class _Methods(dict[str, Callable[[Any], Any]]):
+    """The methods of a generator by the type of what they describe, each looked up when it is needed.
+
+    Pydantic looks up all of them, some fifty, for each type that is described.
+    """
+
+    def __init__(self, generator: GenerateJsonSchema) -> None:
+        super().__init__()
+        self._generator = generator
+
+    def __missing__(self, kind: str) -> Callable[[Any], Any]:
+        method = self[kind] = getattr(self._generator, f"{kind.replace('-', '_')}_schema")
+        return method
+
+
 class PlainSchema(GenerateJsonSchema):
     """Pydantic's schema without made-up titles and with `items` for each array.
 
@@ -116,6 +134,9 @@ class PlainSchema(GenerateJsonSchema):
     """
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic declares it so
+
+    def build_schema_type_to_method(self) -> Any:
+        return _Methods(self)
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -136,6 +157,8 @@ class PlainSchema(GenerateJsonSchema):
 
     def encode_default(self, dft: Any) -> Any:
         """A default as JSON. Raises `PydanticSerializationError` for one that has no JSON; pydantic then omits it."""
+        if type(dft) in _PLAIN:
+            return dft
         encoded = super().encode_default(dft)
         if words := non_finite_in_words(encoded):
             raise PydanticSerializationError(words)
