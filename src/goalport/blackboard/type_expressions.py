@@ -33,6 +33,7 @@ __all__ = [
     "fits",
     "is_alias",
     "is_generic",
+    "is_told_by_bases",
     "open_in",
     "parameters_of",
     "plain",
@@ -101,6 +102,11 @@ def is_generic(kind: object) -> bool:
     if any(taken_apart(each)[1] for each in alternatives(kind)):
         return True
     return not all(isinstance(each, type) for each in alternatives(kind))
+
+
+def is_told_by_bases(kind: object) -> TypeGuard[type]:
+    """Whether the bases of a class alone decide what it is related to: an abstract class may say something else."""
+    return isinstance(kind, type) and kind is not Any and type(kind).__subclasscheck__ is type.__subclasscheck__
 
 
 @lru_cache(maxsize=_CACHED_TYPES)

@@ -8,9 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeGuard
 
-from goalport.blackboard import DEFAULT_BINDING, fits, related
+from goalport.blackboard import DEFAULT_BINDING, fits, is_told_by_bases, related
 from goalport.domain.agents import Action, Agent, Goal
 from goalport.domain.formulas import Term, names_known, needs_of, promises_of
 from goalport.domain.values import is_state
@@ -68,7 +67,7 @@ class _KnownFacts:
         return [self._available[number] for number in sorted(found)]
 
     def _numbers_for(self, kind: object) -> Iterable[int]:
-        if not _is_told_by_bases(kind):
+        if not is_told_by_bases(kind):
             return (number for number, each in enumerate(self._available) if related(kind, each.type))
         found = {number for base in kind.__mro__ for number in self._by_class.get(base, ())}
         found.update(self._by_base.get(kind, ()))
@@ -79,7 +78,7 @@ class _KnownFacts:
     def _by_class(self) -> Mapping[type, Sequence[int]]:
         found = defaultdict[type, list[int]](list)
         for number, each in enumerate(self._available):
-            if _is_told_by_bases(each.type):
+            if is_told_by_bases(each.type):
                 found[each.type].append(number)
         return found
 
@@ -93,12 +92,7 @@ class _KnownFacts:
 
     @cached_property
     def _by_asking(self) -> Sequence[int]:
-        return [number for number, each in enumerate(self._available) if not _is_told_by_bases(each.type)]
-
-
-def _is_told_by_bases(kind: object) -> TypeGuard[type]:
-    """Whether the bases of a class alone decide what it is related to: an abstract class may say something else."""
-    return isinstance(kind, type) and kind is not Any and type(kind).__subclasscheck__ is type.__subclasscheck__
+        return [number for number, each in enumerate(self._available) if not is_told_by_bases(each.type)]
 
 
 def _overriding_states(action: Action, namesakes: Sequence[Action]) -> Iterator[Available]:

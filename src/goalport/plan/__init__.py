@@ -24,7 +24,7 @@ from goalport.plan.reasons import (
     in_words,
     needed,
 )
-from goalport.plan.search import NoPlan, Plan, Undecided, plan
+from goalport.plan.search import NoPlan, Plan, Undecided, best_plan, plan
 from goalport.plan.utility import NIRVANA, best_step, idleness
 
 __all__ = [
@@ -58,6 +58,7 @@ __all__ = [
     "Unproduced",
     "UnreachableGoal",
     "WorldState",
+    "best_plan",
     "best_step",
     "explain",
     "idleness",

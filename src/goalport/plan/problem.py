@@ -27,6 +27,8 @@ __all__ = [
 
 QUESTIONS, PLANS = 128, 8
 """How many questions are remembered, and how many plans to each."""
+WORLDS = 8
+"""How many worlds are remembered in literals."""
 
 AS_DIGITS = bytes.maketrans(b"\0\1", b"01")
 
@@ -163,6 +165,8 @@ class PlanningSystem:
         self.has_values = any(operator.value for operator in self.operators)
         """Whether a step is worth anything by itself, so that a plan that costs more may be the better one."""
         self.known_plans = KnownPlans()
+        self._allowed: dict[WorldState, bytearray] = {}
+        """What the latest worlds allow: for the goals of one agent it is mostly the same."""
 
     def literal(self, fact: Fact, *, value: bool) -> int | None:
         """The number of a fact with a value, or None for a fact that no operator mentions; `^ 1` is its opposite."""
@@ -188,6 +192,14 @@ class PlanningSystem:
 
     def literals_allowed_by(self, world: WorldState) -> bytearray:
         """For each literal whether a plan may begin by taking it to hold."""
+        known = self._allowed.get(world)
+        if known is None:
+            if len(self._allowed) >= WORLDS:
+                self._allowed.clear()
+            known = self._allowed[world] = self._literals_allowed_by(world)
+        return known.copy()
+
+    def _literals_allowed_by(self, world: WorldState) -> bytearray:
         holding = bytearray(b"\0\1" * len(self._numbers))
         for facts, true, false in ((world.true, 1, 0), (world.unknown, 1, 1), (world.undecidable, 0, 0)):
             for number in map(self._numbers.get, facts):

@@ -21,7 +21,7 @@ from goalport.plan.reasons import Reliance
 from goalport.plan.relaxed_plans import relaxed_plan, settled_steps
 from goalport.plan.task import Task, fruitful, task_for, wanted_literals
 
-__all__ = ["NoPlan", "Plan", "Undecided", "plan"]
+__all__ = ["NoPlan", "Plan", "Undecided", "best_plan", "plan"]
 
 
 @dataclass(frozen=True, slots=True)

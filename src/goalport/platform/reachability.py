@@ -9,11 +9,12 @@ tells it. Nothing else is called. Below: the planner and scopes. Above: the plat
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
-from goalport.blackboard import field_kinds, related
+from goalport.blackboard import DEFAULT_BINDING, field_kinds, related
 from goalport.domain import Agent, Aggregation, Cost, Goal, Input, ProvidedInput, inputs_among, unmarked_givers
-from goalport.plan import Available, Explanation, Fact, Holds, Problem, WorldState, explain, prune
+from goalport.plan import Available, Explanation, Fact, Holds, Plan, Problem, WorldState, best_plan, explain, prune
 from goalport.process import PLANNING_SECONDS, Scope, planner_for
 from goalport.process.formulation import usable_figure
 from goalport.tools import ToolGroupResolver
@@ -37,19 +38,12 @@ def explain_goal(
     `groups` are the tool groups that count as there; None: all of them. Costs and values are those that a process would
     begin with; `service` gives the services that the methods which compute them take.
     """
-    given = tuple(_with_parts(given))
-    facts = frozenset[Fact]().union(*map(scope.facts_given_by, given))
-    facts |= {each for each in scope.groups if groups is None or groups.unmet(each) is None}
-    start = WorldState(
-        facts, frozenset(each for each in scope.evaluated_conditions if _can_be_asked(scope, each, given))
-    )
-    goals, later = (scope.plan_goals[goal.name],), scope.evaluated_conditions - start.unknown
-    costs, values, notes_by_action = _estimates(scope, given, service)
-    problem = Problem(scope.system, start, goals, costs=costs, values=values, deadline=PLANNING_SECONDS)
-    opened = WorldState(facts, start.unknown | later)
-    concerned = prune(replace(problem, start=opened)) if notes_by_action or later else ()
+    problem, notes_by_action = _problem(scope, goal, given, groups, service)
+    start, later = problem.start, scope.evaluated_conditions - problem.start.unknown
+    opened = replace(problem, start=WorldState(start.true, start.unknown | later)) if later else problem
+    concerned = prune(opened) if notes_by_action or later else ()
     notes = [note for action, note in notes_by_action.items() if action in concerned]
-    operators = [each for each in scope.system.operators if each.action in concerned]
+    operators = [each for each in scope.system.operators if each.action in concerned] if later else ()
     waiting = [each for each in later if any(operator.requires.get(each) for operator in operators)]
     notes += [
         f"The {each} counts as false here: it looks at what is made on the way, and is asked once that is there."
@@ -60,6 +54,29 @@ def explain_goal(
     wanted = [each.fact.type for each in missing if isinstance(each.fact, Available) and each.value]
     notes += unmarked_methods(scope.agent, wanted)
     return replace(found, notes=tuple(notes), unforeseen=bool(waiting))
+
+
+def _problem(
+    scope: Scope, goal: Goal, given: Sequence[object], groups: ToolGroupResolver | None, service: Service
+) -> tuple[Problem, Mapping[str, str]]:
+    """What is planned for a goal from objects of the given types, and by action what is known at run time only."""
+    available = frozenset(each for each in scope.groups if groups is None or groups.unmet(each) is None)
+    start, goals = _start(scope, tuple(given), available), (scope.plan_goals[goal.name],)
+    costs, values, notes = _estimates(scope, given, service)
+    return Problem(scope.system, start, goals, costs=costs, values=values, deadline=PLANNING_SECONDS), notes
+
+
+@lru_cache(maxsize=8)
+def _start(scope: Scope, given: tuple[object, ...], groups: frozenset[Fact]) -> WorldState:
+    """What is known where there are objects of the given types and some tool groups.
+
+    The last ones are kept, because the goals of an agent are asked for one after the other, mostly from the same types.
+    """
+    kinds = tuple(_with_parts(given))
+    facts = groups.union(*map(scope.facts_given_by, kinds))
+    return WorldState(
+        facts, frozenset(each for each in scope.evaluated_conditions if _can_be_asked(scope, each, kinds))
+    )
 
 
 def unmarked_methods(agent: Agent, kinds: Iterable[object]) -> Iterator[str]:
@@ -76,11 +93,13 @@ def starting_types(
     if goal.export.starting_input_types:
         return tuple(goal.export.starting_input_types)
     leaves = scope.unmade
-    plan = next(filter(None, (explain_goal(scope, goal, leaves, each, service).plan for each in (groups, None))), None)
+    found = (best_plan(_problem(scope, goal, leaves, each, service)[0]) for each in (groups, None))
+    plan = next((each for each in found if isinstance(each, Plan)), None)
     if plan is None:
         return ()
     needed = {fact for step in plan.steps for fact, value in step.requires.items() if value}
-    return tuple(kind for kind in leaves if Available(kind) in needed)
+    kinds = {fact.type for fact in needed if isinstance(fact, Available) and fact.binding == DEFAULT_BINDING}
+    return tuple(kind for kind in leaves if kind in kinds)
 
 
 def possible_inputs(scope: Scope) -> tuple[object, ...]:
@@ -127,6 +146,7 @@ def _estimates(
     costs: dict[str, float] = {}
     values: dict[str, float] = {}
     notes: dict[str, str] = {}
+    given = tuple(_with_parts(given)) if scope.with_computed_cost else ()
     for action in scope.with_computed_cost:
         for what, cost, said, least, found in (
             ("cost", action.cost, action.settings.cost, 0.0, costs),

@@ -4,13 +4,15 @@ It is built once for an agent, shared by all its processes, and holds no state o
 its parent's blackboard a sub-process is given, because that depends on the scope of the child.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import TypeAlias, cast
 
 from goalport.ai import Ai
-from goalport.blackboard import DEFAULT_BINDING, Blackboard, fits, is_generic, is_of, matcher
+from goalport.blackboard import DEFAULT_BINDING, Blackboard, fits, is_generic, is_of, is_told_by_bases, matcher
 from goalport.domain import (
     Action,
     Agent,
@@ -196,8 +198,19 @@ class Scope:
         """The facts that are true once there is an object that is declared as a type, whatever it is at run time."""
         facts = self._facts_by_type.get(kind)
         if facts is None:
-            facts = self._facts_by_type[kind] = frozenset(each for each in self.facts if _is_given_by(each, kind))
+            classes = (*kind.__mro__, None) if is_told_by_bases(kind) else self._facts_by_class
+            asked = chain.from_iterable(self._facts_by_class.get(each, ()) for each in classes)
+            facts = self._facts_by_type[kind] = frozenset(each for each in asked if _is_given_by(each, kind))
         return facts
+
+    @cached_property
+    def _facts_by_class(self) -> Mapping[type | None, Sequence[Fact]]:
+        """The facts about objects, by their class; under None those whose types other classes may say to belong to."""
+        found = defaultdict[type | None, list[Fact]](list)
+        for each in self.facts:
+            if isinstance(each, Available | LastResult):
+                found[each.type if is_told_by_bases(each.type) else None].append(each)
+        return found
 
     def infer_type(self, binding: str, value: object) -> object:
         """The generic type of an object that has no declared type and does not show it itself; None: it is not known.

@@ -45,6 +45,9 @@ class Offer:
     """The name of the prompt that goes with it."""
     description_prefix: str
     """The beginning of its description, which tells it from other tools of its goals; empty if there are none."""
+    may_ask: bool
+    """Whether an action may ask a person."""
+    asks_models: bool
 
     @property
     def owner(self) -> str:
@@ -105,8 +108,11 @@ def offers_of(platform: AgentPlatform) -> Iterator[Offer | Refusal | UnreadableG
                     yield from (each for each in points if isinstance(each, Refusal))
                     for point in (each for each in points if isinstance(each, _StartingPoint)):
                         groups.setdefault(point.group, []).append(point)
-        for points in groups.values():
-            yield from _offers(agent, points)
+        if groups:
+            may_ask = any(_may_ask(platform, each) for each in platform.agents.scope(agent).actions.values())
+            asks = asks_models(agent)
+            for points in groups.values():
+                yield from _offers(agent, points, may_ask=may_ask, asks_models=asks)
 
 
 def _starting_points(platform: AgentPlatform, agent: Agent, goal: Goal) -> list[_StartingPoint | Refusal]:
@@ -128,7 +134,7 @@ def _starting_points(platform: AgentPlatform, agent: Agent, goal: Goal) -> list[
     return points
 
 
-def _offers(agent: Agent, points: Sequence[_StartingPoint]) -> Iterator[Offer]:
+def _offers(agent: Agent, points: Sequence[_StartingPoint], *, may_ask: bool, asks_models: bool) -> Iterator[Offer]:
     """The offers for the goals of one group: one for each set of start types."""
     together: dict[tuple[object, ...], list[_StartingPoint]] = {}
     for point in points:
@@ -140,7 +146,7 @@ def _offers(agent: Agent, points: Sequence[_StartingPoint]) -> Iterator[Offer]:
         own = name if number == 0 else f"{name}_from_{snake_identifier(kind) or 'nothing'}"
         prefix = f"From {' and '.join(map(type_name, same[0].starts)) or 'nothing'}: " if len(together) > 1 else ""
         prompt = f"{kind}_{name}" if declared else own
-        yield Offer(own, agent, goals, same[0].starts, prompt, prefix)
+        yield Offer(own, agent, goals, same[0].starts, prompt, prefix, may_ask, asks_models)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +207,9 @@ class GoalTool:
     policy: CallPolicy
 
     @classmethod
-    def of(cls, platform: AgentPlatform, offer: Offer) -> "GoalTool":
+    def of(cls, offer: Offer) -> "GoalTool":
         """The tool of an offer. Raises `DeclarationError` for a type that JSON cannot express."""
-        actions = platform.agents.scope(offer.agent).actions.values()
-        may_wait = any(_may_ask(platform, action) for action in actions)
-        policy = CallPolicy.of(offer.name, offer.goals, may_wait=may_wait, asks_models=asks_models(offer.agent))
+        policy = CallPolicy.of(offer.name, offer.goals, may_wait=offer.may_ask, asks_models=offer.asks_models)
         first, arguments, output = offer.goals[0], PublishedArguments.of(offer.starts), policy.output
         others = [*([HANDLE] if policy.may_give_handle else ()), *([LARGE] if output.may_be_large else ())]
         tool = Tool(

@@ -154,7 +154,7 @@ def publish(
     references = exports_of(platform.references.published, problems)
     exported = [*workspace.exported_tools(), *(tool for each in references for tool in each.tools())]
     raw = (_Candidate(each.tool.name, f"the raw tool {each.tool.name}", each) for each in workspace.values(RawTool))
-    candidates = [*_goals(platform, offered, problems), *_functions(exported, settings, problems), *raw]
+    candidates = [*_goals(offered, problems), *_functions(exported, settings, problems), *raw]
     tools = _tools(candidates, problems)
     of_groups = publish_groups(exported_groups(platform), {name: each.owner for name, each in tools.items()}, before)
     problems += of_groups.problems
@@ -218,8 +218,9 @@ def _scopes_of_tool(publication: Publication, platform: AgentPlatform, published
     match published:
         case Companion():
             return rules.read
-        case GoalTool(agent=agent, goals=goals):
-            return rules.of_goals(each for each in agent.goals if each.name in goals)
+        case GoalTool(agent=agent, goals=names):
+            goals = platform.agents.scope(agent).goals
+            return rules.of_goals(map(goals.__getitem__, names))
         case FunctionTool(tool=tool, exported=exported):
             group = platform.upstream.groups.config.get(publication.of_groups.roles.get(tool.name, ""))
             scopes = exported.scopes if group is None or group.scopes is None else group.scopes
@@ -246,13 +247,11 @@ def _sorted(entries: Iterable[T], key: Callable[[T], str]) -> tuple[T, ...]:
     return tuple(sorted(entries, key=key))
 
 
-def _goals(
-    platform: AgentPlatform, offered: Iterable[Offer | Refusal | UnreadableGoal], problems: list[str]
-) -> Iterator[_Candidate]:
+def _goals(offered: Iterable[Offer | Refusal | UnreadableGoal], problems: list[str]) -> Iterator[_Candidate]:
     for offer in offered:
         match offer:
             case Offer():
-                match read_or_fault(partial(GoalTool.of, platform, offer)):
+                match read_or_fault(partial(GoalTool.of, offer)):
                     case Fault(reason):
                         owner, agent = offer.owner, offer.agent
                     case tool:
