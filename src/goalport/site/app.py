@@ -125,17 +125,17 @@ class Site:
         self.health = Health(publisher, open_details=open_details)
         has_metrics = publisher.settings.metrics is not False
         self.metrics = MetricsPage(publisher, self._authentication, self.health) if has_metrics else None
-        routes = list(self._routes())
+        routes, closing = list(self._routes()), publisher.calls.closing
         self.app = Starlette(
             routes=routes,
             middleware=[
                 Middleware(RequestIds, on_response=self._note_response),
-                Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed),
+                Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed, closing=closing),
                 Middleware(
                     BodyLimit,
                     max_bytes=publisher.settings.max_body_bytes,
                     refusals=refusals,
-                    closing=publisher.calls.closing,
+                    closing=closing,
                 ),
                 *self._guards(),
                 Middleware(ExactRoutes, routes=routes),

@@ -4,6 +4,7 @@ They keep web pages from reaching a server on a user's own machine (DNS rebindin
 the log says which setting would allow the request.
 """
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Iterable
@@ -21,6 +22,7 @@ from goalport.rest.problems import problem
 from goalport.settings import Settings
 from goalport.site.health import HEALTH_PATHS
 from goalport.site.limits import RETRY_SECONDS
+from goalport.site.lingering import LingeringClose
 
 __all__ = ["ANY", "HostGuard", "host_patterns"]
 
@@ -38,11 +40,15 @@ ANY: Final = "*"
 class HostGuard:
     """ASGI middleware that refuses requests for hosts and from web pages that the settings do not allow.
 
-    `exposed_headers` are the response headers that pages may read, besides the usual ones.
+    `exposed_headers` are the response headers that pages may read, besides the usual ones. `closing` is set when the
+    server shuts down.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings, exposed_headers: Iterable[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: Settings, exposed_headers: Iterable[str], closing: asyncio.Event
+    ) -> None:
         self._app = app
+        self._closing = closing
         self._for_pages = CORSMiddleware(
             app,
             allow_origin_regex=".*",  # only requests whose origin the guard allowed come here
@@ -70,7 +76,9 @@ class HostGuard:
         refusal = self._refusal(host, "" if is_health else origin, _local_address(scope) if is_health else "")
         # Requests that do not come from web pages skip the CORS middleware.
         is_page = bool(origin) and (not is_health or self._origin_allowed(origin, host))
-        await (refusal or (self._for_pages if is_page else self._app))(scope, receive, _with_retry_after(send))
+        app = self._for_pages if is_page else self._app
+        answer = LingeringClose(refusal, self._closing) if refusal else app
+        await answer(scope, receive, _with_retry_after(send))
 
     def _refusal(self, host: str, origin: str, local: str) -> Response | None:
         if not self._serves(host) and (not local or _without_port(host) != local):

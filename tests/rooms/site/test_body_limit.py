@@ -19,6 +19,7 @@ from goalport.site.app import Site
 from goalport.site.limits import ConnectionLimits, Connections
 from goalport.site.protocol import LimitedProtocol
 from tests.listening import listening
+from tests.rooms.auth.guarded import guarded
 from tests.rooms.publish.test_results import Report, answering
 from tests.rooms.serve.served import state_of
 
@@ -44,7 +45,8 @@ async def answer_to(address: str, headers: bytes, pieces: list[bytes], path: byt
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     writer.transport.set_write_buffer_limits(0)
     with closing(writer), anyio.fail_after(60):
-        writer.write(b"POST %s HTTP/1.1\r\nhost: localhost\r\n%s\r\n" % (path, headers))
+        host = b"" if b"host: " in headers else b"host: localhost\r\n"
+        writer.write(b"POST %s HTTP/1.1\r\n%s%s\r\n" % (path, host, headers))
         for piece in pieces:
             await writer.drain()
             writer.write(piece)
@@ -70,6 +72,42 @@ async def test_a_client_that_reads_only_after_it_has_sent_all_reads_why_it_was_r
     assert head.startswith(b"HTTP/1.1 413 ")
     assert b"\r\nconnection: close" in head
     assert json.loads(body)["detail"] == TOLD
+
+
+@pytest.mark.parametrize("closes", [b"connection: close\r\n", b""], ids=["closes", "keeps"])
+@pytest.mark.parametrize(
+    ("status", "headers", "path", "number"),
+    [
+        (b"421", b"host: example.com\r\n", b"/mcp", 200),
+        (b"403", b"host: localhost\r\norigin: https://example.com\r\n", b"/mcp", 200),
+        (b"404", b"host: localhost\r\n", b"/nowhere", 2),
+    ],
+)
+async def test_a_refusal_for_another_reason_is_read_as_well(
+    address: str, closes: bytes, status: bytes, headers: bytes, path: bytes, number: int
+) -> None:
+    length = b"content-length: %d\r\n" % (number * len(PIECE))
+    answer = await answer_to(address, closes + headers + length, [PIECE] * number, path)
+    assert answer.startswith(b"HTTP/1.1 %s " % status)
+    assert b"\r\nconnection: close\r\n" in answer
+
+
+async def test_a_client_reads_that_it_has_no_credential_while_it_still_sends(tmp_path: Path) -> None:
+    auth = {"trusted_proxies": ["10.0.0.1"], "proxy_user_header": "X-User"}
+    async with guarded(tmp_path, auth=auth) as server:
+        headers = b"content-length: %d\r\n" % (60 * len(PIECE))
+        answer = await answer_to(server.address, headers, [PIECE] * 60)
+    assert answer.startswith(b"HTTP/1.1 401 ")
+
+
+async def test_a_connection_outlives_the_refusal_of_a_brief_body(address: str) -> None:
+    refused = b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 50000\r\n\r\n" + PIECE
+    place = urlsplit(address)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    with closing(writer), anyio.fail_after(60):
+        writer.write(refused + b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        answers = await reader.read()
+    assert [answers.count(b"HTTP/1.1 " + each) for each in (b"404", b"200")] == [1, 1]
 
 
 async def test_a_client_that_waits_for_leave_to_send_is_refused_without_it(address: str) -> None:
