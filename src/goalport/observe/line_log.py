@@ -6,9 +6,9 @@ Above: the log of calls. `log_lines`, beside it, says how a line looks; `secrecy
 import logging
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from goalport.observe.log_lines import FIELDS, JsonFormatter, TextFormatter
+from goalport.observe.log_lines import FIELDS, JsonFormatter, LineHandler, TextFormatter
 from goalport.secrecy import hide_known_and_keys, makes_plain_records
 
 __all__ = ["LineLog"]
@@ -29,13 +29,11 @@ class LineLog:
     def write(self, level: int, message: str, fields: Mapping[str, object]) -> None:
         """Write a line; the fields are its members where the log is JSON."""
         match handler := self._only_handler():
-            case logging.StreamHandler(formatter=TextFormatter() | JsonFormatter() as form) if level >= handler.level:
+            case LineHandler(formatter=TextFormatter() | JsonFormatter() as form) if level >= handler.level:
                 line = form.line(time.time(), logging.getLevelName(level), self._log.name, message, fields)
-                if _is_written(handler, hide_known_and_keys(line)):
-                    return
+                handler.write_line(hide_known_and_keys(line))
             case _:
-                pass
-        self._log.log(level, message, extra={FIELDS: fields})
+                self._log.log(level, message, extra={FIELDS: fields})
 
     def _only_handler(self) -> logging.Handler | None:
         """The only one that sees records of this logger; None if there are several, or if something may change them."""
@@ -47,18 +45,5 @@ class LineLog:
         # Programs that watch what is logged put a function of theirs in the place of this method.
         is_usual = logging.Logger.callHandlers is _call_handlers and makes_plain_records()
         # A handler that does more than write to its stream, such as to begin a new file, needs the record too.
-        is_plain = [type(each) for each in found] == [logging.StreamHandler]
+        is_plain = [type(each) for each in found] == [LineHandler]
         return found[0] if is_usual and is_plain and not found[0].filters and not self._log.filters else None
-
-
-def _is_written(handler: "logging.StreamHandler[Any]", line: str) -> bool:
-    """Write a line as the handler writes a record; False if that fails, which the handler reports for a record."""
-    handler.acquire()
-    try:
-        handler.stream.write(f"{line}{handler.terminator}")
-        handler.flush()
-    except (OSError, ValueError):
-        return False
-    finally:
-        handler.release()
-    return True

@@ -4,6 +4,7 @@ A record of any library is written in the same form. What a client or a model se
 control characters are escaped, and the lines of a traceback are indented. Listeners of events, beside it, make records.
 """
 
+import asyncio
 import json
 import logging
 import os
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import IO, Any, Final, Literal
 
 from goalport.colours import coloured
 from goalport.secrecy import hide_known
@@ -22,6 +23,7 @@ __all__ = [
     "LINES",
     "REQUEST_ID",
     "JsonFormatter",
+    "LineHandler",
     "LogFormat",
     "TextFormatter",
     "log_to_stderr",
@@ -103,6 +105,52 @@ class JsonFormatter(logging.Formatter):
         return hide_known(line if line.isprintable() else _ASCII.encode(content))
 
 
+class LineHandler(logging.StreamHandler[IO[str]]):
+    """Writes records to a stream, and lines of which no record is made.
+
+    The lines of one step of the event loop are written together, because a write takes longer than all else about a
+    line. They are written before a record that comes after them, and before the program ends.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        super().__init__(stream)
+        self._lines: list[str] = []
+        self._due: asyncio.AbstractEventLoop | None = None
+        """The event loop that is going to write the lines."""
+
+    def write_line(self, line: str) -> None:
+        """Write a line at the end of this step of the event loop; at once where none runs."""
+        self.acquire()
+        self._lines.append(line)
+        self.release()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.flush()
+            return
+        if self._due is not loop:
+            self._due = loop
+            loop.call_soon(self.flush)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        self.flush()
+        super().emit(record)
+
+    def flush(self) -> None:
+        """Write the lines that have come."""
+        self.acquire()
+        try:
+            self._due, lines, self._lines = None, self._lines, []
+            if lines:
+                self.stream.write("".join(f"{line}{self.terminator}" for line in lines))
+            super().flush()
+        except (OSError, ValueError):
+            self.handleError(logging.LogRecord(__name__, logging.INFO, "", 0, "Lines of calls", None, None))
+        finally:
+            self.release()
+
+
 def log_to_stderr(level: str, form: LogFormat, *, process: bool = False) -> None:
     """Log goalport's messages from this level, others' warnings, unless the program configured logging already.
 
@@ -110,7 +158,7 @@ def log_to_stderr(level: str, form: LogFormat, *, process: bool = False) -> None
     """
     if logging.getLogger().handlers:
         return
-    handler = logging.StreamHandler(sys.stderr)
+    handler = LineHandler(sys.stderr)
     handler.setFormatter((JsonFormatter if form == "json" else TextFormatter)(process=process))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("goalport").setLevel(level.upper())
@@ -122,6 +170,8 @@ def tell(line: str) -> None:
     if any(isinstance(each.formatter, JsonFormatter) for each in logging.getLogger().handlers):
         _told_log.log(_TOLD.get(line.lstrip().partition(":")[0], logging.INFO), "%s", line.strip())
         return
+    for each in logging.getLogger().handlers:
+        each.flush()
     sys.stderr.write(f"{coloured(line, sys.stderr)}\n")
     sys.stderr.flush()
 

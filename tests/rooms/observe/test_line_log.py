@@ -1,16 +1,17 @@
 """Lines that are written without records: they look the same, and whoever watches the log sees records as ever."""
 
+import asyncio
 import io
 import logging
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import pytest
 
 from goalport.observe.line_log import LineLog
-from goalport.observe.log_lines import JsonFormatter, TextFormatter
+from goalport.observe.log_lines import JsonFormatter, LineHandler, TextFormatter
 from goalport.secrecy import register_secrets
 
 KEY = f"gp_{'a' * 38}"
@@ -31,7 +32,7 @@ class Records(logging.Handler):
 @contextmanager
 def logging_to(stream: io.StringIO, form: logging.Formatter, name: str) -> Generator[logging.Logger]:
     """A logger whose records go to one stream."""
-    log, handler = logging.getLogger(name), logging.StreamHandler(stream)
+    log, handler = logging.getLogger(name), LineHandler(stream)
     handler.setFormatter(form)
     log.propagate = False
     log.setLevel(logging.INFO)
@@ -42,6 +43,18 @@ def logging_to(stream: io.StringIO, form: logging.Formatter, name: str) -> Gener
     finally:
         log.handlers = before
         log.filters.clear()
+
+
+class Written(io.StringIO):
+    """Keeps what was written at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[str] = []
+
+    def write(self, text: str, /) -> int:
+        self.pieces.append(text)
+        return super().write(text)
 
 
 class Counted(TextFormatter):
@@ -136,3 +149,37 @@ def test_a_handler_that_begins_new_files_does_so(tmp_path: Path) -> None:
     handler.close()
     assert path.read_text().endswith("greet failed\n")
     assert path.with_name("calls.log.1").read_text().endswith("greet completed\n")
+
+
+async def test_lines_are_written_together_and_before_the_record_that_follows_them() -> None:
+    stream, name = Written(), "goalport.test_line_log"
+    with logging_to(stream, TextFormatter(), name) as log:
+        for message in ("greet completed", "greet failed"):
+            LineLog(name).write(logging.INFO, message, FIELDS)
+        assert not stream.pieces
+        log.warning("a bug")
+        LineLog(name).write(logging.INFO, "greet refused", FIELDS)
+        await asyncio.sleep(0)
+        LineLog(name).write(logging.INFO, "greet stuck", FIELDS)
+        log.handlers[0].flush()  # as Python does when a program ends
+    told = [[without_time(line).rpartition(": ")[2] for line in each.splitlines()] for each in stream.pieces]
+    assert told == [["greet completed", "greet failed"], ["a bug"], ["greet refused"], ["greet stuck"]]
+
+
+def test_lines_of_an_event_loop_that_ended_do_not_hold_up_those_of_the_next_one() -> None:
+    stream, name = Written(), "goalport.test_line_log"
+
+    async def write(message: str, *, then_wait: bool) -> None:
+        LineLog(name).write(logging.INFO, message, FIELDS)
+        if then_wait:
+            await asyncio.sleep(0)
+
+    with logging_to(stream, TextFormatter(), name):
+        loop = asyncio.new_event_loop()
+        with closing(loop):
+            loop.call_soon(loop.stop)
+            ended = loop.create_task(write("greet completed", then_wait=False))
+            loop.run_forever()
+            assert ended.done()
+        asyncio.run(write("greet failed", then_wait=True))
+    assert [without_time(line)[-6:] for line in stream.getvalue().splitlines()] == ["pleted", "failed"]
