@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from goalport.auth.proxy import PEER
+from goalport.site.gathered_writes import GatheredWrites
 from goalport.site.limits import RETRY_SECONDS, Connections
 
 __all__ = ["LINGER_SECONDS", "TICKS", "LimitedProtocol", "LimitedServer"]
@@ -75,6 +76,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Refuse a connection at once with status 503 if there are too many."""
         super().connection_made(cast("Transport", transport))
         cast("Transport", transport).set_write_buffer_limits(high=_BUFFERED)
+        self.transport = GatheredWrites(self.transport, self.loop)
         descriptor = transport.get_extra_info("socket").fileno()
         self._admitted = self._connections.admit(self._address, descriptor)
         if not self._admitted:
