@@ -6,6 +6,7 @@ Below: `llm` asks one model once, `tools` are what models call. Above: `process`
 from goalport.ai.agentic_tool import AgenticTool
 from goalport.ai.ai import Ai, Creation, Determination, Streaming
 from goalport.ai.engine import (
+    TOOL_CONTEXT,
     Engine,
     NoOperation,
     Operation,
@@ -25,6 +26,7 @@ from goalport.ai.state_machine_tool import StateMachineTool
 from goalport.ai.toolbox import UnfoldingTool
 
 __all__ = [
+    "TOOL_CONTEXT",
     "AgenticTool",
     "Ai",
     "Creation",

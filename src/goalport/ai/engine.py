@@ -16,6 +16,7 @@ from goalport.references import NamedReferences
 from goalport.tools import ContextValue
 
 __all__ = [
+    "TOOL_CONTEXT",
     "Engine",
     "NoOperation",
     "Operation",
@@ -175,17 +176,18 @@ class ToolContext(NamedTuple):
 
 
 _OUTSIDE: Final = ToolContext()
-_tool_context: ContextVar[ToolContext] = ContextVar("goalport_tool_context", default=_OUTSIDE)
+TOOL_CONTEXT: Final[ContextVar[ToolContext]] = ContextVar("goalport_tool_context", default=_OUTSIDE)
+"""The context of the running code."""
 
 
 def tool_context() -> ToolContext:
     """The context of the code that calls this."""
-    return _tool_context.get()
+    return TOOL_CONTEXT.get()
 
 
 def use_tool_context(context: ToolContext) -> ContextValue[ToolContext]:
     """A block in which this is the context of all code."""
-    return ContextValue(_tool_context, context)
+    return ContextValue(TOOL_CONTEXT, context)
 
 
 def use_engine(engine: Engine) -> ContextValue[ToolContext]:

@@ -4,9 +4,10 @@ It runs none and keeps none. Above: `processes`, which does.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from logging import getLogger
-from typing import cast
+from types import MappingProxyType
+from typing import Final, NamedTuple, cast
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard, Typed
 from goalport.caller import ANONYMOUS, Caller
@@ -37,12 +38,14 @@ __all__ = ["Inputs", "ProcessFactory", "given_to_child"]
 _log = getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
+_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
+
+
+class Inputs(NamedTuple):
     """What a process begins with, its goals, and who started it."""
 
     objects: Sequence[object] = ()
-    bindings: Mapping[str, object] = field(default_factory=dict[str, object])
+    bindings: Mapping[str, object] = _NOTHING
     goals: Sequence[str] | None = None
     caller: Caller = ANONYMOUS
     parent: AgentProcess | None = None
@@ -51,7 +54,8 @@ class Inputs:
     spent: Iterable[Spending] = ()
     """What models have cost for it before it begins."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raise `TypeError` for what no process can begin with."""
         for each in self.objects:
             if each is None:
                 raise TypeError("Expected an object to begin with, but got None. Leave out what is not there.")
@@ -90,12 +94,12 @@ class ProcessFactory:
     ) -> None:
         self._contexts, self._services, self._listeners = contexts, services, listeners
         self._scope_of, self._groups = scope_of, groups
-        self._lent: PlatformServices[AgentProcess] | None = None
         self._written: tuple[ProcessOptions, Json] | None = None
         """The options that were written last, and what was written: most processes have those of the platform."""
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
-        """A process that has not begun; it is found by its id once it has."""
+        """A process that has not begun; it is found by its id once it has. Raises `TypeError` and `UnknownName`."""
+        inputs.check()
         labels = [scope.agent.name] if options.agent_name_in_id else []
         if options.version_in_id:
             labels.append(scope.agent.version)
@@ -104,7 +108,7 @@ class ProcessFactory:
             scope,
             options,
             inputs.caller,
-            self._services_with(groups),
+            self._services(groups),
             goals=_goal_names(scope, inputs.goals),
             parent=inputs.parent,
             started_by=inputs.started_by,
@@ -132,13 +136,6 @@ class ProcessFactory:
         if options.prune and planner_for(process.agent, options).looks_ahead:
             process.narrow(pruned(process.scope, process.blackboard, process.goals, process.services.groups))
 
-    def _services_with(self, groups: ToolGroupResolver) -> PlatformServices[AgentProcess]:
-        """What a process is lent, shared with those before it to which the same was lent."""
-        lent = self._services(groups)
-        if self._lent is None or self._lent != lent:
-            self._lent = lent
-        return self._lent
-
     def _listen(self, process: AgentProcess) -> None:
         if process.parent is not None:
             process.listeners.add(process.parent.listeners)
@@ -156,7 +153,7 @@ class ProcessFactory:
             definition.scope,
             definition.options,
             record.caller,
-            self._services_with(definition.groups),
+            self._services(definition.groups),
             goals=state.goals,
             parent=parent,
             started_by=state.started_by,

@@ -13,7 +13,6 @@ from typing import Final
 from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
 from goalport.errors import BadInput, GoalportError, StoreError, UnknownName
-from goalport.events import Event
 from goalport.observe import RareLog
 from goalport.platform.commands import answer_command, end_command, execute, go_on_command
 from goalport.platform.families import ExpiryTimers, interrupted_in, park, ready_after, ready_in, update_ancestors
@@ -24,6 +23,7 @@ from goalport.platform.thread_limits import ThreadLimits
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
+    Alarm,
     ContextRepository,
     Failed,
     Killed,
@@ -59,16 +59,6 @@ _AT_A_TIME: Final = 100
 """How many events are read at a time."""
 
 
-class _Alarm:
-    """Wakes those who wait for a process at each of its events."""
-
-    def __init__(self, process: AgentProcess) -> None:
-        self._process = process
-
-    def on_event(self, event: Event, /) -> None:
-        self._process.notify_waiters()
-
-
 class Processes:
     """The processes that this platform runs or still keeps."""
 
@@ -91,6 +81,8 @@ class Processes:
         self._scope_of = scope_of
         self._engine = engine
         self._retry = retry
+        self._lent: tuple[object, PlatformServices[AgentProcess]] | None = None
+        """What the last process was lent, after all of it that may be different for the next."""
         self._rare_log = RareLog()
         self.on_spending = SpendingHook()
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
@@ -105,6 +97,7 @@ class Processes:
         self.contexts = contexts or StoredContexts(store, self.codec)
         """The stores of objects that outlive processes, by id."""
         self._factory = ProcessFactory(self.contexts, self._services, self.listeners, scope_of, groups)
+        self._durable = store.durable
         self._repository = AgentProcessRepository(store, self._factory, seals)
         self.page_of_records = self._repository.page_of_records
         self.counts = self._repository.counts
@@ -159,13 +152,14 @@ class Processes:
             else:
                 instead_of = known_id
 
-    @property
-    def _durable(self) -> bool:
-        return self._repository.store.durable
-
     def _services(self, groups: ToolGroupResolver) -> PlatformServices[AgentProcess]:
-        return PlatformServices(
-            self._thread_limits.here(),
+        """What a process is lent, shared with those before it to which the same was lent."""
+        limiter = self._thread_limits.here()
+        differs = limiter, groups, self.tells_errors, self.keep_journals
+        if self._lent is not None and self._lent[0] == differs:
+            return self._lent[1]
+        services = PlatformServices(
+            limiter,
             groups,
             self._service,
             self._start_child,
@@ -181,6 +175,8 @@ class Processes:
             self.on_spending,
             self._rare_log,
         )
+        self._lent = differs, services
+        return services
 
     async def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
         """Settle a question of a process, or of one that it started, and continue what waited for it.
@@ -295,7 +291,7 @@ class Processes:
         """The events of a process, and of those that it started, after the one of that number, as they happen."""
         self._replicas.start()
         root = process.root
-        unsubscribe = root.subscribe(_Alarm(root))
+        unsubscribe = root.subscribe(Alarm(root.notify_waiters))
         try:
             while True:
                 ended, version = process.status.ended and not process.untold, self._repository.version(root)
@@ -417,7 +413,8 @@ class Processes:
     async def _enter(self, process: AgentProcess) -> bool:
         """Prepare a process that begins to run, and the store for it. Returns False if it cannot run here."""
         begins = process.status is ProcessStatus.NOT_STARTED and not self._repository.is_stored(process)
-        if begins and not await self._equip(process):
+        options = process.options
+        if begins and (options.context_id or options.prune) and not await self._equip(process):
             return False
         try:
             entered = await self._repository.enter(process)

@@ -8,11 +8,11 @@ from goalport.process.contexts import Context, ContextRepository, StoredContexts
 from goalport.process.effects import decline, find_question, settle
 from goalport.process.event_log import LoggedEvent
 from goalport.process.family import family_of, with_descendants
-from goalport.process.formulation import PLANNING_SECONDS, pruned
+from goalport.process.formulation import pruned
 from goalport.process.ids import new_id
 from goalport.process.ledger import Budget, Ledger, Spending, SpendingHook
 from goalport.process.lifecycle import Completed, Failed, Killed, Outcome, ProcessStatus, Stuck, Terminated, Waiting
-from goalport.process.listeners import Listeners
+from goalport.process.listeners import Alarm, Listeners
 from goalport.process.outside import CurrentOperation, DirectCalls, spending_outside
 from goalport.process.parameters import SERVICE_TYPES, ArgumentResolver
 from goalport.process.planners import Planner, planner_for
@@ -37,7 +37,7 @@ from goalport.process.questions import Question
 from goalport.process.recording import Definition, ProcessState
 from goalport.process.repository import AgentProcessRepository
 from goalport.process.retries import retried
-from goalport.process.scope import Scope, asks_a_model, asks_models, blackboard_for_child
+from goalport.process.scope import PLANNING_SECONDS, Scope, asks_a_model, asks_models, blackboard_for_child
 from goalport.process.tick import drive, step
 from goalport.process.unreadable import kill_unreadable
 
@@ -48,6 +48,7 @@ __all__ = [
     "ActionInvocation",
     "AgentProcess",
     "AgentProcessRepository",
+    "Alarm",
     "ArgumentResolver",
     "Budget",
     "Completed",

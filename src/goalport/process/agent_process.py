@@ -7,15 +7,13 @@ Listeners do not influence it. Below: its lifecycle, its progress and its questi
 import math
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence, Set as AbstractSet
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence, Set as AbstractSet
 from typing import Any, Self, TypeVar, cast
 
 from anyio import CancelScope, current_time
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from goalport.ai import ToolContext, tool_context, use_tool_context
+from goalport.ai import TOOL_CONTEXT, ToolContext, tool_context
 from goalport.blackboard import Blackboard, is_of
 from goalport.caller import Caller
 from goalport.domain import Agent, Goal, WaitFor
@@ -40,7 +38,7 @@ from goalport.process.platform_services import PlatformServices
 from goalport.process.process_options import ProcessOptions
 from goalport.process.questions import Question, Questions, QuestionStatus
 from goalport.process.scope import Scope
-from goalport.tools import ContextValue, ContextValues, calling_from
+from goalport.tools import CALL_SITE, ContextValues
 from goalport.words import excerpt, type_name, with_article
 
 __all__ = ["AgentProcess"]
@@ -48,7 +46,6 @@ __all__ = ["AgentProcess"]
 T = TypeVar("T")
 _NONE = frozenset[str]()
 _spending_lock = threading.Lock()
-_current: ContextVar["AgentProcess | None"] = ContextVar("goalport_process", default=None)
 
 
 class AgentProcess(Lifecycle):
@@ -134,7 +131,8 @@ class AgentProcess(Lifecycle):
     @staticmethod
     def current() -> "AgentProcess | None":
         """The process that runs the calling code, inside actions, conditions and tools; None elsewhere."""
-        return _current.get()
+        process = tool_context().process
+        return process if isinstance(process, AgentProcess) else None
 
     __goalport_current__ = current
 
@@ -418,29 +416,26 @@ class AgentProcess(Lifecycle):
             for action, child in self.progress.parked.items()
         )
 
-    @contextmanager
-    def running(self, *, traced: bool) -> Generator[None]:
-        """The block in which the process runs; a kill, or its deadline, ends the block without an error."""
+    def as_current(self) -> ContextValues:
+        """The block in which this is the current process."""
+        return ContextValues((TOOL_CONTEXT, ToolContext(self, callers=tool_context().callers)), (CALL_SITE, None))
+
+    def begin_run(self, *, traced: bool) -> CancelScope:
+        """Note that a run begins. Returns the scope for it, which a kill cancels, and its deadline."""
         self.traced = traced
         self.begin()
+        self._runs_since = time.monotonic()
         limit = self.options.deadline
         deadline = math.inf if limit is None else current_time() + limit - self._seconds_run
-        self._runs_since = time.monotonic()
-        try:
-            with (
-                ContextValues(
-                    ContextValue(_current, self),
-                    use_tool_context(ToolContext(self, callers=tool_context().callers)),
-                    calling_from(None),
-                ),
-                CancelScope(deadline=deadline) as self.cancel_scope,
-            ):
-                yield
-            if self.cancel_scope.cancelled_caught and self.end_requested is None and not self.elsewhere:
-                self.end_requested = Terminated(f"The deadline of {limit:g} s has passed.")
-        finally:
-            self.cancel_scope = None
-            self._seconds_run, self._runs_since = self.seconds_run, None
+        self.cancel_scope = CancelScope(deadline=deadline)
+        return self.cancel_scope
+
+    def end_run(self, scope: CancelScope) -> None:
+        """Note that a run has ended, with its scope: perhaps because the deadline has passed."""
+        if scope.cancelled_caught and self.end_requested is None and not self.elsewhere:
+            self.end_requested = Terminated(f"The deadline of {self.options.deadline:g} s has passed.")
+        self.cancel_scope = None
+        self._seconds_run, self._runs_since = self.seconds_run, None
 
     def settle(self, outcome: Outcome) -> None:
         """Set the outcome of the process and wake those who wait for it. An outcome that is final is not replaced."""

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, Self, TypeGuard, TypeVar, cast, overload
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
 
-from goalport.ai import Ai, Interaction, ToolContext, tool_context, use_tool_context
+from goalport.ai import TOOL_CONTEXT, Ai, Interaction, ToolContext, tool_context
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.caller import Caller
 from goalport.domain import Agent, WaitFor
@@ -24,10 +24,10 @@ from goalport.events import ProgressUpdated
 from goalport.llm import TokenUsage
 from goalport.process.agent_process import AgentProcess
 from goalport.process.attempt import ActionCalls, ActionOperation
-from goalport.process.journal import Journal, Names, Parked, at_place, fingerprint_of_question
+from goalport.process.journal import PLACE, Journal, Names, Parked, at_place, fingerprint_of_question
 from goalport.process.lifecycle import Completed, Waiting
 from goalport.process.questions import SchemaSubmission
-from goalport.tools import Contained, ContextValue, ContextValues, Tool, ToolGroupRequirement, calling_from, in_thread
+from goalport.tools import CALL_SITE, Contained, ContextValues, Tool, ToolGroupRequirement, in_thread
 from goalport.words import type_name
 
 __all__ = ["ActionContext", "OperationContext", "run_subagent"]
@@ -211,10 +211,10 @@ class ActionContext(OperationContext):
     def active(self) -> ContextValues:
         """The block in which this is the current context."""
         return ContextValues(
-            ContextValue(_current, self),
-            use_tool_context(ToolContext(self.process, lambda: self.ai.engine, tool_context().callers)),
-            at_place(""),
-            calling_from(ActionCalls(self)),
+            (_current, self),
+            (TOOL_CONTEXT, ToolContext(self.process, lambda: self.ai.engine, tool_context().callers)),
+            (PLACE, ""),
+            (CALL_SITE, ActionCalls(self)),
         )
 
     @overload

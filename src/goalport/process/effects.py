@@ -40,10 +40,11 @@ def apply_result(process: AgentProcess, action: Action, result: object, kind: ob
     """
     blackboard = process.blackboard
     process.progress.complete(action.name, result)
-    before = _open_states(process) if is_state(type(result)) else []
+    enters = is_state(type(result))
+    before = _open_states(process) if enters else []
     if not gave_nothing(action, result):
         _apply_settings(process, action)
-    if is_state(type(result)):
+    if enters:
         _enter_state(process, result, before)
     if result is None:
         blackboard.clear_last_result()
@@ -61,13 +62,13 @@ def gave_nothing(action: Action, result: object) -> bool:
 
 def _apply_settings(process: AgentProcess, action: Action) -> None:
     """Clear the blackboard if the action says so, and set the conditions in its `post`."""
-    blackboard = process.blackboard
+    blackboard, post = process.blackboard, action.settings.post
     # Conditions that the action itself has stated keep their values.
-    decided = process.scope.conditions.keys() | blackboard.stated if action.settings.post else ()
+    decided = process.scope.conditions.keys() | blackboard.stated if post else ()
     if action.settings.clear_blackboard:
         blackboard.clear()
         process.progress.start_anew()
-    for condition, value in promises_of(action.settings.post).items():
+    for condition, value in promises_of(post).items() if post else ():
         if condition not in decided:
             blackboard.set_condition(condition, value)
 

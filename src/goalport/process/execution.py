@@ -5,11 +5,10 @@ Below: `effects`, which applies the result to the process. Above: `tick`, which 
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging import getLogger
 from types import TracebackType
-from typing import cast
+from typing import NamedTuple, cast
 
 import anyio
 
@@ -118,8 +117,7 @@ def _ends(process: AgentProcess, action: Action, end: "_End") -> bool:
     return goal is not None and goal.action == action.name and end.status == "succeeded"
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
+class _End(NamedTuple):
     """How an action ended."""
 
     status: ActionStatus
@@ -204,11 +202,14 @@ def _clean_up(process: AgentProcess, action: Action) -> None:
 async def _attempts(process: AgentProcess, action: Action) -> object:
     """Try an action as often as its retry policy says, and return its result."""
     policy = action.settings.retry or process.services.retry
-    for attempt, delay in enumerate(policy.delays(), start=1):
+    delays, attempt = policy.delays(), 0
+    while True:
+        attempt += 1
         try:
             return await _attempt(process, action)
         except Exception as error:
-            if isinstance(error, Signal) or not policy.retries(error):
+            delay = None if isinstance(error, Signal) or not policy.retries(error) else next(delays, None)
+            if delay is None:
                 raise
             retract_post_conditions(process, action)
             process.emit(ActionRetried(action.name, attempt, delay, process.words_for(error), process_id=process.id))
@@ -216,7 +217,6 @@ async def _attempts(process: AgentProcess, action: Action) -> object:
                 process.withdraw_question(question)
             await process.store_steps()  # what the attempt has cost
             await anyio.sleep(delay)
-    return await _attempt(process, action)
 
 
 async def _attempt(process: AgentProcess, action: Action) -> object:

@@ -24,14 +24,12 @@ from goalport.process.planners import Planner
 from goalport.process.scope import Scope
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["PLANNING_SECONDS", "formulate", "observe", "pruned", "usable_figure"]
+__all__ = ["formulate", "observe", "pruned", "usable_figure"]
 
 _log = getLogger(__name__)
 
 _NO_FIGURES: tuple[dict[str, float], dict[str, float]] = ({}, {})
 _LARGEST = sys.float_info.max
-PLANNING_SECONDS = 1.0
-"""The most seconds that a search may take, since it blocks the event loop."""
 
 
 async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | Outcome, WorldState]:
@@ -68,11 +66,10 @@ def _problem(
     process: AgentProcess, start: WorldState, costs: Mapping[str, float], values: Mapping[str, float]
 ) -> Problem:
     """The problem from these facts to the goals of a process, with the actions left out that must not run."""
-    goals = tuple(map(process.scope.plan_goals.__getitem__, process.goals))
-    progress = process.progress
+    scope, progress = process.scope, process.progress
     left_out = progress.skipped.union(progress.left_out) if progress.left_out else progress.skipped
-    system = process.scope.system_on(process.blackboard)
-    return Problem(system, start, goals, left_out, costs, values, PLANNING_SECONDS)
+    problem = scope.problem(scope.system_on(process.blackboard), start, process.goals, left_out)
+    return replace(problem, costs=costs, values=values) if costs or values else problem
 
 
 def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> WorldState:

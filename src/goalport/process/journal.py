@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic_core import to_json
 
@@ -31,6 +31,7 @@ from goalport.tools import ContextValue, Interruption, ToolResult
 from goalport.upstream.active_calls import Asked, call_hooks
 
 __all__ = [
+    "PLACE",
     "Asker",
     "Child",
     "Journal",
@@ -45,7 +46,7 @@ __all__ = [
     "fingerprint_of_tool_call",
 ]
 
-_place: ContextVar[str] = ContextVar("goalport_place", default="")
+PLACE: Final[ContextVar[str]] = ContextVar("goalport_place", default="")
 """What the calling code belongs to: an item of `parallel_map` or a call of a tool; empty: the action itself."""
 
 
@@ -294,7 +295,7 @@ class Journal(Generic[P]):
 
     def note_request(self, model: str, call: ModelCall) -> UnnamedReply:
         """Record a request of the first run and return the place for its reply."""
-        reply = UnnamedReply(_place.get(), model, call)
+        reply = UnnamedReply(PLACE.get(), model, call)
         self.unnamed_replies.append(reply)
         return reply
 
@@ -346,12 +347,12 @@ class Names:
         return f"{name}#{self._counted.get(name, 0) + 1}"
 
     def _without_number(self, kind: str, what: str) -> str:
-        return f"{_place.get() or self._journal_key}/{kind}:{what}"
+        return f"{PLACE.get() or self._journal_key}/{kind}:{what}"
 
 
 def at_place(name: str) -> ContextValue[str]:
     """A block in which all steps belong to the item or tool of this name; empty: to the action itself."""
-    return ContextValue(_place, name)
+    return ContextValue(PLACE, name)
 
 
 def fingerprint_of_tool_call(tool: str, arguments: Mapping[str, object]) -> str:

@@ -55,8 +55,15 @@ class ProcessStatus(StrEnum):
         return self in _ENDED
 
 
-_FINAL = frozenset({ProcessStatus.COMPLETED, ProcessStatus.FAILED, ProcessStatus.TERMINATED, ProcessStatus.KILLED})
-_ENDED = _FINAL | {ProcessStatus.STUCK}
+_ENDED = frozenset(
+    {
+        ProcessStatus.COMPLETED,
+        ProcessStatus.FAILED,
+        ProcessStatus.TERMINATED,
+        ProcessStatus.KILLED,
+        ProcessStatus.STUCK,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,7 @@ class Completed:
     value: object
     """The return value of the goal's action."""
     status = ProcessStatus.COMPLETED
+    final = True
     reason = "The goal was reached."
 
 
@@ -77,6 +85,7 @@ class Stuck:
     input_may_help: bool = True
     """Whether other input may lead to the goal; False when only tool groups are missing."""
     status = ProcessStatus.STUCK
+    final = False
     error = ProcessStuck
 
 
@@ -92,6 +101,7 @@ class Failed:
     not_begun: bool = False
     """Whether nothing was done, as the store was away, and the same start may succeed later."""
     status = ProcessStatus.FAILED
+    final = True
     error = ProcessFailed
 
 
@@ -101,6 +111,7 @@ class Terminated:
 
     reason: str
     status = ProcessStatus.TERMINATED
+    final = True
     error = ProcessTerminated
 
 
@@ -110,6 +121,7 @@ class Killed:
 
     reason: str
     status = ProcessStatus.KILLED
+    final = True
     error = ProcessKilled
 
 
@@ -119,6 +131,7 @@ class Waiting:
 
     questions: tuple[Question, ...]
     status = ProcessStatus.WAITING
+    final = False
     error = ProcessWaiting
 
     @property
@@ -220,7 +233,7 @@ class Lifecycle:
     @property
     def over(self) -> bool:
         """Whether it has ended and can never continue."""
-        return self._status in _FINAL
+        return self._outcome is not None and self._outcome.final
 
     @property
     def watched(self) -> bool:

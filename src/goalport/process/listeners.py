@@ -13,7 +13,7 @@ from logging import getLogger
 from goalport.events import Event, EventListener, ObjectBound
 from goalport.secrecy import hide_known
 
-__all__ = ["Listeners"]
+__all__ = ["Alarm", "Listeners"]
 
 _log = getLogger(__name__)
 _TEXT_FIELDS = frozenset({"arguments", "error", "message", "prompt", "reason", "reply", "result"})
@@ -84,6 +84,17 @@ class Listeners:
                 listener.on_event(event)
             except Exception:
                 _log.exception("A listener failed on %r; the process goes on.", event)
+
+
+class Alarm:
+    """A listener that calls a function at each event, whatever it is."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+
+    def on_event(self, _event: Event, /) -> None:
+        """Call the function."""
+        self._function()
 
 
 @cache

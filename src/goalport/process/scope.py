@@ -47,11 +47,21 @@ from goalport.plan import (
 )
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["Scope", "asks_a_model", "asks_models", "blackboard_for_child", "inferred_type", "inputs_of"]
+__all__ = [
+    "PLANNING_SECONDS",
+    "Scope",
+    "asks_a_model",
+    "asks_models",
+    "blackboard_for_child",
+    "inferred_type",
+    "inputs_of",
+]
 
 Search: TypeAlias = Callable[[Problem], Plan | Undecided | NoPlan]
 _ANSWERS = 256
-"""The number of search results that are cached, and of world states."""
+"""The number of search results that are cached, and of problems and world states."""
+PLANNING_SECONDS = 1.0
+"""The most seconds that a search may take, since it blocks the event loop."""
 
 
 def asks_a_model(action: Action) -> bool:
@@ -86,6 +96,7 @@ class Scope:
         self.add_effects = _add_effects(self.actions, self.system.operators)
         """The facts that each action makes true when it succeeds and returns all its outputs."""
         self._systems_keeping: dict[frozenset[Fact], PlanningSystem] = {}
+        self._problems: dict[object, Problem] = {}
         self._answers: dict[object, Plan | Undecided | NoPlan] = {}
         steps_and_goals = (*self.system.operators, *self.plan_goals.values())
         self.facts = tuple(dict.fromkeys(fact for each in steps_and_goals for fact in each.requires))
@@ -97,11 +108,10 @@ class Scope:
         self._named = [each for each in available if each.binding != DEFAULT_BINDING]
         self._generic = tuple(each for each in self._inputs() if not _is_plain(each.type))
         self._triggers = tuple(each for each in self.facts if isinstance(each, LastResult))
-        has_run = {name: HasRun(name) for name in self.actions}
-        self._numbered = tuple(dict.fromkeys((*self.facts, *has_run.values())))
+        self._numbered = tuple(dict.fromkeys((*self.facts, *map(HasRun, self.actions))))
         """The facts in the order of their bits: a set of facts is an integer, because it is asked for at each step."""
         self._bits: Mapping[Fact, int] = {fact: 1 << place for place, fact in enumerate(self._numbered)}
-        self._has_run = {name: self._bits[fact] for name, fact in has_run.items()}
+        self._has_run = {name: self._bits[HasRun(name)] for name in self.actions}
         self._bits_by_class: dict[type, int] = {}
         self._worlds: dict[int, WorldState] = {}
         self._facts_by_type: dict[object, frozenset[Fact]] = {}
@@ -110,6 +120,20 @@ class Scope:
         self.evaluated_conditions = frozenset(each for each in named if each.condition in self.conditions)
         self._stated_conditions = tuple(each for each in named if each not in self.evaluated_conditions)
         self._needs_more = bool(self._by_entry or self._named or self._triggers or self._stated_conditions)
+
+    def problem(
+        self, system: PlanningSystem, start: WorldState, goals: tuple[str, ...], excluded: frozenset[str]
+    ) -> Problem:
+        """The problem from these facts to goals by name, without certain actions; cached, as its answer is."""
+        question = (system, start, goals, excluded)
+        problem = self._problems.get(question)
+        if problem is None:
+            if len(self._problems) >= _ANSWERS:
+                self._problems.clear()
+            wanted = tuple(map(self.plan_goals.__getitem__, goals))
+            problem = Problem(system, start, wanted, excluded, deadline=PLANNING_SECONDS)
+            self._problems[question] = problem
+        return problem
 
     def answer(self, problem: Problem, search: Search = plan) -> Plan | Undecided | NoPlan:
         """The result of a search, cached: the processes of an agent mostly pass through the same states."""

@@ -5,12 +5,12 @@ handling a stuck process: its policy may end it, or its handlers may help it, in
 precedence over handlers. (User guide, section 3.2.2.)
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from logging import getLogger
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -35,14 +35,14 @@ _ROUNDS = 20
 """How many times in a row handlers may request a new plan with which no action can run."""
 
 
-async def drive(process: AgentProcess) -> None:
+def drive(process: AgentProcess) -> Coroutine[Any, Any, None]:
     """Run a process until it has an outcome, which is stored in the process."""
-    await _advance(process, _to_the_end)
+    return _advance(process, _to_the_end)
 
 
-async def step(process: AgentProcess) -> None:
+def step(process: AgentProcess) -> Coroutine[Any, Any, None]:
     """Run one step of a process; afterwards it has an outcome or rests."""
-    await _advance(process, tick)
+    return _advance(process, tick)
 
 
 async def _advance(process: AgentProcess, steps: Steps) -> None:
@@ -52,9 +52,13 @@ async def _advance(process: AgentProcess, steps: Steps) -> None:
         outcome: Outcome | None = None
         goes_on = False
         try:
-            with process.running(traced=span.is_recording()):
-                outcome = await steps(process)
-                goes_on = outcome is None and process.end_requested is None
+            scope = process.begin_run(traced=span.is_recording())
+            try:
+                with process.as_current(), scope:
+                    outcome = await steps(process)
+                    goes_on = outcome is None and process.end_requested is None
+            finally:
+                process.end_run(scope)
         except Exception as bug:
             _log.exception("Process %s could not go on.", process.id)
             outcome = Failed(f"The process could not go on: {process.words_for(bug)}")
@@ -71,7 +75,7 @@ async def _advance(process: AgentProcess, steps: Steps) -> None:
 def _end(process: AgentProcess, outcome: Outcome | None) -> None:
     """Set the outcome of the process; if it is final, kill the sub-processes that have not ended."""
     outcome = _outcome(process.end_requested, outcome)
-    if _is_final(outcome):
+    if outcome.final:
         for child in process.children:
             if not child.status.ended:
                 child.kill("The process that had started it has ended.")
@@ -80,13 +84,9 @@ def _end(process: AgentProcess, outcome: Outcome | None) -> None:
 
 def _outcome(requested: Outcome | None, outcome: Outcome | None) -> Outcome:
     """The outcome that counts. A kill takes precedence over an outcome that came at the same moment."""
-    if requested is not None and (isinstance(requested, Killed) or outcome is None or not _is_final(outcome)):
+    if requested is not None and (isinstance(requested, Killed) or outcome is None or not outcome.final):
         return requested
     return outcome or Terminated("The program stopped.")
-
-
-def _is_final(outcome: Outcome) -> bool:
-    return not isinstance(outcome, (Waiting, Stuck))
 
 
 async def _to_the_end(process: AgentProcess) -> Outcome:
@@ -105,7 +105,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
     skipped = process.progress.take_skipped()
     if not isinstance(found, Plan):
         return None if skipped else await unstick(process, found)
-    process.pursue(process.scope.goals.get(found.goal.name), tuple(step.action for step in found.steps))
+    process.pursue(process.scope.goals.get(found.goal.name), tuple([step.action for step in found.steps]))
     steps = planner.steps(process, found, actual) if found.steps else []
     if not steps:
         return Waiting(process.open_questions) if waits(process, found, actual) else _goal_reached(process)
@@ -113,7 +113,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
         return Terminated(overrun)
     if len(steps) > 1:
         steps = steps[: process.options.concurrency(process, [step.action for step in steps])]
-    if await paused(process, steps[0].action):
+    if process.options.unhurried and await paused(process, steps[0].action):
         return None
     if process.listeners.attentive:
         process.emit(PlanFormulated(found.goal.name, process.plan, process_id=process.id))
@@ -133,7 +133,7 @@ def _goal_reached(process: AgentProcess) -> Completed:
 
 async def paused(process: AgentProcess, action: str) -> bool:
     """Pause before the next action if required. Returns whether there was a pause: then a new plan is needed."""
-    if not process.options.unhurried or not process.progress.may_pause():
+    if not process.progress.may_pause():
         return False
     seconds = float(process.options.delay) if process.progress.history else 0.0
     schedule = process.options.schedule

@@ -10,6 +10,7 @@ from goalport.tools.arguments import Parameter
 from goalport.tools.arithmetic import math_group
 from goalport.tools.decorator import ToolMark, mark_of, tool
 from goalport.tools.definition import (
+    CALL_SITE,
     Approval,
     CallSite,
     Layer,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from mcp_types import ContentBlock as ContentBlock
 
 __all__ = [
+    "CALL_SITE",
     "NAMING_STYLES",
     "Approval",
     "CallSite",

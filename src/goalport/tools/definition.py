@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, Self, cast, get_args
+from typing import Any, Final, Literal, Protocol, Self, cast, get_args
 
 from goalport.caller import Caller, require_scopes
 from goalport.errors import BadInput, DeclarationError, Declined, Signal, ToolError, leaves, signal_in
@@ -22,7 +22,16 @@ from goalport.tools.results import ToolResult, read_output
 from goalport.tools.schemas import coerce_numbers, schema_problems
 from goalport.words import class_name, corrections, error_summary, excerpt
 
-__all__ = ["Approval", "CallSite", "Layer", "Tool", "calling_from", "current_call_site", "with_confirmation"]
+__all__ = [
+    "CALL_SITE",
+    "Approval",
+    "CallSite",
+    "Layer",
+    "Tool",
+    "calling_from",
+    "current_call_site",
+    "with_confirmation",
+]
 
 _log = logging.getLogger(__name__)
 _MESSAGE_LIMIT = 2_000
@@ -69,7 +78,8 @@ class CallSite(Protocol):
         ...
 
 
-_site: ContextVar[CallSite | None] = ContextVar("goalport_call_site", default=None)
+CALL_SITE: Final[ContextVar[CallSite | None]] = ContextVar("goalport_call_site", default=None)
+"""Where tools are called from; None: from nowhere in particular, and for nobody."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +145,7 @@ class Tool:
         `Signal`, which is meant for the process that the call is part of, is raised as it is, also when it comes out of
         a task group of the tool.
         """
-        site = _site.get()
+        site = CALL_SITE.get()
         if site is not None:
             return await self._answered(_called_from(site, self, arguments))
         return await self.run_unattended(arguments)
@@ -287,7 +297,7 @@ class Tool:
 
 def calling_from(site: CallSite | None) -> ContextValue[CallSite | None]:
     """A block in which tools are called from `site`; None: from nowhere in particular, and for nobody."""
-    return ContextValue(_site, site)
+    return ContextValue(CALL_SITE, site)
 
 
 async def _called_from(site: CallSite, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
@@ -302,7 +312,7 @@ async def _handled(tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
 
 def current_call_site() -> CallSite | None:
     """The call site of the running code; None outside of actions and of direct calls of clients."""
-    return _site.get()
+    return CALL_SITE.get()
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,20 +81,24 @@ class ContextValue(Generic[V]):
 
 
 class ContextValues:
-    """A block in which several context variables have values; one by one, the blocks take twice as long."""
+    """A block in which several context variables, which have defaults, have values; one by one, it takes twice as long.
 
-    __slots__ = ("_values",)
+    One that has its value already is not set: to look takes a tenth of the time.
+    """
 
-    def __init__(self, *values: ContextValue[Any]) -> None:
+    __slots__ = ("_tokens", "_values")
+
+    def __init__(self, *values: tuple[ContextVar[Any], object]) -> None:
         self._values = values
 
     def __enter__(self) -> None:
-        for each in self._values:
-            each.token = each.variable.set(each.value)
+        self._tokens = [
+            (variable, variable.set(value)) for variable, value in self._values if variable.get() is not value
+        ]
 
     def __exit__(self, *_: object) -> None:
-        for each in self._values:
-            each.variable.reset(each.token)
+        for variable, token in self._tokens:
+            variable.reset(token)
 
 
 def _is_for_the_loop(escape: BaseException) -> bool:
