@@ -60,7 +60,7 @@ class AgentProcessRepository:
         """The leases of this program, by the id of the root."""
         self._versions: WeakKeyDictionary[AgentProcess, int] = WeakKeyDictionary()
         """The version of each family that lives in this program, by its root."""
-        self._unsaved = UnsavedFamilies()
+        self._unsaved = UnsavedFamilies(store)
         self.events = EventLogs(store, self._holds)
         if isinstance(store, InMemoryProcessStore):
             store.attach(self.records_of.codec, lambda root: is_watched(self._known.get(root)))

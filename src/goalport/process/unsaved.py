@@ -5,13 +5,13 @@ Above: the repository, which saves the families and asks for room before another
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock
 from typing import Final
 
 from goalport.errors import StoreError
 from goalport.process.agent_process import AgentProcess
-from goalport.store import estimated_size
+from goalport.store import ProcessStore, estimated_size
 
 __all__ = ["UnsavedFamilies"]
 
@@ -23,9 +23,11 @@ _COPIES: Final = 2
 
 
 class UnsavedFamilies:
-    """Lets nothing begin while families that are not saved yet take more than `most_bytes`."""
+    """Lets nothing begin while families that `store` has not saved yet take more than `most_bytes`."""
 
-    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(self, store: ProcessStore, most_bytes: int = _MOST_BYTES) -> None:
+        self._at_once = not store.durable
+        """Whether the store takes what it saves at once, so that there is nothing to count."""
         self._most_bytes = most_bytes
         self._lock = Lock()
         """Held while the fields below change: families may be saved in several event loops."""
@@ -37,9 +39,12 @@ class UnsavedFamilies:
         self._waiting: dict[AgentProcess, None] = {}
         """The processes that wait for room, in the order in which they came."""
 
-    @contextmanager
-    def saving(self, family: Sequence[AgentProcess]) -> Generator[None]:
+    def saving(self, family: Sequence[AgentProcess]) -> AbstractContextManager[None]:
         """The block in which a family is saved. It still counts afterwards if the store refuses it."""
+        return nullcontext() if self._at_once else self._counting(family)
+
+    @contextmanager
+    def _counting(self, family: Sequence[AgentProcess]) -> Generator[None]:
         root = family[0]
         self._set(root, _size(family))
         try:
