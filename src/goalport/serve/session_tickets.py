@@ -9,6 +9,7 @@ import json
 import time
 import zlib
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
@@ -24,6 +25,8 @@ _MOST: Final = 2_048
 """The longest ticket in characters. Proxies allow 4 KiB to 8 KiB for a header; common clients need 200 to 400."""
 _IDENTITY: Final = ("name", "title", "version")
 """The fields of `clientInfo` that a ticket holds; others, such as icons, may be long."""
+_RECENT: Final = 1_000
+"""How many tickets are remembered as they were decrypted: one opens with each call of its session."""
 _PURPOSE: Final = "goalport session ticket 1"
 
 
@@ -38,6 +41,7 @@ class SessionTickets:
         self._keys = keys
         self._name = name
         self._ttl_seconds = ttl_seconds
+        self._content = lru_cache(maxsize=_RECENT)(self._decrypted)
 
     def issue(self, params: object, principal: Principal | None) -> bytes | None:
         """A ticket for a session opened by `initialize` with `params`; None if they are invalid or too long."""
@@ -60,13 +64,19 @@ class SessionTickets:
         if len(ticket) > _MOST:
             return None
         try:
-            content = self._codec(principal).unseal(ticket.decode("latin-1"))
+            issued, agreed, client, capabilities = self._content(ticket, principal)
         except InvalidRequestState:
             return None
-        issued, agreed, client, capabilities = json.loads(zlib.decompress(content))
         if time.time() > issued + self._ttl_seconds or agreed not in HANDSHAKE_PROTOCOL_VERSIONS:
             return None
         return {"protocolVersion": agreed, "clientInfo": client, "capabilities": capabilities}
+
+    def _decrypted(self, ticket: bytes, principal: Principal | None) -> tuple[float, str, Any, Any]:
+        """When a session was opened, and its revision, client and capabilities. Raises `InvalidRequestState`."""
+        issued, agreed, client, capabilities = json.loads(
+            zlib.decompress(self._codec(principal).unseal(ticket.decode("latin-1")))
+        )
+        return issued, agreed, client, capabilities
 
     def _codec(self, principal: Principal | None) -> AESGCMRequestStateCodec:
         bound = json.dumps([_PURPOSE, self._name, principal]).encode()
