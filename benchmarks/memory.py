@@ -18,7 +18,7 @@ _STORES = ("memory", "sqlite")
 _KB = 400
 _PORTION = 50
 _AGENTS = """\
-from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
+from goalport import Export, OperationContext, UserInput, WaitFor, achieves_goal, action, agent
 from pydantic import BaseModel
 
 class Wanted(BaseModel):
@@ -37,6 +37,9 @@ class Word(BaseModel):
 class Said(BaseModel):
     text: str
 
+class Heard(BaseModel):
+    text: str
+
 @agent(description="Reports as much as is wanted")
 class Reporter:
     @achieves_goal(description="A report", export=Export(remote=True, name="report", starting_input_types=[Wanted]))
@@ -52,7 +55,15 @@ class Asking:
     @achieves_goal(description="What follows an answer", export=Export(remote=True, name="ask"))
     async def go_on(self, word: Word) -> Said:
         return Said(text=word.word)
+
+@agent(description="Asks a person in the middle of an action")
+class AskingInside:
+    @achieves_goal(description="What was heard", export=Export(remote=True, name="ask_inside", long=True))
+    async def hear(self, user_input: UserInput, context: OperationContext) -> Heard:
+        return Heard(text=(await context.ask("Which word?", Word)).word)
 """
+_ASKING = {"ask": "wait between actions", "ask_inside": "wait in the middle of one"}
+"""The goals that ask, and what their processes do then."""
 
 
 def memory(*, quick: bool = False) -> Table:
@@ -60,7 +71,7 @@ def memory(*, quick: bool = False) -> Table:
     results, sessions, waiting = (3, 5, 5) if quick else (1_000, 1_000, 5_000)
     rows = [row for store in _STORES for row in _results(store, results)]
     rows += _sessions(sessions)
-    rows += [row for store in _STORES for row in _waiting(store, waiting)]
+    rows += [row for tool in _ASKING for store in _STORES for row in _waiting(tool, store, waiting)]
     note = (
         "Resident memory (RSS) above that of the same server when it was idle, after its first calls. A result is a"
         f" list of {_KB * 5:,} objects. The sessions have made a call each. *CPU*: processor time of a call with a"
@@ -111,15 +122,15 @@ def _open_session(wire: Wire) -> None:
     connection.socket.close()
 
 
-def _waiting(store: str, count: int) -> Iterator[tuple[str, str, str, str]]:
+def _waiting(tool: str, store: str, count: int) -> Iterator[tuple[str, str, str, str]]:
     with _server(store) as server:
         before, idle = _cpu_of_a_call(server), server.memory
-        ask = replace(_small(server), tool="ask", arguments={"content": "x"}, expect="waits for a person")
+        ask = replace(_small(server), tool=tool, arguments={"content": "x"}, expect="waits for a person")
         _make(ask, count)
         per_thousand = 1_000 * (server.memory - idle) / count
         after = _cpu_of_a_call(server)
-        yield f"1,000 processes that wait, of {count:,}", store, f"{per_thousand:.1f} MB", "≤ 20 MB"
-        yield f"CPU of a call while {count:,} processes wait", store, f"{after / before:.2f} ×", "≤ 1.2 ×"
+        yield f"1,000 processes that {_ASKING[tool]}, of {count:,}", store, f"{per_thousand:.1f} MB", "≤ 20 MB"
+        yield f"CPU of a call while {count:,} {_ASKING[tool]}", store, f"{after / before:.2f} ×", "≤ 1.2 ×"
 
 
 def _make(job: Job, count: int) -> None:
