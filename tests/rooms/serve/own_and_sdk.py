@@ -120,9 +120,10 @@ class Server:
     session: str = ""
     seen: int = 0
 
-    async def open(self) -> None:
-        """Open a session."""
-        begun = await self.answer(in_session(Post(INITIALIZE, call().headers)).with_header("mcp-session-id"))
+    async def open(self, **capabilities: Any) -> None:
+        """Open a session of a client that can do these things."""
+        opening = {**INITIALIZE, "params": {**INITIALIZE["params"], "capabilities": capabilities}}
+        begun = await self.answer(in_session(Post(opening, call().headers)).with_header("mcp-session-id"))
         self.session = begun.headers["mcp-session-id"]
         await self.answer(in_session(Post(_BEGUN, call().headers)))
 

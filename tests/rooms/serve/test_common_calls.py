@@ -164,6 +164,18 @@ async def test_a_call_in_a_session_of_any_revision_is_answered_without_the_sdk(t
         assert (both.own.seen, both.sdk.seen) == (0, 5)
 
 
+async def test_a_client_that_can_be_asked_gets_its_quick_calls_answered_without_the_sdk_too(tmp_path: Path) -> None:
+    async with servers(tmp_path) as both:
+        for each in (both.own, both.sdk):
+            await each.open(elicitation={})
+        answer = await both.same(in_session(call()))
+        assert (answer.headers["content-type"], both.own.seen) == ("application/json", 0)
+        await both.same(asking(in_session(call()), progressToken=1))
+        assert both.own.seen == 0
+        await both.same(in_session(call("order_pizza", {"name": "Ada"})))
+        assert both.own.seen == 1
+
+
 async def test_a_call_of_a_server_without_sessions_is_answered_without_the_sdk(tmp_path: Path) -> None:
     async with servers(tmp_path, stateless=True) as both:
         for post in (call(), in_session(call()), in_session(call()).with_header("mcp-session-id")):

@@ -103,7 +103,13 @@ class StreamableHttp:
 
     def _asks_back(self, tool: str, *, elicits: bool) -> bool:
         published = self._state.publication.tools.get(tool)
-        return isinstance(published, RawTool) or (elicits and isinstance(published, GoalTool | Companion))
+        match published:
+            case RawTool():
+                return True
+            case GoalTool():
+                return elicits and published.policy.may_give_handle
+            case _:
+                return elicits and isinstance(published, Companion)
 
 
 class _Replies:
