@@ -241,12 +241,40 @@ async def test_any_other_call_goes_to_the_sdk(tmp_path: Path) -> None:
             assert both.own.seen == both.sdk.seen, what
 
 
-async def test_a_session_that_wants_log_messages_gets_those_of_its_calls(tmp_path: Path) -> None:
-    wanted = {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "info"}}
+def levelled(level: str) -> Post:
+    """A request for log messages in a session."""
+    wanted = {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": level}}
+    return Post(wanted, call().with_header("mcp-method", "logging/setLevel").with_header("mcp-name").headers)
+
+
+@pytest.mark.parametrize("wanted", [{}, {"progressToken": 1}], ids=["silent", "progress"])
+async def test_a_session_that_wants_log_messages_gets_those_of_its_calls(
+    tmp_path: Path, wanted: dict[str, Any]
+) -> None:
     async with servers(tmp_path) as both:
-        await both.same(in_session(Post(wanted, call().headers)))
+        for level, words in (("info", "completed"), ("debug", "plan for Greeter.greet"), ("error", "")):
+            await both.same(in_session(levelled(level)))
+            answer = await both.same(asking(in_session(call()), **wanted))
+            logged = [each["params"]["data"] for each in answer.body if each.get("method") == "notifications/message"]
+            assert [each for each in logged if each.startswith(words)] or not words, level
+            assert bool(logged) is bool(words)
+        assert (both.own.seen, both.sdk.seen) == (0, 3)
+
+
+async def test_log_messages_of_an_unknown_level_are_not_sent(tmp_path: Path) -> None:
+    async with servers(tmp_path) as both:
+        await both.same(in_session(levelled("loud")))
         answer = await both.same(in_session(call()))
-    assert "notifications/message" in [each.get("method") for each in answer.body]
+        assert (answer.headers["content-type"], both.own.seen) == ("application/json", 0)
+
+
+async def test_log_messages_are_for_the_session_that_asked_for_them(tmp_path: Path) -> None:
+    async with servers(tmp_path) as both:
+        await both.same(levelled("info"))
+        await both.same(in_session(levelled("info")).with_header("mcp-session-id"))
+        for each in (call(), in_session(call())):
+            assert (await both.same(each)).headers["content-type"] == "application/json"
+        assert both.own.seen == 0
 
 
 async def ended(server: Server, kitchen: Kitchen, end: Post, method: str, **wanted: Any) -> Answered:

@@ -74,16 +74,12 @@ class CommonCall:
     """The id of its session, if it has one."""
     token: ProgressToken | None
     """By which the client is told progress; None: it is told none."""
+    log_level: LoggingLevel | None
+    """The least severe level of the log messages that the client gets; None: it gets none."""
 
     @property
     def is_modern(self) -> bool:
         return self.version in MODERN_PROTOCOL_VERSIONS
-
-    @property
-    def log_level(self) -> LoggingLevel | None:
-        """The least severe level of the log messages that the client gets; None: it gets none."""
-        meta: Mapping[str, Any] = self.params.meta or {}
-        return meta.get(LOG_LEVEL_META_KEY) if self.is_modern else None
 
 
 class CommonCalls:
@@ -111,7 +107,7 @@ class CommonCalls:
         except ValidationError:
             return None
         ticket, token = session.ticket if session else None, progress_token_from_params(message["params"])
-        return CommonCall(message["id"], version, params, ticket, token)
+        return CommonCall(message["id"], version, params, ticket, token, _log_level(version, params, session))
 
     async def answer(self, call: CommonCall, reply: Reply) -> None:
         """Answer a call."""
@@ -175,6 +171,13 @@ class CommonCalls:
         """Whether the content of a tool's results is the same in every revision."""
         published = self._state.publisher.publication.tools.get(tool)
         return isinstance(published, GoalTool) and published.policy.output.schema is not None
+
+
+def _log_level(version: str, params: CallToolRequestParams, session: KnownSession | None) -> LoggingLevel | None:
+    if version in MODERN_PROTOCOL_VERSIONS:
+        meta: Mapping[str, Any] = params.meta or {}
+        return meta.get(LOG_LEVEL_META_KEY)
+    return session.log_level if session else None
 
 
 def _revision_of(scope: Scope, message: Mapping[str, Any]) -> str | None:

@@ -14,11 +14,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 import anyio
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types import INTERNAL_ERROR
+from mcp_types import INTERNAL_ERROR, LoggingLevel
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -50,9 +50,9 @@ _SOON: Final = 1.0
 """Seconds after which an idle session is closed early."""
 _MANY: Final = 1_000
 """How many idle sessions may be open whose calls need the manager; of more, the oldest are closed early."""
-_SETS_LEVEL: Final = "logging/setLevel"
-_GATHERS: Final = frozenset({_SETS_LEVEL, "resources/subscribe"})
+_GATHERS: Final = frozenset({"logging/setLevel", "resources/subscribe"})
 """The methods of requests that a session remembers."""
+_LEVELS: Final[Sequence[str]] = get_args(LoggingLevel)
 
 
 @dataclass
@@ -68,8 +68,8 @@ class _Session:
     open_requests: int = 0
     gathered: bool = False
     """Whether it has more than its ticket says."""
-    logs: bool = False
-    """Whether its client has asked for log messages."""
+    log_level: LoggingLevel | None = None
+    """The least severe level of the log messages that its client gets; None if it asked for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class KnownSession:
     ticket: bytes
     elicits: bool
     """Whether its client can ask a person."""
-    logs: bool
-    """Whether its client has asked for log messages."""
+    log_level: LoggingLevel | None = None
+    """The least severe level of the log messages that its client gets; None if it asked for none."""
 
 
 class _TooManySessions(Exception):
@@ -137,9 +137,9 @@ class SessionResumption:
         ticket = header(scope, SESSION_ID)
         session = self._sessions.get(ticket)
         if session is not None and is_open(self._manager, session.inner.decode("latin-1"), scope.get("user")):
-            return KnownSession(ticket, session.elicits, session.logs)
+            return KnownSession(ticket, session.elicits, session.log_level)
         params = self._opened_with(ticket)
-        return None if params is None else KnownSession(ticket, _elicits(params), logs=False)
+        return None if params is None else KnownSession(ticket, _elicits(params))
 
     @contextmanager
     def answering(self, ticket: bytes) -> Generator[None]:
@@ -227,8 +227,8 @@ class SessionResumption:
             await self._app(scope, receive, response)
             return response
         message = cast("Mapping[str, object]", message_of(scope) or {})
-        method = message.get("method")
-        session.gathered, session.logs = session.gathered or method in _GATHERS, session.logs or method == _SETS_LEVEL
+        session.gathered = session.gathered or message.get("method") in _GATHERS
+        session.log_level = _level_wanted(message) or session.log_level
         headers = [(name, session.inner if name == SESSION_ID else value) for name, value in scope["headers"]]
         with self._in_use(ticket, session):
             await self._app({**with_session(scope, ticket), "headers": headers}, receive, response)
@@ -370,6 +370,15 @@ def _own_scope(scope: Scope, method: str, session: bytes = b"") -> Scope:
 def _elicits(params: object) -> bool:
     """Whether a session that is opened with these parameters has a client that can ask a person."""
     return "elicitation" in cast("Mapping[str, Any]", params)["capabilities"]
+
+
+def _level_wanted(message: Mapping[str, object]) -> LoggingLevel | None:
+    """The level of a request for log messages; None if a message is none, or the SDK refuses it."""
+    match message:
+        case {"method": "logging/setLevel", "id": _, "params": {"level": str() as level}} if level in _LEVELS:
+            return cast("LoggingLevel", level)
+        case _:
+            return None
 
 
 async def _silence() -> Message:

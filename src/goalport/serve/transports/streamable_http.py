@@ -142,7 +142,8 @@ class _Replies:
             await self._app(scope, receive, send)
             return
         call = self._common.read(scope, session) if self._common is not None else None
-        is_brief = not _wants_messages(message)
+        logs = session is not None and session.log_level is not None
+        is_brief = not (logs or _wants_messages(message))
         if call is None and not is_brief:
             await self._app(scope, receive, send)
             return
@@ -157,10 +158,8 @@ class _Replies:
             reply.end()
 
     def _is_sent_requests(self, tool: str, session: KnownSession | None) -> bool:
-        """Whether more may precede the answer to a call than what the call asks for itself."""
-        if session is None:
-            return self._asks_back(tool, elicits=False)
-        return session.logs or self._asks_back(tool, elicits=session.elicits)
+        """Whether requests to the client may precede the answer to a call."""
+        return self._asks_back(tool, elicits=session is not None and session.elicits)
 
 
 def _wants_messages(message: object) -> bool:
