@@ -17,12 +17,16 @@ from mcp.shared.inbound import (
     decode_header_value,
     find_duplicated_routing_header,
 )
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 __all__ = ["agreed_version", "contradiction"]
 
 _ROUTING: Final = frozenset({MCP_METHOD_HEADER.encode(), MCP_NAME_HEADER.encode()})
 _REQUIRED: Final = _ROUTING | {MCP_PROTOCOL_VERSION_HEADER.encode()}
 """The headers that each request has since revision 2026-07-28."""
+_ENCODED: Final = "=?"
+"""How a name in a header begins that is encoded."""
 
 
 def contradiction(headers: Iterable[tuple[bytes, bytes]], message: object) -> str | None:
@@ -48,10 +52,27 @@ def contradiction(headers: Iterable[tuple[bytes, bytes]], message: object) -> st
 def agreed_version(headers: Iterable[tuple[bytes, bytes]], message: Mapping[str, Any]) -> str | None:
     """The revision, since 2026-07-28, of a request whose headers and message agree; None for one that is refused."""
     found = _decoded(headers, _REQUIRED)
-    if find_duplicated_routing_header(found):
+    said = dict(found)
+    if len(said) < len(found):
         return None
-    route = classify_inbound_request(message, headers=dict(found))
+    if _repeats(said, message):
+        return said[MCP_PROTOCOL_VERSION_HEADER]
+    route = classify_inbound_request(message, headers=said)
     return route.protocol_version if isinstance(route, InboundModernRoute) else None
+
+
+def _repeats(said: Mapping[str, str], message: Mapping[str, Any]) -> bool:
+    """Whether headers repeat a message word for word, as most do.
+
+    The SDK's check, of which this is the beginning, also knows encoded names, and costs several times as much.
+    """
+    params, method = message["params"], message["method"]
+    meta, name = params.get("_meta"), params.get(NAME_BEARING_METHODS.get(method))
+    if not isinstance(meta, dict) or CLIENT_CAPABILITIES_META_KEY not in meta or not isinstance(name, str):
+        return False
+    version = cast("dict[str, object]", meta).get(PROTOCOL_VERSION_META_KEY)
+    told = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method, MCP_NAME_HEADER: name}
+    return said == told and version in MODERN_PROTOCOL_VERSIONS and not name.startswith(_ENCODED)
 
 
 def _decoded(headers: Iterable[tuple[bytes, bytes]], wanted: Collection[bytes]) -> list[tuple[str, str]]:
