@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, cast
 
 import uvicorn
 from starlette.responses import PlainTextResponse
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from goalport.auth.proxy import PEER
@@ -31,6 +32,8 @@ _LINGER_STEP: Final = 0.05
 """Seconds between two looks at whether connections stay open."""
 TICKS: Final = 10
 """The number of uvicorn's ticks in a second."""
+_FORWARDED: Final = frozenset({b"x-forwarded-for", b"x-forwarded-proto"})
+"""What uvicorn's middleware for proxies reads: it is entered only for requests that have one of these."""
 _SHUTTING_DOWN: Final[Any] = PlainTextResponse(
     "The server is shutting down. Try again.\n", HTTPStatus.SERVICE_UNAVAILABLE, {"retry-after": str(RETRY_SECONDS)}
 )
@@ -128,6 +131,8 @@ class LimitedProtocol(HttpToolsProtocol):
             self._answered = cycle
             cycle.keep_alive = cycle.keep_alive and not self._ending
             cast("dict[str, object]", cycle.scope)[PEER] = self._address
+            if isinstance(app, ProxyHeadersMiddleware) and not any(n in _FORWARDED for n, _ in cycle.scope["headers"]):
+                app = app.app
             super()._start_asgi_task(cycle, _SHUTTING_DOWN if self._connections.refusing else app)
 
     def shutdown(self) -> None:
