@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-__all__ = ["give_to_owner", "locked", "replace_file"]
+__all__ = ["give_to_owner", "locked", "make_private", "replace_file"]
 
 _PAUSE: Final = 0.05
 _TRIES: Final = 100
@@ -41,6 +41,13 @@ def replace_file(path: Path, text: str) -> None:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for the user alone. Raises `OSError`."""
+    for each in reversed([folder, *folder.parents]):
+        if not each.exists():
+            each.mkdir(mode=0o700, exist_ok=True)
 
 
 def give_to_owner(path: Path, *, of: Path) -> None:

@@ -311,7 +311,7 @@ class Processes:
 
     def renew_types(self) -> None:
         """Find the classes of stored objects anew, because a workspace was loaded again."""
-        self._repository.renew_types()
+        self._repository.records_of.renew_types()
         self._replicas.renew()
 
     async def records(self) -> Sequence[ProcessRecord]:

@@ -7,7 +7,7 @@ from typing import Final
 from goalport.process.agent_process import AgentProcess
 from goalport.process.lifecycle import ProcessStatus
 
-__all__ = ["DUE_NOW", "family_of", "is_busy", "is_watched", "wakes_at", "with_descendants"]
+__all__ = ["DUE_NOW", "family_of", "is_alone", "is_busy", "is_watched", "wakes_at", "with_descendants"]
 
 DUE_NOW: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """When a family wakes in which something runs: as soon as nobody runs it."""
@@ -32,6 +32,12 @@ def wakes_at(family: Sequence[AgentProcess]) -> datetime | None:
         return DUE_NOW
     times = [each.expires_at for process in family for each in process.open_questions if each.expires_at is not None]
     return min(times, default=None)
+
+
+def is_alone(process: AgentProcess) -> bool:
+    """Whether a process is over that is all of its family, and of which no events are kept."""
+    others = process.parent is not None or process.children
+    return process.over and not (others or process.driven or process.options.keep_events)
 
 
 def is_busy(process: AgentProcess) -> bool:

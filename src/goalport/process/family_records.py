@@ -176,7 +176,7 @@ class _LastEnded:
 
     def add(self, root: AgentProcess) -> None:
         """Keep a family, and let the ones that ended first go as far as there is no room."""
-        size = sum(estimated_size(each) for process in family_of(root) for each in process.blackboard.objects)
+        size = sum(estimated_size(each) for process in family_of(root) for each in process.blackboard.history)
         self._kept.append((root, size))
         self._bytes += size
         while len(self._kept) > _WHOLE or (self._bytes > _WHOLE_BYTES and len(self._kept) > 1):

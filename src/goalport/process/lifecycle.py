@@ -166,6 +166,7 @@ class Lifecycle:
         "id",
         "parent",
         "stepped",
+        "version",
     )
 
     def __init__(self, process_id: str, parent: Self | None) -> None:
@@ -179,6 +180,8 @@ class Lifecycle:
         self.created_at = datetime.now(UTC)
         self.stepped = False
         """Whether only `tick` continues it; an answer alone does not."""
+        self.version: int | None = None
+        """Of a root: how often its family was saved, as far as this program knows; None: it does not know."""
         self.cancel_scope: anyio.CancelScope | None = None
         """Cancels the running actions; None while nothing runs."""
         self._status = ProcessStatus.NOT_STARTED
@@ -431,6 +434,10 @@ class Lifecycle:
             self.cancel_scope.cancel()
         if gone:
             self.notify_waiters()
+
+    def note_version(self, version: int | None) -> None:
+        """Note how often its family was saved; None: this program does not know it any more."""
+        self.version = version
 
     def arrive(self) -> None:
         """Note that this program may run it."""

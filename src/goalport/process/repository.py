@@ -14,7 +14,7 @@ from itertools import islice
 from logging import getLogger
 from types import MappingProxyType
 from typing import Final
-from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 import anyio
 
@@ -22,15 +22,15 @@ from goalport.caller import Caller
 from goalport.errors import LeaseHeld, LeaseLost, StoreError, Unreadable, Unstorable
 from goalport.process.agent_process import AgentProcess
 from goalport.process.event_log import EventLogs
-from goalport.process.family import DUE_NOW, family_of, is_busy, is_watched, wakes_at
+from goalport.process.family import DUE_NOW, family_of, is_alone, is_busy, is_watched, wakes_at
 from goalport.process.family_records import Definitions, FamilyRecords
 from goalport.process.ids import ID
 from goalport.process.lifecycle import Terminated
-from goalport.process.recording import record_of
+from goalport.process.recording import record_of, remains_of
 from goalport.process.restoring import restored
 from goalport.process.retries import retried
 from goalport.process.unsaved import UnsavedFamilies
-from goalport.store import EventRecord, InMemoryProcessStore, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
+from goalport.store import EventRecord, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
 
 __all__ = ["AgentProcessRepository"]
 
@@ -58,12 +58,9 @@ class AgentProcessRepository:
         """The roots that were written for the first time, and of which it is not known whether that was committed."""
         self._leases: dict[str, Lease] = {}
         """The leases of this program, by the id of the root."""
-        self._versions: WeakKeyDictionary[AgentProcess, int] = WeakKeyDictionary()
-        """The version of each family that lives in this program, by its root."""
         self._unsaved = UnsavedFamilies(store)
         self.events = EventLogs(store, self._holds)
-        if isinstance(store, InMemoryProcessStore):
-            store.attach(self.records_of.codec, lambda root: is_watched(self._known.get(root)))
+        store.attach(self.records_of.codec, lambda root: is_watched(self._known.get(root)))
 
     def hold(self, process: AgentProcess) -> None:
         """Keep a process that begins to run, with its family, until it is stored."""
@@ -145,7 +142,7 @@ class AgentProcessRepository:
             if lease is None:
                 self.records_of.forget(root)
                 return True
-            if lease.version != self._versions.get(root):
+            if lease.version != root.version:
                 await self._read_taken(root, lease)
             self._arrive(root, lease)
             return True
@@ -239,25 +236,34 @@ class AgentProcessRepository:
                 await retried(process, lambda: self._commit_resting(root))
 
     async def _save_at_rest(self, process: AgentProcess) -> None:
+        try:
+            remains = not self.store.durable and is_alone(process) and not self.is_stored(process)
+            await (self._remember(process) if remains else self._save_family(process))
+        except Exception as error:
+            self.records_of.tell_not_stored(process, error)
+
+    async def _remember(self, process: AgentProcess) -> None:
+        remains = remains_of(process)
+        lease = await self.store.save((remains,), Lease(process.id), wake_at=None, release=True)
+        process.note_version(lease.version)
+        self.records_of.confirm(process, remains)
+        self._held.pop(process.id, None)
+
+    async def _save_family(self, process: AgentProcess) -> None:
         family = [each for each in family_of(process) if not each.options.ephemeral]
         if any(each.driven or each.outcome is None for each in family):
             return
-        try:
-            root = family[0]
-            if self.is_stored(root) and root.id not in self._leases:
-                await self.claim(root)
-            changes = self.records_of.at_rest(family)
-            lease = self._leases.pop(root.id, None) or Lease(root.id)
-            events = self.events.unstored(root)
-            with self._unsaved.saving(family):
-                lease = await self.store.save(
-                    [*changes.values()], lease, wake_at=wakes_at(family), release=True, events=events
-                )
-        except Exception as error:
-            self.records_of.tell_not_stored(process, error)
-            return
+        root = family[0]
+        if self.is_stored(root) and root.id not in self._leases:
+            await self.claim(root)
+        changes, events = self.records_of.at_rest(family), self.events.unstored(root)
+        lease = self._leases.pop(root.id, None) or Lease(root.id)
+        with self._unsaved.saving(family):
+            lease = await self.store.save(
+                [*changes.values()], lease, wake_at=wakes_at(family), release=True, events=events
+            )
         self._confirm(root, changes, events)
-        self._versions[root] = lease.version
+        root.note_version(lease.version)
 
     async def save_all(self) -> None:
         """Try again to store what rests and is kept in memory only."""
@@ -285,7 +291,7 @@ class AgentProcessRepository:
         except LeaseLost:
             self._lose(root)
             return
-        self._versions[root] = new.version
+        root.note_version(new.version)
         self._leases[root.id] = new
         if release:
             del self._leases[root.id]
@@ -309,7 +315,7 @@ class AgentProcessRepository:
 
     def _leave(self, root: AgentProcess) -> None:
         self._leases.pop(root.id, None)
-        self._versions.pop(root, None)
+        root.note_version(None)
         if log := self.events.get(root):
             log.forget()
         for each in family_of(root):
@@ -334,7 +340,7 @@ class AgentProcessRepository:
 
     def version(self, root: AgentProcess) -> int:
         """How often a family was saved that lives in this program, as far as it knows."""
-        return self._versions.get(root, 0)
+        return root.version or 0
 
     def _lock(self, root: AgentProcess) -> anyio.Lock:
         return self._locks.setdefault(root.id, anyio.Lock())
@@ -356,16 +362,14 @@ class AgentProcessRepository:
 
     def _is_newer(self, process: AgentProcess, version: int) -> bool:
         root = process.root
-        return root.id in self._leases or self._versions.get(root, -1) >= version
+        return root.id in self._leases or (root.version is not None and root.version >= version)
 
     async def _is_current(self, process: AgentProcess) -> bool:
         root = process.root
-        if process.id in self._held and not (self.store.durable and self.is_stored(root)):
+        here = process.id in self._held and not (self.store.durable and self.is_stored(root))
+        if here or root.id in self._leases:
             return True
-        if root.id in self._leases:
-            return True
-        version = self._versions.get(root)
-        return version is not None and (await self.store.versions([root.id])).get(root.id) == version
+        return root.version is not None and (await self.store.versions([root.id])).get(root.id) == root.version
 
     async def refresh(self, process: AgentProcess) -> None:
         """Read a family again that another program runs."""
@@ -412,7 +416,7 @@ class AgentProcessRepository:
         roots = {root.id: root for each in self.watched if self.is_stored(root := each.root)}
         versions = await self.store.versions([*roots]) if roots else _NONE
         for root_id, root in roots.items():
-            if versions.get(root_id) != self._versions.get(root):
+            if versions.get(root_id) != root.version:
                 async with self._lock(root):
                     if root_id not in self._leases and not any(each.driven for each in family_of(root)):
                         await self._follow(root)
@@ -457,7 +461,7 @@ class AgentProcessRepository:
             log.forget()
         elif self.store.durable or root.options.keep_events:
             self.events.open(root)
-        self._versions[root] = version
+        root.note_version(version)
         return {each.id: each for each in found}
 
     async def counts(self) -> Mapping[str, int]:
@@ -494,7 +498,3 @@ class AgentProcessRepository:
         begin = next((place for place, each in enumerate(ordered, 1) if each.id == after), len(known)) if after else 0
         own = (each for each in ordered[begin:] if caller is None or caller.same_as(each.caller))
         return [*islice((each for each in own if not statuses or each.status in statuses), limit)]
-
-    def renew_types(self) -> None:
-        """Look classes up anew from now on, because a workspace was loaded again."""
-        self.records_of.renew_types()

@@ -18,7 +18,7 @@ from goalport.errors import StoreError
 from goalport.store import operations
 from goalport.store.operations import Operation, Operations
 from goalport.store.programs import Program
-from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess
+from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess, ValueCodec
 from goalport.store.rows import event_row, microseconds, rows_of
 from goalport.store.statements import Dialect
 
@@ -102,6 +102,9 @@ class DatabaseProcessStore:
     def max_waiting(self) -> int:
         """A database has room for any number of processes that wait."""
         return sys.maxsize
+
+    def attach(self, codec: Callable[[str], ValueCodec], watched: Callable[[str], bool], /) -> None:
+        """Nothing: there is room for every process, with values that are JSON data already."""
 
     async def save(
         self,

@@ -34,6 +34,7 @@ from goalport.store.records import (
     QuestionRecord,
     Runner,
     StoredProcess,
+    ValueCodec,
     parents_first,
 )
 from goalport.store.sizes import estimated_size
@@ -105,7 +106,7 @@ class _Family:
     @property
     def moved_bytes(self) -> int:
         """How many bytes the objects take that are in a file."""
-        return sum(each.size for each in self.moved.values())
+        return sum(each.size for each in self.moved.values()) if self.moved else 0
 
     @property
     def record_bytes(self) -> int:
@@ -113,7 +114,8 @@ class _Family:
         size = _ENTRY * len(self.events)
         for each in self.members.values():
             size += _PROCESS + _ENTRY * (len(each.history) + len(each.spendings))
-            size += sum(estimated_size(step.value) for step in each.journal)
+            if each.journal:
+                size += sum(estimated_size(step.value) for step in each.journal)
             if any(getattr(entry, "steps", ()) for entry in each.history):  # what models replied, if that is kept
                 size += estimated_size(each.history)
         return size
@@ -165,12 +167,7 @@ class InMemoryProcessStore:
         self._keys: OrderedDict[str, tuple[str, str, datetime]] = OrderedDict()
         self._contexts: dict[str, object] = {}
 
-    def attach(self, codec: Callable[[str], Codec], watched: Callable[[str], bool]) -> None:
-        """Use what a program knows of its processes.
-
-        `codec` writes and reads the values of a process, by its id. `watched` says of a family, by its root, whether
-        somebody watches it: then it is not dropped for want of room.
-        """
+    def attach(self, codec: Callable[[str], ValueCodec], watched: Callable[[str], bool], /) -> None:
         self._watched = watched
         if self._files is not None:
             self._files.codec = codec

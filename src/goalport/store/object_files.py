@@ -7,8 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from goalport.errors import StoreError
-from goalport.store.codec import Codec
-from goalport.store.records import ObjectRecord, StoredProcess
+from goalport.store.records import ObjectRecord, StoredProcess, ValueCodec
 from goalport.store.rows import json_text
 from goalport.store.spill import Spilled, SpillFiles
 
@@ -21,7 +20,7 @@ class ObjectFiles:
     Parameters: `folder` has the files. `codec` writes and reads the values of a process, by its id.
     """
 
-    def __init__(self, folder: Path, codec: Callable[[str], Codec]) -> None:
+    def __init__(self, folder: Path, codec: Callable[[str], ValueCodec]) -> None:
         self.codec = codec
         # What is kept for hours must not keep the space of what is dropped after seconds.
         self._short, self._long = SpillFiles(folder), SpillFiles(folder)
@@ -59,11 +58,11 @@ def without_values(stored: StoredProcess) -> StoredProcess:
     return stored._replace(objects=[each._replace(value=None) for each in stored.objects])
 
 
-def _text(objects: Sequence[ObjectRecord], codec: Codec) -> str:
+def _text(objects: Sequence[ObjectRecord], codec: ValueCodec) -> str:
     return json_text([[each.number, codec.encode(each.value, each.number)] for each in objects])
 
 
-def _filled(stored: StoredProcess, text: bytes, codec: Codec) -> StoredProcess:
+def _filled(stored: StoredProcess, text: bytes, codec: ValueCodec) -> StoredProcess:
     values = {number: codec.decode(value, number) for number, value in json.loads(text)}
     objects = [each._replace(value=values.get(each.number, each.value)) for each in stored.objects]
     return stored._replace(objects=objects)

@@ -6,11 +6,12 @@ writes to a disk encodes them. Above: `process` makes records of a process and m
 the platform decides when.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from goalport.caller import Caller
+from goalport.store.standard_types import Json
 
 __all__ = [
     "EventRecord",
@@ -23,6 +24,7 @@ __all__ = [
     "QuestionRecord",
     "Runner",
     "StoredProcess",
+    "ValueCodec",
     "parents_first",
 ]
 
@@ -161,6 +163,18 @@ class Message(NamedTuple):
     value: object
 
 
+class ValueCodec(Protocol):
+    """Writes and reads the values of one process."""
+
+    def encode(self, value: object, number: int | None = None) -> Json:
+        """A value as JSON data; `number`: that of the object that it is. Raises `Unstorable`."""
+        ...
+
+    def decode(self, data: Json, number: int | None = None) -> object:
+        """The value of JSON data. Raises `Unreadable`."""
+        ...
+
+
 class ProcessStore(Protocol):
     """Keeps the records of processes for one program, perhaps beside others that use the same database.
 
@@ -176,6 +190,14 @@ class ProcessStore(Protocol):
     @property
     def max_waiting(self) -> int:
         """For how many processes that wait for people there is room."""
+        ...
+
+    def attach(self, codec: Callable[[str], ValueCodec], watched: Callable[[str], bool], /) -> None:
+        """Use what the program knows of its processes, from now on.
+
+        `codec` writes and reads the values of a process, by its id. `watched` says of a family, by its root, whether
+        somebody watches it: a store with little room does not drop it then.
+        """
         ...
 
     async def save(

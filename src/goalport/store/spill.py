@@ -12,6 +12,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from goalport.files import make_private
+
 __all__ = ["SpillFiles", "Spilled"]
 
 _FILE_BYTES: Final = 16_000_000
@@ -73,6 +75,6 @@ class SpillFiles:
     def write(self, data: bytes) -> Spilled:
         """Write bytes that can be read as long as what is returned is kept. Raises `OSError`."""
         if self._current is None or self._current.size >= _FILE_BYTES:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_private(self._folder)
             self._current = _File(self._folder)
         return Spilled(self._current, self._current.append(data), len(data))

@@ -17,6 +17,7 @@ from sqlalchemy import ClauseElement
 from sqlalchemy.dialects import sqlite
 
 from goalport.errors import StoreError
+from goalport.files import make_private
 from goalport.store.statements import VERSION, VERSION_MADE
 from goalport.store.tables import LATEST_VERSION, steps_after
 
@@ -148,10 +149,7 @@ class DatabaseFile:
         return found.st_dev, found.st_ino
 
     def _make(self) -> None:
-        folder = self.path.parent
-        for each in reversed([folder, *folder.parents]):
-            if not each.exists():
-                each.mkdir(mode=0o700, exist_ok=True)
+        make_private(self.path.parent)
         if self._identity() is None:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
 

@@ -7,6 +7,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_IMODE
 from weakref import ref
 
 import anyio
@@ -197,6 +198,7 @@ async def test_a_large_result_is_in_memory_no_more_and_is_given_to_whoever_asks(
         for number, each in enumerate([process_id, *last], 1):
             assert (await platform.process(each)).result_of_type(Report) == Report(f"{number}" * 4_000_000)
     assert list((tmp_path / "data").iterdir()) == []
+    assert S_IMODE((tmp_path / "data").stat().st_mode) == 0o700 or sys.platform == "win32"
 
 
 async def test_a_result_that_no_file_can_hold_stays_in_memory_as_long_as_there_is_room(
