@@ -412,9 +412,9 @@ class Processes:
 
     async def _enter(self, process: AgentProcess) -> bool:
         """Prepare a process that begins to run, and the store for it. Returns False if it cannot run here."""
-        begins = process.status is ProcessStatus.NOT_STARTED and not self._repository.is_stored(process)
-        options = process.options
-        if begins and (options.context_id or options.prune) and not await self._equip(process):
+        wants_more = process.options.context_id or process.options.prune
+        begins = wants_more and process.status is ProcessStatus.NOT_STARTED and not self._repository.is_stored(process)
+        if begins and not await self._equip(process):
             return False
         try:
             entered = await self._repository.enter(process)
