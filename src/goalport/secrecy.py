@@ -177,7 +177,8 @@ class _Records:
 
 def _record(*args: Any, **options: Any) -> logging.LogRecord:
     record: logging.LogRecord = _Records.before(*args, **options)
-    of_ours = record.name.startswith("goalport") and record.name not in _WITHOUT_TEXTS
+    name = record.name or ""  # `logging.makeLogRecord` gives none, and fills the record in afterwards
+    of_ours = name.startswith("goalport") and name not in _WITHOUT_TEXTS
     hide_in(record, hide if _known and of_ours else hide_known_and_keys)
     return record
 

@@ -21,3 +21,10 @@ def test_a_secret_is_hidden_until_whoever_keeps_it_is_gone(caplog: pytest.LogCap
     del keeper
     gc.collect()
     assert hide_known("open-sesame-17, open-barley-23") == "open-sesame-17, open-barley-23"
+
+
+def test_a_program_that_makes_records_of_what_others_logged_still_can() -> None:
+    keeper = Keeper()
+    register_secrets(keeper, ["s3cret-token"])
+    record = logging.makeLogRecord({"name": "theirs", "msg": "done"})
+    assert (record.name, record.getMessage()) == ("theirs", "done")
