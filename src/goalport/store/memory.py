@@ -6,7 +6,7 @@ families as a whole. Objects of ended ones that are large are moved to files.
 
 import asyncio
 from bisect import bisect_right
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -152,6 +152,8 @@ class InMemoryProcessStore:
         self._files = None if folder is None else ObjectFiles(folder, lambda _: Codec(types))
         self._moving = 0
         """How many bytes are on their way to files."""
+        self._unmoved: deque[tuple[_Family, int]] = deque()
+        """The families, with their versions, that follow when some of these have arrived."""
         self._watched: Callable[[str], bool] = lambda _: False
         self._family_of: dict[str, _Family] = {}
         """The family of each process."""
@@ -389,20 +391,29 @@ class InMemoryProcessStore:
         if self._files is None or not self._is_to_be_moved(family, size):
             self._ended.add(family)
             return
+        if self._moving and self._moving + size > self.remembered_bytes // _SCARCE:
+            # What waits to be written is in memory still, so there is a limit to that too.
+            self._ended.add(family)
+            self._unmoved.append((family, family.version))
+            return
         family.memory_bytes, family.file_bytes = family.record_bytes, size
         self._ended.add(family)
+        self._move(family, size)
+
+    def _move(self, family: _Family, size: int) -> None:
+        assert self._files is not None
         self._moving += size
         moving = self._files.move([*family.members.values()], long=family.long)
         asyncio.wrap_future(moving).add_done_callback(partial(self._moved, family, family.version, size))
 
     def _is_to_be_moved(self, family: _Family, size: int) -> bool:
         scarce = self._ended.memory_bytes + family.memory_bytes > self.remembered_bytes // _SCARCE
-        # What waits to be written is in memory still, so that has a limit too.
-        return scarce and size >= _LARGE and family.over and self._moving + size <= self.remembered_bytes
+        return scarce and size >= _LARGE and family.over
 
     def _moved(self, family: _Family, version: int, size: int, moving: "asyncio.Future[Mapping[str, Spilled]]") -> None:
         """Keep objects in memory no longer, as soon as they are in a file."""
         self._moving -= size
+        self._move_next()
         error = None if moving.cancelled() else moving.exception()
         if moving.cancelled() or family.version != version or family.held or family.root not in self._family_of:
             return
@@ -415,10 +426,19 @@ class InMemoryProcessStore:
         family.members = {process: without_values(each) for process, each in family.members.items()}
         self._ended.recount(family, family.record_bytes, family.moved_bytes)
 
+    def _move_next(self) -> None:
+        while self._unmoved and self._moving < self.remembered_bytes // _SCARCE:
+            family, version = self._unmoved.popleft()
+            if family.version == version and not family.held and family.root in self._family_of:
+                size = family.object_bytes
+                self._ended.recount(family, family.record_bytes, size)
+                self._move(family, size)
+
     def _drop(self, family: _Family) -> None:
         self._free(family)
         for each in family.members:
             del self._family_of[each]
+        family.members = {}  # it may be among the unmoved still
 
 
 def _added(known: StoredProcess, new: StoredProcess) -> StoredProcess:

@@ -201,6 +201,20 @@ async def test_a_large_result_is_in_memory_no_more_and_is_given_to_whoever_asks(
     assert S_IMODE((tmp_path / "data").stat().st_mode) == 0o700 or sys.platform == "win32"
 
 
+async def test_results_that_come_faster_than_they_can_be_written_are_all_in_files_in_the_end(tmp_path: Path) -> None:
+    store = InMemoryProcessStore(remembered_bytes=1_000_000, folder=tmp_path)
+    async with AgentPlatform([Writer], store=store) as platform:
+        processes = [platform.start("Writer", Wanted(number, 150_000)) for number in range(6)]
+        with anyio.fail_after(60):
+            for each in processes:
+                await each.rest()
+            large = processes[1:]  # memory was not scarce yet for the first
+            while any([await ended_value(store, each.id) is each.result_of_type(Report) for each in large]):
+                await anyio.lowlevel.checkpoint()
+        for number, each in enumerate(processes):
+            assert await ended_value(store, each.id) == Report(f"{number}" * 150_000)
+
+
 async def test_a_result_that_no_file_can_hold_stays_in_memory_as_long_as_there_is_room(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
