@@ -18,6 +18,7 @@ from statistics import median
 from benchmarks.report import Table
 from benchmarks.servers import BENCHMARKS, GOALPORT, ROOT, Server, goalport_serves, started
 from benchmarks.wire import HANDSHAKE, Connection, Wire
+from goalport.words import counted
 
 __all__ = ["seconds_of", "served_modules", "startup", "workspace_of"]
 
@@ -25,10 +26,11 @@ MODEL_SDKS = frozenset(
     {"anthropic", "boto3", "cohere", "google", "groq", "mistralai", "openai", "pydantic_ai", "torch"}
 )
 _IMPORT = "from goalport import AgentPlatform"
-_AGENT = '''\
+_HEAD = """\
 from goalport import Export, achieves_goal, action, agent
 from pydantic import BaseModel
-
+"""
+_TYPES = '''
 class Draft{n}(BaseModel):
     """What is asked for."""
     subject: str
@@ -42,18 +44,21 @@ class Essay{n}(BaseModel):
     title: str
     outline: Outline{n}
     text: str
-
-@agent(description="Writes essays of kind {n}")
+'''
+_CLASS = """
+@agent(description="Writes essays of kind {n} and others")
 class Writer{n}:
+"""
+_GOAL = """
     @action
-    async def outline(self, draft: Draft{n}) -> Outline{n}:
+    async def outline_{n}(self, draft: Draft{n}) -> Outline{n}:
         return Outline{n}(points=[draft.subject])
 
     @achieves_goal(description="An essay of kind {n}", export=Export(remote=True, name="write_{n}"))
     @action
-    async def write(self, draft: Draft{n}, outline: Outline{n}) -> Essay{n}:
+    async def write_{n}(self, draft: Draft{n}, outline: Outline{n}) -> Essay{n}:
         return Essay{n}(title=draft.subject, outline=outline, text="")
-'''
+"""
 
 
 def startup(*, quick: bool = False) -> Table:
@@ -72,9 +77,11 @@ def startup(*, quick: bool = False) -> Table:
         with started("goalport", goalport_serves(workspace)) as server:
             rows.append((f"memory of that server, with {agents} agents", f"{server.memory:.0f} MB", ""))
     if not quick:
-        with workspace_of(1_000) as workspace:
-            ready = [_until_healthy(workspace) for _ in range(times)]
-            rows.append(("the same with 1,000 agents", _s(median(ready)), "≤ 3 s"))
+        for agents, goals in ((1_000, 1), (100, 10), (1, 1_000)):
+            with workspace_of(agents, goals) as workspace:
+                ready = [_until_healthy(workspace) for _ in range(times)]
+            what = f"the same with {counted(agents, 'agent')} of {counted(goals, 'goal')}"
+            rows.append((what, _s(median(ready)), "≤ 3 s"))
     rows += _waiting(sessions)
     notes = [f"Medians of {times} fresh processes. Memory is what is resident (RSS)."]
     return Table("startup", "Start-up, imports and memory", ("what", "takes", "aim"), rows, notes)
@@ -91,14 +98,21 @@ def seconds_of(command: Sequence[str], times: int) -> float:
 
 
 @contextmanager
-def workspace_of(agents: int) -> Generator[Path]:
-    """A workspace of so many agents with a goal each, until the block ends."""
+def workspace_of(agents: int, goals: int = 1) -> Generator[Path]:
+    """A workspace of so many agents with so many goals each, until the block ends."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "agents"
         place.mkdir()
         for number in range(agents):
-            (place / f"writer_{number}.py").write_text(_AGENT.replace("{n}", str(number)), encoding="utf-8")
+            (place / f"writer_{number}.py").write_text(_module(number * goals, goals), encoding="utf-8")
         yield Path(folder)
+
+
+def _module(first: int, goals: int) -> str:
+    """A module of one agent with so many goals, whose numbers begin with `first`."""
+    numbers = [str(first + each) for each in range(goals)]
+    types, methods = ("".join(template.replace("{n}", number) for number in numbers) for template in (_TYPES, _GOAL))
+    return _HEAD + types + _CLASS.replace("{n}", numbers[0]) + methods
 
 
 def _until_healthy(workspace: Path) -> float:
