@@ -136,7 +136,7 @@ class _Choices:
             self._looked += 1
             goals = tuple({*branch.goals, *self._landmarks.graph.needs[index]})
             known = self._with(branch.bound, index, cut[:number])
-            bound = self._landmarks.completed(self._task.start, known, goals, most)
+            bound = self._landmarks.completed(self._task.start, known, goals, most) if known.total <= most else None
             if bound is not None:
                 yield _Branch(bound.total, -self._looked, bound, goals)
 

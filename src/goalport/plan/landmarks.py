@@ -36,6 +36,8 @@ class Graph:
         self._index(self.consumers, self.needs)
         self.counts = [len(needs) for needs in self.needs]
         given = sum(1 << literal for literal, achievers in enumerate(self.achievers) if achievers)
+        self.valued = given | task.goal
+        """The literals, as bits, that may have a cost, or that the goal wants; the others are in the guards alone."""
         self.guards = [(index, guard) for index, step in enumerate(task.steps) if (guard := step.required & ~given)]
         """What steps need that no step gives: once it is gone, the step is out of the question."""
 
@@ -46,12 +48,16 @@ class Graph:
 
 
 class Relaxation:
-    """The least costs of all literals in a state, kept up to date while cuts pay with the costs of steps."""
+    """The least costs of all literals in a state, kept up to date while cuts pay with the costs of steps.
 
-    def __init__(self, graph: Graph, state: int, costs: list[int], goals: tuple[int, ...]) -> None:
+    Steps that cost more than `most` are out of the question.
+    """
+
+    def __init__(self, graph: Graph, state: int, costs: list[int], goals: tuple[int, ...], most: float) -> None:
         self._graph = graph
         self._goals = goals
         self._costs = costs
+        self._most = most
         self._values: list[float] = [inf] * (graph.nothing + 1)
         self._supporters = [-1] * len(graph.needs)
         """For each step that can be taken the dearest literal that it needs."""
@@ -85,26 +91,27 @@ class Relaxation:
                 waiting[step] = NEVER
         later: list[tuple[float, int]] = []
         now: float = 0
-        fresh = [*numbers(state), self._graph.nothing]
+        fresh = [*numbers(state & self._graph.valued), self._graph.nothing]
         for literal in fresh:
             self._values[literal] = 0
         self._spread(fresh, now, waiting, later)
         while later and (now or not self.reaches_goal):
             now, step = heappop(later)
             fresh = [literal for literal in self._graph.gives[step] if self._values[literal] == inf]
-            for literal in fresh:
-                self._values[literal] = now
-            self._spread(fresh, now, waiting, later)
+            if fresh:
+                for literal in fresh:
+                    self._values[literal] = now
+                self._spread(fresh, now, waiting, later)
 
     def _spread(self, fresh: list[int], now: float, waiting: list[int], later: list[tuple[float, int]]) -> None:
         """From literals that cost so much go on to all that costs no more; steps that cost something come later."""
         consumers, supporters, costs = self._graph.consumers, self._supporters, self._costs
-        gives, values = self._graph.gives, self._values
+        gives, values, most = self._graph.gives, self._values, self._most
         while fresh:
             literal = fresh.pop()
             for step in consumers[literal]:
                 waiting[step] -= 1
-                if waiting[step]:
+                if waiting[step] or costs[step] > most:
                     continue
                 supporters[step] = literal
                 if costs[step]:
@@ -189,7 +196,7 @@ def unavoidable(graph: Graph, state: int) -> int:
     for step, guard in graph.guards:
         if guard & ~state:
             alone[step] = everything
-    changed = deque((*numbers(state), graph.nothing))
+    changed = deque((*numbers(state & graph.valued), graph.nothing))
     for literal in changed:
         common[literal] = 0
     while changed:
@@ -267,7 +274,8 @@ class Landmarks:
         Other goals than the task's may be given, and what a plan to them may weigh at most.
         """
         left = list(known.left)
-        relaxation = Relaxation(self.graph, state, left, goals or self.graph.goals)
+        gain = most if most == inf else most - known.total  # costs may be too large for a float
+        relaxation = Relaxation(self.graph, state, left, goals or self.graph.goals, gain)
         if not relaxation.reaches_goal:
             return None
         found = list(known.cuts)

@@ -105,7 +105,7 @@ def _givers(graph: Graph, state: int, costs: Sequence[int]) -> dict[int, int]:
     """For each literal the step that gives it most cheaply, needs added up, in the order of those costs."""
     givers: dict[int, int] = {}
     waiting, spent = list(graph.counts), list(costs)
-    held = {*numbers(state), graph.nothing}
+    held = {*numbers(state & graph.valued), graph.nothing}
     queue = [(0, -1, literal) for literal in held]
     offers: dict[int, tuple[int, int]] = dict.fromkeys(held, (0, -1))
     done: set[int] = set()
