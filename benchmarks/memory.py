@@ -75,7 +75,8 @@ def memory(*, quick: bool = False) -> Table:
     note = (
         "Resident memory (RSS) above that of the same server when it was idle, after its first calls. A result is a"
         f" list of {_KB * 5:,} objects. The sessions have made a call each. *CPU*: processor time of a call with a"
-        f" small result, with the processes that wait over without them, medians of 5 times {calls} calls."
+        f" small result, with the processes that wait over that of a server without any, in turns of {calls} calls;"
+        " medians of 5."
     )
     return Table("memory", "What a server keeps in memory", ("what", "store", "takes", "aim"), rows, [note])
 
@@ -123,13 +124,13 @@ def _open_session(wire: Wire) -> None:
 
 
 def _waiting(store: str, count: int, calls: int) -> Iterator[tuple[str, str, str, str]]:
-    with _server(store) as server:
-        before, called = _cpu_of_a_call(server, calls), f"CPU of a call while {count:,}"
+    with _server(store) as server, _server(store) as empty:
+        called = f"CPU of a call while {count:,}"
         for tool, waits in _ASKING.items():
             idle = server.memory
             _make(replace(_small(server), tool=tool, arguments={"content": "x"}, expect="waits for a person"), count)
             per_thousand = 1_000 * (server.memory - idle) / count
-            ratio = _cpu_of_a_call(server, calls) / before
+            ratio = median(_cpu_of_a_call(server, calls) / _cpu_of_a_call(empty, calls) for _ in range(5))
             yield f"1,000 processes that {waits}, of {count:,}", store, f"{per_thousand:.1f} MB", "≤ 20 MB"
             yield f"{called} {waits}", store, f"{ratio:.2f} ×", "≤ 1.2 ×"
             called = f"…, and while {count:,} more"
@@ -146,4 +147,4 @@ def _make(job: Job, count: int) -> None:
 
 
 def _cpu_of_a_call(server: Server, calls: int) -> float:
-    return median(measure(replace(_small(server), calls=calls)).server_cpu or 1.0 for _ in range(5))
+    return measure(replace(_small(server), calls=calls)).server_cpu or 1.0
