@@ -28,17 +28,16 @@ class GrowingRanges:
     A checkpoint of a long run then costs no more than one of a short run.
     """
 
-    def __init__(self, number: Callable[[Entry], int]) -> None:
-        self._number = number
+    def __init__(self) -> None:
         self._entries: Sequence[Entry] = ()
         self._ranges: list[tuple[int, int]] = []
 
-    def of(self, entries: Sequence[Entry]) -> Sequence[tuple[int, int]]:
-        """The numbers of entries."""
+    def of(self, entries: Sequence[Entry], number_of: Callable[[Entry], int]) -> Sequence[tuple[int, int]]:
+        """The numbers of entries; `number_of` says that of each."""
         known = len(self._entries)
         if entries[:known] != self._entries:
             known, self._ranges = 0, []
-        for number in map(self._number, entries[known:]):
+        for number in map(number_of, entries[known:]):
             if self._ranges and self._ranges[-1][1] == number:
                 self._ranges[-1] = self._ranges[-1][0], number + 1
             else:

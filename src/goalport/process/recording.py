@@ -102,7 +102,7 @@ class Recorder:
         """The numbers of entries by their identity."""
         self._of_value: dict[int, int] = {}
         """The first number of each object by its identity."""
-        self._on_board, self._hidden = GrowingRanges(self._number), GrowingRanges(self._number)
+        self._on_board, self._hidden = GrowingRanges(), GrowingRanges()
         self._objects = self._invocations = self._spendings = 0
         """How many of each the store has."""
         self._questions: dict[str, str] = {}
@@ -257,9 +257,9 @@ class Recorder:
 
     def _state(self, process: AgentProcess) -> ProcessState:
         board, progress = process.blackboard.state, process.progress
-        entries, hidden = self._on_board.of(board.entries), _NONE
+        entries, hidden = self._on_board.of(board.entries, self._number), _NONE
         if board.hidden:
-            hidden = Ranges(self._hidden.of(tuple(map(board.entries.__getitem__, board.hidden))))
+            hidden = Ranges(self._hidden.of(tuple(map(board.entries.__getitem__, board.hidden)), self._number))
         journals = progress.journals
         if process.services.keep_journals and self._record is None and not progress.begun:
             named = {name: self._number(each) for name, each in board.names.items() if name != DEFAULT_BINDING}

@@ -1,11 +1,13 @@
 """What has ended and is not saved yet takes a bounded part of memory: who begins waits for the disk, or is told."""
 
+import gc
 import sqlite3
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from weakref import ref
 
 import anyio
 import pytest
@@ -96,6 +98,22 @@ async def test_nothing_begins_while_too_much_is_not_saved_and_everything_is_save
                 await each.rest()
         assert {each.status for each in (*ended, *waiting)} == {ProcessStatus.COMPLETED}
         assert await is_stored(platform.store, [*ended, *waiting])
+
+
+async def test_what_is_saved_is_let_go_without_looking_for_garbage(tmp_path: Path) -> None:
+    async with served(tmp_path, busy_seconds=60) as (platform, _):
+        gc.collect()
+        gc.disable()
+        try:
+            process = await platform.run("Writer", Wanted(LARGE))
+            await process.rest()
+            result = ref(process.result_of_type(Report))
+            del process
+            with anyio.fail_after(60):
+                while result() is not None:
+                    await anyio.lowlevel.checkpoint()
+        finally:
+            gc.enable()
 
 
 async def test_who_waits_for_room_can_be_killed(tmp_path: Path) -> None:
