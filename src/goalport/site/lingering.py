@@ -98,7 +98,7 @@ def length_of(headers: list[tuple[bytes, bytes]]) -> int | None:
     said = None
     for name, value in headers:
         if name == b"content-length" and value.isdigit():
-            said = int(value[:_DIGITS])  # of more digits, so many are a large number too
+            said = int(value.lstrip(b"0")[:_DIGITS] or b"0")  # of more digits, so many are a large number too
         elif name == b"transfer-encoding":
             return None
     return said
