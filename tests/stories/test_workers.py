@@ -293,7 +293,8 @@ async def test_all_workers_load_a_changed_workspace_and_one_of_them_says_so(tmp_
                 async with server.client("http", "auto") as client:
                     answered.add(text_of(await client.call_tool("tell", {"name": ""})))
                 answered = {each for each in answered if each.startswith("second")}
-        assert await pids_of(server) == before
+        # A connection that has just been closed may still count.
+        assert set(await pids_of(server, 4)) == set(before)
     assert server.heard.text.count("Loaded the workspace anew") == 1
 
 
