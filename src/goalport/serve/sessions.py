@@ -6,9 +6,9 @@ The SDK has no public way to some of these. Its private attributes are used in t
 
 import math
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
@@ -19,6 +19,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types import LOG_LEVEL_META_KEY, ElicitRequest, ElicitResult, LoggingLevel
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.requests import Request
+from starlette.types import Scope
 
 __all__ = [
     "ask_client",
@@ -30,10 +32,12 @@ __all__ = [
     "progress_wanted",
     "send_log",
     "set_log_level",
+    "with_level_noted",
     "without_deprecations",
 ]
 
 _LOG_LEVEL = "goalport.log_level"
+_NOTE_LEVEL: Final = "goalport.note_log_level"
 
 
 def connection_of(context: ServerRequestContext[Any, Any]) -> Connection:
@@ -69,6 +73,14 @@ def progress_wanted(context: ServerRequestContext[Any, Any]) -> bool:
 def set_log_level(context: ServerRequestContext[Any, Any], level: LoggingLevel) -> None:
     """Set the least severe level of the log messages that this connection gets."""
     connection_of(context).state[_LOG_LEVEL] = level
+    request = cast("object", context.request)
+    if isinstance(request, Request) and _NOTE_LEVEL in request.scope:
+        request.scope[_NOTE_LEVEL](level)
+
+
+def with_level_noted(scope: Scope, note: Callable[[LoggingLevel], None]) -> Scope:
+    """A copy of the scope of a request, by which `note` is called with the log level that the request sets."""
+    return {**scope, _NOTE_LEVEL: note}
 
 
 def log_level_of(context: ServerRequestContext[Any, Any]) -> LoggingLevel | None:

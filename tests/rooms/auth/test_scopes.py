@@ -19,6 +19,7 @@ from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
 from tests.rooms.auth.tokens import METADATA, bearer, client_of, spoken
 from tests.rooms.rest.web import PROCESS, Web, web
 from tests.rooms.serve.served import ERAS, text_of
+from tests.rooms.site.test_guard import HEADERS, INITIALIZE
 
 FILES = {
     "tools/more.py": '''
@@ -229,6 +230,25 @@ async def test_a_host_that_stops_at_403_gets_the_sentence_as_the_tools_error(tmp
                 with pytest.raises(MCPError, match="needs the scope finance:write"):
                     await client.read_resource("bank://ledger")
     assert refusals == []
+
+
+@pytest.mark.parametrize(("scopes", "granted"), [(["finance:write", "audit"], False), (["*"], True)])
+async def test_a_session_whose_log_level_was_refused_gets_no_log_messages(
+    tmp_path: Path, scopes: list[str], *, granted: bool
+) -> None:
+    headers = bearer("ada", *scopes) | HEADERS
+    async with bank(tmp_path, step_up="tool-error") as server, httpx2.AsyncClient(headers=headers) as http:
+
+        async def post(**message: Any) -> httpx2.Response:
+            return await http.post(f"{server.http.base_url}/mcp", json={"jsonrpc": "2.0", **message})
+
+        http.headers["Mcp-Session-Id"] = (await post(**INITIALIZE)).headers["mcp-session-id"]
+        await post(method="notifications/initialized")
+        level = await post(id=2, method="logging/setLevel", params={"level": "debug"})
+        assert ("needs the scope goals:read" in level.text) is not granted
+        closed = await post(id=3, method="tools/call", params={"name": "close", "arguments": {"content": "hi"}})
+    assert "structuredContent" in closed.text
+    assert ("notifications/message" in closed.text) is granted
 
 
 async def test_headers_that_name_another_tool_than_the_body_open_no_way_around(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, cast
 
 import anyio
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalport.auth import current_principal
 from goalport.serve.cancellations import with_session
 from goalport.serve.session_tickets import SessionTickets
-from goalport.serve.sessions import in_flight, is_open
+from goalport.serve.sessions import in_flight, is_open, with_level_noted
 from goalport.serve.transports.json_answers import answers_as_json
 from goalport.serve.transports.jsonrpc import (
     SESSION_ID,
@@ -50,9 +50,8 @@ _SOON: Final = 1.0
 """Seconds after which an idle session is closed early."""
 _MANY: Final = 1_000
 """How many idle sessions may be open whose calls need the manager; of more, the oldest are closed early."""
-_GATHERS: Final = frozenset({"logging/setLevel", "resources/subscribe"})
-"""The methods of requests that a session remembers."""
-_LEVELS: Final[Sequence[str]] = get_args(LoggingLevel)
+_SUBSCRIBES: Final = "resources/subscribe"
+"""The method of requests that a session remembers, besides that for a log level."""
 
 
 @dataclass
@@ -70,6 +69,10 @@ class _Session:
     """Whether it has more than its ticket says."""
     log_level: LoggingLevel | None = None
     """The least severe level of the log messages that its client gets; None if it asked for none."""
+
+    def note_level(self, level: LoggingLevel) -> None:
+        """Note a log level that its client asked for, and was granted."""
+        self.log_level, self.gathered = level, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +230,11 @@ class SessionResumption:
             await self._app(scope, receive, response)
             return response
         message = cast("Mapping[str, object]", message_of(scope) or {})
-        session.gathered = session.gathered or message.get("method") in _GATHERS
-        session.log_level = _level_wanted(message) or session.log_level
+        session.gathered = session.gathered or message.get("method") == _SUBSCRIBES
         headers = [(name, session.inner if name == SESSION_ID else value) for name, value in scope["headers"]]
+        inner = with_level_noted(with_session({**scope, "headers": headers}, ticket), session.note_level)
         with self._in_use(ticket, session):
-            await self._app({**with_session(scope, ticket), "headers": headers}, receive, response)
+            await self._app(inner, receive, response)
         return response
 
     async def _resume(self, ticket: bytes, lost: _Session | None, scope: Scope) -> _Session | None:
@@ -370,15 +373,6 @@ def _own_scope(scope: Scope, method: str, session: bytes = b"") -> Scope:
 def _elicits(params: object) -> bool:
     """Whether a session that is opened with these parameters has a client that can ask a person."""
     return "elicitation" in cast("Mapping[str, Any]", params)["capabilities"]
-
-
-def _level_wanted(message: Mapping[str, object]) -> LoggingLevel | None:
-    """The level of a request for log messages; None if a message is none, or the SDK refuses it."""
-    match message:
-        case {"method": "logging/setLevel", "id": _, "params": {"level": str() as level}} if level in _LEVELS:
-            return cast("LoggingLevel", level)
-        case _:
-            return None
 
 
 async def _silence() -> Message:
