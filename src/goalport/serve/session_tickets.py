@@ -23,6 +23,8 @@ __all__ = ["SessionTickets"]
 
 _MOST: Final = 2_048
 """The longest ticket in characters. Proxies allow 4 KiB to 8 KiB for a header; common clients need 200 to 400."""
+_MOST_CONTENT: Final = 4_096
+"""The most characters that a ticket holds, compressed or not: tickets are remembered as they were decrypted."""
 _IDENTITY: Final = ("name", "title", "version")
 """The fields of `clientInfo` that a ticket holds; others, such as icons, may be long."""
 _RECENT: Final = 1_000
@@ -53,6 +55,8 @@ class SessionTickets:
         agreed = requested if requested in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
         client = {name: given["clientInfo"][name] for name in _IDENTITY if name in given["clientInfo"]}
         content = json.dumps([int(time.time()), agreed, client, given["capabilities"]], separators=(",", ":"))
+        if len(content) > _MOST_CONTENT:
+            return None
         ticket = self._codec(principal).seal(zlib.compress(content.encode()))
         return ticket.encode() if len(ticket) <= _MOST else None
 

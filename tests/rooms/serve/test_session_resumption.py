@@ -293,9 +293,16 @@ async def test_only_the_latest_ended_sessions_are_remembered(tmp_path: Path) -> 
         assert (await call(client, sessions[0])).status_code == 200
 
 
-async def test_a_session_whose_id_would_be_too_long_gets_one_that_holds_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [{f"x{n * n * n}": {"y": n} for n in range(1_000)}, {"x": {"y": "y" * 100_000}}],
+    ids=["as it is", "decrypted"],
+)
+async def test_a_session_whose_id_would_be_too_long_gets_one_that_holds_nothing(
+    tmp_path: Path, content: dict[str, Any]
+) -> None:
     async with server(tmp_path) as first, server(tmp_path) as second:
-        session = await opened(first, capabilities={"experimental": {f"x{n * n * n}": {"y": n} for n in range(1_000)}})
+        session = await opened(first, capabilities={"experimental": content})
         assert len(session["Mcp-Session-Id"]) == 32
         assert (await call(first, session)).status_code == 200
         assert not_found(await call(second, session))
