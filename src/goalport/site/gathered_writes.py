@@ -14,7 +14,10 @@ _SMALL: Final = 16 * 1024
 
 
 class GatheredWrites(Transport):
-    """Writes to `transport`; a head is written with what follows it, at the latest in the next step of the loop."""
+    """Writes to `transport`; a head is written with what follows it, at the latest in the next step of the loop.
+
+    A connection that is closing gets it at once: in the next step it may be closed, and uvloop's then raises an error.
+    """
 
     def __init__(self, transport: Transport, loop: AbstractEventLoop) -> None:
         super().__init__()
@@ -28,7 +31,7 @@ class GatheredWrites(Transport):
             data, self._head = self._head + data, b""
         elif self._head:
             self._flush()
-        elif data[:9] == _HEAD:
+        elif data[:9] == _HEAD and not self._transport.is_closing():
             self._head = bytes(data)
             self._loop.call_soon(self._flush)
             return

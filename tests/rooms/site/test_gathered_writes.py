@@ -11,6 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from goalport.settings import load_settings
+from goalport.site.gathered_writes import GatheredWrites
 from goalport.site.limits import ConnectionLimits, Connections
 from goalport.site.protocol import LimitedProtocol
 
@@ -113,3 +114,22 @@ async def test_answers_to_pipelined_requests_keep_their_order(tmp_path: Path) ->
 async def test_the_head_of_an_answer_that_fails_is_sent_before_the_connection_is_closed(tmp_path: Path) -> None:
     transport = await sent(answering(b"hello", then=ValueError("a bug")), tmp_path)
     assert (transport.pieces, transport.closed) == ([HEAD % 5], True)
+
+
+def test_a_head_for_a_client_that_has_left_meanwhile_is_no_error() -> None:
+    uvloop = pytest.importorskip("uvloop")
+    errors: list[dict[str, object]] = []
+
+    async def answer() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: errors.append(context))
+        here, there = socket.socketpair()
+        transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, here)
+        transport.abort()
+        GatheredWrites(transport, loop).write(HEAD % 0)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        there.close()
+
+    uvloop.run(answer())
+    assert errors == []
