@@ -288,11 +288,11 @@ class _ToolProgress:
                 await self._send(self.sent + more, f"{self._doing} after {now - self._began:.0f} s")
 
     async def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Send progress that the tool reports; a number that does not grow is left out."""
+        """Send progress that the tool reports; a number that does not grow, or is none in JSON, is left out."""
         if self._base is None:
             self._base = self.sent
-        if self._base + progress > self.sent:
-            self._total = None if total is None else self._base + total
+        if self.sent < self._base + progress < math.inf:
+            self._total = None if total is None or not math.isfinite(total) else self._base + total
             await self._send(self._base + progress, message or "")
 
     async def _send(self, progress: float, message: str) -> None:

@@ -1,5 +1,6 @@
 """The reply to a call that takes long: an event stream, through which its client is told what it asked for."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,32 @@ import pytest
 from tests.rooms.serve.own_and_sdk import Exchange, Post, asking, call, in_session, pair
 from tests.rooms.serve.test_repeating import Cook, Kitchen
 
+TOOLS = """
+import asyncio
+import math
+from goalport import tool
+from goalport.upstream.active_calls import current_hooks
+
+@tool(export=True)
+async def leave() -> str:
+    '''Report progress after the answer.'''
+    hooks = current_hooks()
+
+    async def report():
+        for _ in range(100):
+            await asyncio.sleep(0)
+        await hooks.progress(1, None, "late")
+
+    leave.task = asyncio.create_task(report(), name="late")
+    return "left"
+
+@tool(export=True)
+async def measure() -> str:
+    '''Report progress of all kinds.'''
+    for done, of in ((1, math.inf), (math.inf, None), (math.nan, None), (2, 3)):
+        await current_hooks().progress(done, of, "")
+    return "measured"
+"""
 COOK = call("cook", {"dish": "soup"})
 REVISIONS = pytest.mark.parametrize("post", [COOK, in_session(COOK)], ids=["newest", "session"])
 
@@ -72,3 +99,23 @@ async def test_a_client_that_leaves_ends_its_call(tmp_path: Path, post: Post, wa
     async with cooking(tmp_path, asking(post, **wanted)) as (exchange, kitchen):
         exchange.gone.set()
         await until(lambda: kitchen.stopped == 1)
+
+
+@pytest.mark.parametrize("post", [call("leave", {}), in_session(call("leave", {}))], ids=["newest", "session"])
+async def test_progress_that_comes_after_the_answer_is_dropped(tmp_path: Path, post: Post) -> None:
+    exchange = Exchange()
+    async with pair(tmp_path, files={"tools/more.py": TOOLS}) as both:
+        await both.own.answer(asking(post, progressToken=1), exchange=exchange)
+        answer = list(exchange.sent)
+        with anyio.fail_after(60):
+            await asyncio.gather(*(each for each in asyncio.all_tasks() if each.get_name() == "late"))
+    assert '"text":"left"' in exchange.text
+    assert exchange.sent == answer
+
+
+@pytest.mark.parametrize("post", [call("measure", {}), in_session(call("measure", {}))], ids=["newest", "session"])
+async def test_progress_that_is_no_number_in_json_is_left_out(tmp_path: Path, post: Post) -> None:
+    async with pair(tmp_path, files={"tools/more.py": TOOLS}) as both:
+        *told, _ = (await both.same(asking(post, progressToken=1))).body
+    params = [each["params"] for each in told]
+    assert params == [{"progressToken": 1, "progress": 1}, {"progressToken": 1, "progress": 2, "total": 3}]

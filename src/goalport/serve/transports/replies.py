@@ -48,7 +48,8 @@ class Reply:
         self._answered = False
         self._begun = False
         """Whether the headers of a stream were sent."""
-        self._beginning = asyncio.Lock()
+        self._sending = asyncio.Lock()
+        """Held while something is sent, so that what waits for a slow reader is not overtaken."""
         self._unsent: list[bytes] = []
         """Events that wait for `flush`, or for the answer."""
         self._parts: list[bytes] = []
@@ -64,14 +65,16 @@ class Reply:
             task.cancel()
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Add a notification to the stream; it is sent by `flush`, or before the answer."""
-        self._unsent.append(_event(to_json({"jsonrpc": "2.0", "method": method, "params": params})))
+        """Add a notification to the stream; it is sent by `flush`, or before the answer. After that it is dropped."""
+        if not self._answered:
+            self._unsent.append(_event(to_json({"jsonrpc": "2.0", "method": method, "params": params})))
 
     async def flush(self) -> None:
-        """Send the notifications that wait."""
-        if self._unsent:
-            await self._begin()
-            await self._send({"type": "http.response.body", "body": self._taken(), "more_body": True})
+        """Send the notifications that wait; those that wait when the call is answered are sent with the answer."""
+        async with self._sending:
+            if self._unsent and not self._answered:
+                await self._begin()
+                await self._send({"type": "http.response.body", "body": self._taken(), "more_body": True})
 
     async def send(self, message: Message) -> None:
         """Send the answer, given as the messages of a JSON response: as these, or as the last event of a stream.
@@ -87,17 +90,17 @@ class Reply:
         self._parts.append(message.get("body", b""))
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.end()
-            await self._begin()
             if body := b"".join(self._parts):
                 self._unsent.append(_event(body))
-            await self._send({"type": "http.response.body", "body": self._taken()})
+            async with self._sending:
+                await self._begin()
+                await self._send({"type": "http.response.body", "body": self._taken()})
 
     async def _begin(self) -> None:
-        async with self._beginning:
-            if not self._begun:
-                session = [(SESSION_ID, self._session)] if self._session else []
-                await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *session]})
-                self._begun = True
+        if not self._begun:
+            session = [(SESSION_ID, self._session)] if self._session else []
+            await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *session]})
+            self._begun = True
 
     def _taken(self) -> bytes:
         """The events that wait, which then wait no more."""
@@ -110,9 +113,10 @@ class Reply:
             self._tasks = [asyncio.create_task(self._keep_open()), asyncio.create_task(self._watch_connection())]
 
     async def _keep_open(self) -> None:
-        await self._begin()
         while True:
-            await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
+            async with self._sending:
+                await self._begin()
+                await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
             await asyncio.sleep(self._ping_seconds)
 
     async def _watch_connection(self) -> None:
