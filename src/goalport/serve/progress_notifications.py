@@ -42,6 +42,8 @@ _EARLY: Final = 0.95
 """The part of the interval after which a notification is sent, so that clients never wait for a whole interval."""
 _LITTLE: Final = 0.001
 """What a heartbeat adds to the progress that a tool reported: progress must grow, but not overtake the tool."""
+_LONGEST_DELAY: Final = 0.1
+"""The most seconds for which what was reported waits to be sent together with what follows it."""
 _MOST_EVENTS: Final = 500
 """The most events that wait to be reported; for a client that reads too slowly the oldest are dropped."""
 
@@ -164,8 +166,8 @@ class _ProcessProgress:
         self._meter = Meter()
         self._unreported: deque[Event] = deque(maxlen=_MOST_EVENTS)
         self._arrived = asyncio.Event()
-        self._began = self._reported_at = anyio.current_time()
-        """The times of the first and the last progress notification, on anyio's clock."""
+        self._began = self._reported_at = self._flushed_at = anyio.current_time()
+        """The times of the first and the last progress notification, and of the last flush, on anyio's clock."""
         self._following = False
 
     def on_event(self, event: Event, /) -> None:
@@ -193,8 +195,11 @@ class _ProcessProgress:
     async def _until_more(self) -> None:
         """Wait for events, or until a heartbeat is due; what was reported before is sent first."""
         await asyncio.sleep(0)  # what a quick process has to report is sent together with its answer
-        if not self._arrived.is_set():
+        waits = not self._arrived.is_set()
+        if waits or anyio.current_time() >= self._flushed_at + _LONGEST_DELAY:
             await self._notifier.flush()
+            self._flushed_at = anyio.current_time()
+        if waits:
             with anyio.CancelScope(deadline=self._reported_at + self._interval if self._progress else math.inf):
                 await self._arrived.wait()
         self._arrived.clear()

@@ -8,9 +8,11 @@ from typing import Any
 
 import anyio
 import pytest
+from pydantic import BaseModel
 
+from goalport import Export, OperationContext, achieves_goal, agent
 from tests.rooms.serve.own_and_sdk import Exchange, Post, asking, call, in_session, pair
-from tests.rooms.serve.test_repeating import Cook, Kitchen
+from tests.rooms.serve.test_repeating import Cook, Kitchen, Meal
 
 TOOLS = """
 import asyncio
@@ -38,6 +40,27 @@ async def measure() -> str:
         await current_hooks().progress(done, of, "")
     return "measured"
 """
+
+
+class Words(BaseModel):
+    most: int
+
+
+@agent(description="Talks")
+class Talker:
+    def __init__(self) -> None:
+        self.heard = False
+
+    @achieves_goal(description="Talk until somebody hears", export=Export(remote=True, name="talk"))
+    async def talk(self, words: Words, context: OperationContext) -> Meal:
+        for number in range(words.most):
+            if self.heard:
+                return Meal(content=f"heard after {number}")
+            context.progress(f"word {number}")
+            await asyncio.sleep(0)
+        raise ValueError("nobody has heard anything")
+
+
 COOK = call("cook", {"dish": "soup"})
 REVISIONS = pytest.mark.parametrize("post", [COOK, in_session(COOK)], ids=["newest", "session"])
 
@@ -73,6 +96,16 @@ async def test_progress_is_sent_while_the_action_still_runs(tmp_path: Path, post
         await until(lambda: "begins" in exchange.text)
         assert "structuredContent" not in exchange.text
     assert exchange.text.index("1/1 cook") < exchange.text.index("structuredContent")
+
+
+async def test_progress_is_sent_while_an_action_reports_more_all_the_time(tmp_path: Path) -> None:
+    talker, exchange = Talker(), Exchange()
+    async with pair(tmp_path, talker) as both, anyio.create_task_group() as tasks:
+        tasks.start_soon(both.own.answer, asking(call("talk", {"most": 30_000}), progressToken=1), "POST", exchange)
+        with anyio.fail_after(60):
+            await until(lambda: "word" in exchange.text or "isError" in exchange.text)
+        talker.heard = True
+    assert "heard after" in exchange.text
 
 
 @REVISIONS
