@@ -241,6 +241,16 @@ async def test_any_other_call_goes_to_the_sdk(tmp_path: Path) -> None:
             assert both.own.seen == both.sdk.seen, what
 
 
+@pytest.mark.parametrize("wanted", [{}, {"progressToken": 1}], ids=["silent", "progress"])
+async def test_a_session_that_there_is_not_is_in_no_answer(tmp_path: Path, wanted: dict[str, Any]) -> None:
+    post = asking(call(), **wanted).with_header("mcp-session-id", "unknown")
+    async with servers(tmp_path) as both:
+        assert "mcp-session-id" not in (await both.same(post)).headers
+    async with servers(tmp_path, stateless=True) as both:
+        for each in (post, in_session(post).with_header("mcp-session-id", "unknown")):
+            assert "mcp-session-id" not in (await both.same(each)).headers
+
+
 def levelled(level: str) -> Post:
     """A request for log messages in a session."""
     wanted = {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": level}}

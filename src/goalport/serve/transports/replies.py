@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from starlette.types import Message, Receive, Scope, Send
 
 from goalport.serve.disconnects import new_disconnect
-from goalport.serve.transports.jsonrpc import SESSION_ID, header
+from goalport.serve.transports.jsonrpc import SESSION_ID
 
 __all__ = ["Reply", "StreamNotifier"]
 
@@ -31,16 +31,23 @@ class Reply:
     """The reply to one call: one JSON body, or an event stream.
 
     With `streams` it is a stream in any case. `ping_seconds` is the interval of the pings of a stream whose answer
-    takes longer than `_PATIENCE`.
+    takes longer than `_PATIENCE`. `ticket` is the id of the session of the call; empty: it has none.
     """
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, ping_seconds: float, *, streams: bool = False
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        ping_seconds: float,
+        *,
+        ticket: bytes = b"",
+        streams: bool = False,
     ) -> None:
         self.disconnect = new_disconnect(scope)
         """Whether the client has disconnected; that is looked at once the answer takes longer than `_PATIENCE`."""
         self._ping_seconds = ping_seconds
-        self._session = header(scope, SESSION_ID)
+        self._ticket = ticket
         self._receive = receive
         self._send = send
         self.streams = streams
@@ -98,7 +105,7 @@ class Reply:
 
     async def _begin(self) -> None:
         if not self._begun:
-            session = [(SESSION_ID, self._session)] if self._session else []
+            session = [(SESSION_ID, self._ticket)] if self._ticket else []
             await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *session]})
             self._begun = True
 

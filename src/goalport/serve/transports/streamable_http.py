@@ -147,7 +147,8 @@ class _Replies:
         if call is None and not is_brief:
             await self._app(scope, receive, send)
             return
-        reply = Reply(scope, receive, send, self._ping_seconds, streams=not (is_brief or is_modern_request(scope)))
+        ticket, streams = b"" if session is None else session.ticket, not (is_brief or is_modern_request(scope))
+        reply = Reply(scope, receive, send, self._ping_seconds, ticket=ticket, streams=streams)
         try:
             if call is not None and self._common is not None:
                 await self._common.answer(call, reply)
