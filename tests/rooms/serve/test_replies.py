@@ -1,6 +1,7 @@
 """The reply to a call that takes long: an event stream, through which its client is told what it asked for."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from goalport import Export, OperationContext, achieves_goal, agent
+from tests.rooms.rest.web import web
 from tests.rooms.serve.own_and_sdk import Exchange, Post, asking, call, in_session, pair
 from tests.rooms.serve.test_repeating import Cook, Kitchen, Meal
 
@@ -152,3 +154,23 @@ async def test_progress_that_is_no_number_in_json_is_left_out(tmp_path: Path, po
         *told, _ = (await both.same(asking(post, progressToken=1))).body
     params = [each["params"] for each in told]
     assert params == [{"progressToken": 1, "progress": 1}, {"progressToken": 1, "progress": 2, "total": 3}]
+
+
+def as_sent(post: Post) -> bytes:
+    body = json.dumps(post.body).encode()
+    headers = (("host", "127.0.0.1"), ("content-length", str(len(body))), *post.headers)
+    return b"POST /mcp HTTP/1.1\r\n" + b"".join(f"{n}: {v}\r\n".encode() for n, v in headers) + b"\r\n" + body
+
+
+async def test_a_pipelined_request_is_answered_as_any_other(tmp_path: Path) -> None:
+    quick = call("talk", {"most": 0}, params={"task": {}})
+    async with web(tmp_path, Talker()) as server:
+        connection = await anyio.connect_tcp("127.0.0.1", server.http.base_url.port or 0)
+        await connection.send(as_sent(quick) + as_sent(asking(quick, progressToken=1)))
+        received = b""
+        with anyio.fail_after(60):
+            while not received.endswith(b"\r\n0\r\n\r\n"):
+                received += await connection.receive()
+        await connection.aclose()
+    assert b"notifications/progress" in received
+    assert received.index(b"application/json") < received.index(b"text/event-stream")

@@ -139,13 +139,13 @@ class _Replies:
         has_session = tool is not None and self._sessions is not None and not is_modern_request(scope)
         session = self._sessions.session_of(scope) if self._sessions is not None and has_session else None
         if tool is None or (has_session and session is None) or self._is_sent_requests(tool, session):
-            await self._app(scope, receive, send)
+            await self._pass_on(scope, receive, send)
             return
         call = self._common.read(scope, session) if self._common is not None else None
         logs = session is not None and session.log_level is not None
         is_brief = not (logs or _wants_messages(message))
         if call is None and not is_brief:
-            await self._app(scope, receive, send)
+            await self._pass_on(scope, receive, send)
             return
         ticket, streams = b"" if session is None else session.ticket, not (is_brief or is_modern_request(scope))
         reply = Reply(scope, receive, send, self._ping_seconds, ticket=ticket, streams=streams)
@@ -157,6 +157,11 @@ class _Replies:
                     await self._app(scope, receive, reply.send)
         finally:
             reply.end()
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # A server starts a pipelined request within the context of the one before it.
+        with answers_as_json(wanted=False):
+            await self._app(scope, receive, send)
 
     def _is_sent_requests(self, tool: str, session: KnownSession | None) -> bool:
         """Whether requests to the client may precede the answer to a call."""
