@@ -25,7 +25,7 @@ from goalport.process.event_log import EventLogs
 from goalport.process.family import DUE_NOW, family_of, is_alone, is_busy, is_watched, wakes_at
 from goalport.process.family_records import Definitions, FamilyRecords
 from goalport.process.ids import ID
-from goalport.process.lifecycle import Terminated
+from goalport.process.lifecycle import ProcessStatus, Terminated
 from goalport.process.recording import record_of, remains_of
 from goalport.process.restoring import restored
 from goalport.process.retries import retried
@@ -106,7 +106,7 @@ class AgentProcessRepository:
         elif process.lasting:
             async with self._lock(root):
                 await self._commit_first(root, process)
-        elif process.parent is None and self._unsaved.full:
+        elif self._unsaved.full and process.status is ProcessStatus.NOT_STARTED and process.parent is None:
             await self._unsaved.room_for(process, self.save)
         return not process.elsewhere
 

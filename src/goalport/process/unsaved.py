@@ -101,9 +101,13 @@ class UnsavedFamilies:
                 self._sizes[root] = size
 
     def _wake(self) -> None:
-        """Let the first that waits look for room; or all of them, if there is much, or nothing is being saved."""
+        """Let the first that waits begin if there is room; or all of them, if there is much, or nothing is being saved.
+
+        As long as there is none, nobody is woken: who was would lose its place.
+        """
         with self._lock:
-            number = len(self._waiting) if self._idle or self._bytes <= self._most_bytes // 2 else 1
+            everybody = self._idle or self._bytes <= self._most_bytes // 2
+            number = len(self._waiting) if everybody else int(not self.full)
             woken = [*self._waiting][:number]
             for each in woken:
                 del self._waiting[each]

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from weakref import ref
@@ -13,11 +14,11 @@ import anyio
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from goalport.domain import achieves_goal, agent
+from goalport.domain import achieves_goal, action, agent
 from goalport.errors import UnknownName
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, Failed, Killed, ProcessStatus, run_subagent
-from goalport.store import ProcessStore
+from goalport.store import EventRecord, Lease, ProcessStore, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
 
 BOUND = 32 * 1024 * 1024
@@ -53,6 +54,46 @@ class Delegates:
         return Whole((await run_subagent(Writer(), Report, wanted)).text)
 
 
+@dataclass(frozen=True)
+class Draft:
+    text: str
+
+
+@agent(description="Writes in two steps")
+class InSteps:
+    @action
+    async def draft(self, wanted: Wanted) -> Draft:
+        return Draft("x" * wanted.size)
+
+    @achieves_goal(description="A report")
+    async def finish(self, draft: Draft) -> Report:
+        return Report(draft.text)
+
+
+class InTurn(SqliteProcessStore):
+    """Saves each family when it is let."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, synchronous="normal")
+        self._turns: dict[str, anyio.Event] = {}
+
+    def turn(self, process_id: str) -> anyio.Event:
+        return self._turns.setdefault(process_id, anyio.Event())
+
+    async def save(
+        self,
+        changes: Sequence[StoredProcess],
+        lease: Lease,
+        /,
+        *,
+        wake_at: datetime | None,
+        release: bool,
+        events: Sequence[EventRecord] = (),
+    ) -> Lease:
+        await self.turn(lease.root).wait()
+        return await super().save(changes, lease, wake_at=wake_at, release=release, events=events)
+
+
 @contextmanager
 def locked(file: Path) -> Generator[None]:
     """A time in which nobody else can write to a database."""
@@ -68,7 +109,7 @@ def locked(file: Path) -> Generator[None]:
 async def served(folder: Path, busy_seconds: float) -> AsyncGenerator[tuple[AgentPlatform, Path]]:
     file = folder / "processes.db"
     store = SqliteProcessStore(file, synchronous="normal", busy_seconds=busy_seconds)
-    async with store, AgentPlatform([Writer, Delegates], store=store) as platform:
+    async with store, AgentPlatform([Writer, Delegates, InSteps], store=store) as platform:
         yield platform, file
 
 
@@ -114,6 +155,42 @@ async def test_what_is_saved_is_let_go_without_looking_for_garbage(tmp_path: Pat
                     await anyio.lowlevel.checkpoint()
         finally:
             gc.enable()
+
+
+async def test_whoever_has_waited_longest_begins_first_when_there_is_room(tmp_path: Path) -> None:
+    store = InTurn(tmp_path / "processes.db")
+    async with store, AgentPlatform([Writer], store=store) as platform:
+        sizes = [LARGE, LARGE * 3 // 2, LARGE * 4, LARGE, LARGE]
+        (small, middle, huge), (longest, last) = await begun(platform, sizes)
+        try:
+            with anyio.fail_after(60):
+                for each in (small, huge):  # without the small one there is no room yet
+                    store.turn(each.id).set()
+                    await each.rest()
+                while {longest.status, last.status} == {ProcessStatus.NOT_STARTED}:
+                    await anyio.lowlevel.checkpoint()
+            assert last.status is ProcessStatus.NOT_STARTED
+        finally:
+            for each in (middle, longest, last):
+                store.turn(each.id).set()
+
+
+async def test_what_has_begun_goes_on_while_nothing_can_be_saved(tmp_path: Path) -> None:
+    async with served(tmp_path, busy_seconds=0.01) as (platform, file):
+        process = platform.create_agent_process("InSteps", Wanted(10))
+        with anyio.fail_after(60):
+            assert await process.tick() is ProcessStatus.RUNNING
+            with locked(file):
+                refused = False
+                while not refused:
+                    other = platform.start("Writer", Wanted(LARGE))
+                    await other.rest()
+                    refused = other.status is ProcessStatus.FAILED
+                assert await process.tick() is ProcessStatus.RUNNING
+                assert await process.tick() is ProcessStatus.COMPLETED
+        assert await platform.process(process.id) is process
+    async with SqliteProcessStore(file) as store:
+        assert await is_stored(store, [process])
 
 
 async def test_who_waits_for_room_can_be_killed(tmp_path: Path) -> None:
