@@ -397,8 +397,8 @@ class InMemoryProcessStore:
             self._unmoved.append((family, family.version))
             return
         family.memory_bytes, family.file_bytes = family.record_bytes, size
-        self._ended.add(family)
         self._move(family, size)
+        self._ended.add(family)  # which drops it, if there is no place: then it is empty
 
     def _move(self, family: _Family, size: int) -> None:
         assert self._files is not None
@@ -429,10 +429,11 @@ class InMemoryProcessStore:
     def _move_next(self) -> None:
         while self._unmoved and self._moving < self.remembered_bytes // _SCARCE:
             family, version = self._unmoved.popleft()
-            if family.version == version and not family.held and family.root in self._family_of:
+            known = family.root in self._family_of
+            if known and family.version == version and not (family.held or family.moved):
                 size = family.object_bytes
-                self._ended.recount(family, family.record_bytes, size)
                 self._move(family, size)
+                self._ended.recount(family, family.record_bytes, size)
 
     def _drop(self, family: _Family) -> None:
         self._free(family)

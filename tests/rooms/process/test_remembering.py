@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from goalport.domain import Export, achieves_goal, agent
-from goalport.errors import StoreError, UnknownName
+from goalport.errors import BadInput, StoreError, UnknownName
 from goalport.events import Event
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, run_subagent
@@ -213,6 +213,35 @@ async def test_results_that_come_faster_than_they_can_be_written_are_all_in_file
                 await anyio.lowlevel.checkpoint()
         for number, each in enumerate(processes):
             assert await ended_value(store, each.id) == Report(f"{number}" * 150_000)
+
+
+async def test_a_large_result_for_which_there_is_no_place_is_forgotten(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = InMemoryProcessStore(1, remembered_bytes=BOUND, folder=tmp_path)
+    async with AgentPlatform([Writer], store=store) as platform:
+        followed = await ended(platform, "Writer", 10)
+        followed.subscribe(Follower())
+        other = await ended(platform, "Writer", 70_000)
+        assert [await knows(platform, each.id) for each in (followed, other)] == [True, False]
+    assert not caplog.records
+
+
+async def test_a_result_that_waits_to_be_written_is_kept_whoever_wants_its_process_to_go_on(tmp_path: Path) -> None:
+    store = InMemoryProcessStore(remembered_bytes=40_000_000, folder=tmp_path)
+    async with AgentPlatform([Writer], store=store) as platform:
+        processes = [platform.start("Writer", Wanted(number, 3_000_000)) for number in range(10)]
+        with anyio.fail_after(60):
+            for each in processes:
+                await each.rest()
+            for each in processes:
+                with pytest.raises(BadInput):
+                    await platform.go_on(each.id, retry=True)
+            large = processes[-1]
+            while await ended_value(store, large.id) is large.result_of_type(Report):
+                await anyio.lowlevel.checkpoint()
+            for number, each in enumerate(processes):
+                assert await ended_value(store, each.id) == Report(f"{number}" * 3_000_000)
 
 
 async def test_a_result_that_no_file_can_hold_stays_in_memory_as_long_as_there_is_room(
