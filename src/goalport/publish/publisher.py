@@ -103,7 +103,7 @@ class Publisher:
         try:
             if not upstream.connected:
                 await upstream.open()
-                if upstream.connected:  # else there are no servers, and nothing has changed
+                if upstream.connected or self.platform.agents.all != self.publication.agents:
                     await self.republish()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._follow, changed)

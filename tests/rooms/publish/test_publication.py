@@ -83,6 +83,13 @@ async def test_a_server_that_uses_no_other_servers_publishes_once(tmp_path: Path
         assert state.publication is publication
 
 
+async def test_agents_that_are_deployed_before_a_server_starts_are_published_at_its_start(tmp_path: Path) -> None:
+    state = state_of(tmp_path, PoemWriter())
+    state.platform.deploy(Singer())
+    async with state.platform, state.publisher.connected():
+        assert "sing" in state.publication.tools
+
+
 @agent(description="Sings")
 class Singer:
     @achieves_goal(description="A song", export=Export(remote=True, name="sing"))
