@@ -207,7 +207,15 @@ class Agent:
         where = self.source or f"Agent {self.name!r}"
         self._refuse_duplicates(where)
         names = {each.name for each in self.actions}
+        goals: dict[str, Goal] = {}
         for goal in self.goals:
+            if goals.setdefault(goal.name, goal) is not goal:
+                raise DeclarationError(
+                    where,
+                    expected="goals of different names",
+                    came=f"two are called {goal.name!r}",
+                    fix="Keep one: an action reaches one goal, which is published once.",
+                )
             if goal.action not in names:
                 raise DeclarationError(
                     where,

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import pytest
@@ -226,9 +226,21 @@ def test_an_agent_built_by_hand_is_as_good_as_a_class() -> None:
     assert built.action("bill").inputs == (Input("order", Order),)
 
 
+def test_an_agent_built_by_hand_has_one_goal_for_each_action() -> None:
+    read = read_agent(with_step(bill_for))
+    (goal,) = read.goals
+    elsewhere = replace(goal, export=Export(remote=True, name="elsewhere"))
+    with pytest.raises(DeclarationError, match=r"Faulty: expected goals of different names, but two .*'Faulty\.step'"):
+        replace(read, goals=(goal, elsewhere))
+
+
 def with_step(step: Callable[..., Any]) -> type:
     step.__name__ = step.__qualname__ = "step"
     return agent(description="d")(type("Faulty", (), {"step": achieves_goal(description="g")(step)}))
+
+
+def bill_for(self: object, order: Order) -> Invoice:
+    raise AssertionError
 
 
 def unannotated(self: object, order) -> Invoice:  # noqa: ANN001  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
