@@ -9,7 +9,6 @@ tells it. Nothing else is called. Below: the planner and scopes. Above: the plat
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 from goalport.blackboard import DEFAULT_BINDING, field_kinds, related
@@ -24,6 +23,8 @@ __all__ = ["explain_goal", "possible_inputs", "starting_types", "unmarked_method
 
 Service: TypeAlias = Callable[[type], object | None]
 """The platform's service of a type, or None."""
+_STARTS = 8
+"""The number of starts of an agent that are cached."""
 
 
 def explain_goal(
@@ -66,17 +67,20 @@ def _problem(
     return Problem(scope.system, start, goals, costs=costs, values=values, deadline=PLANNING_SECONDS), notes
 
 
-@lru_cache(maxsize=8)
 def _start(scope: Scope, given: tuple[object, ...], groups: frozenset[Fact]) -> WorldState:
     """What is known where there are objects of the given types and some tool groups.
 
-    The last ones are kept, because the goals of an agent are asked for one after the other, mostly from the same types.
+    The latest are cached, because the goals of an agent are explained one after another, mostly from the same types.
     """
-    kinds = tuple(_with_parts(given))
-    facts = groups.union(*map(scope.facts_given_by, kinds))
-    return WorldState(
-        facts, frozenset(each for each in scope.evaluated_conditions if _can_be_asked(scope, each, kinds))
-    )
+    question = (given, groups)
+    start = scope.starts.get(question)
+    if start is None:
+        if len(scope.starts) >= _STARTS:
+            scope.starts.clear()
+        kinds = tuple(_with_parts(given))
+        conditions = frozenset(each for each in scope.evaluated_conditions if _can_be_asked(scope, each, kinds))
+        start = scope.starts[question] = WorldState(groups.union(*map(scope.facts_given_by, kinds)), conditions)
+    return start
 
 
 def unmarked_methods(agent: Agent, kinds: Iterable[object]) -> Iterator[str]:

@@ -245,6 +245,11 @@ class Scope:
         return inferred_type(binding, value, self._generic, self.unmade) if self._generic else None
 
     @cached_property
+    def starts(self) -> dict[object, WorldState]:
+        """What is known at the starts that were asked for; whoever explains goals fills it."""
+        return {}
+
+    @cached_property
     def lasting_goals(self) -> frozenset[str]:
         """The goals whose processes are stored at each step: they are long or durable, or may ask people."""
         if any(each.outputs.may_wait for each in self.agent.actions):

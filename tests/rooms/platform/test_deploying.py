@@ -1,6 +1,8 @@
 """Deploying and asking: what cannot work together is said when it is deployed, and results are found by any type."""
 
+import gc
 from typing import Annotated
+from weakref import ref
 
 import pytest
 
@@ -53,6 +55,16 @@ async def test_a_result_of_another_type_is_said_to_be_missing() -> None:
 def test_a_goal_that_is_not_deployed_is_unknown() -> None:
     with pytest.raises(UnknownName, match=r"BillsAll\.bill_all"):
         AgentPlatform([Bills]).explain(read_agent(BillsAll).goals[0])
+
+
+def test_an_agent_whose_goals_were_explained_is_freed_when_it_is_undeployed() -> None:
+    bills = Bills()
+    freed, platform = ref(bills), AgentPlatform([bills])
+    assert platform.explain("bill", platform.starting_types("bill")).plan is not None
+    platform.undeploy("Bills")
+    del bills
+    gc.collect()
+    assert freed() is None
 
 
 def test_conditions_and_costs_get_their_services_too_or_are_refused() -> None:
