@@ -43,7 +43,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         length = length_of(scope["headers"])
-        if length is not None and length <= self._max_bytes and is_brief(length, scope["headers"]):
+        if length is not None and length <= self._max_bytes and is_brief(length, scope):
             await self._app(scope, receive, send)
         else:
             await self._lingering(scope, receive, send)

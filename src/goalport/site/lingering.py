@@ -41,7 +41,7 @@ class LingeringClose:
         headers = scope["headers"]
         length = length_of(headers)
         has_body = bool(length) or any(name == b"transfer-encoding" for name, _ in headers)
-        if not has_body or is_brief(length, headers):
+        if not has_body or is_brief(length, scope):
             await self._app(scope, receive, send)
             return
         body = _Body(receive, waits=_EXPECTS in headers)
@@ -104,6 +104,11 @@ def length_of(headers: list[tuple[bytes, bytes]]) -> int | None:
     return said
 
 
-def is_brief(length: int | None, headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a body of this length is so short that the server reads it, and the client keeps the connection."""
-    return length is not None and length <= _BRIEF and _CLOSE not in headers and _EXPECTS not in headers
+def is_brief(length: int | None, scope: Scope) -> bool:
+    """Whether a body of this length is so short that the server reads it, and the connection of its request stays."""
+    if length is None or length > _BRIEF or scope.get("http_version") == "1.0":
+        return False
+    for name, value in scope["headers"]:
+        if name == b"expect" or (name == _CLOSE[0] and _CLOSE[1] in value.lower()):
+            return False
+    return True

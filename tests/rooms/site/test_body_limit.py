@@ -100,6 +100,19 @@ async def test_a_client_reads_that_it_has_no_credential_while_it_still_sends(tmp
     assert answer.startswith(b"HTTP/1.1 401 ")
 
 
+@pytest.mark.parametrize("closes", [b"1.1\r\nconnection: close", b"1.1\r\nConnection: Keep-Alive, Close", b"1.0"])
+async def test_the_refusal_of_a_brief_body_closes_no_connection_before_its_end(address: str, closes: bytes) -> None:
+    place = urlsplit(address)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    with closing(writer), anyio.fail_after(60):
+        writer.write(b"POST /nowhere HTTP/%s\r\nhost: localhost\r\ncontent-length: 50000\r\n\r\n" % closes)
+        assert b" 404 " in await reader.readuntil(b"\r\n\r\n")
+        for _ in range(50):
+            writer.write(PIECE[:1_000])
+            await writer.drain()
+        assert b"Not Found" in await reader.read()
+
+
 async def test_a_connection_outlives_the_refusal_of_a_brief_body(address: str) -> None:
     refused = b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 50000\r\n\r\n" + PIECE
     place = urlsplit(address)
