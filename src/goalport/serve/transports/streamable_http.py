@@ -33,7 +33,7 @@ from goalport.serve.transports.json_answers import AnswersAsJson, answers_as_jso
 from goalport.serve.transports.jsonrpc import PostReader, header, message_of
 from goalport.serve.transports.replies import Reply
 from goalport.serve.transports.session_calls import SessionCalls
-from goalport.serve.transports.session_resumption import KnownSession, SessionResumption
+from goalport.serve.transports.session_resumption import SessionResumption
 
 __all__ = ["StreamableHttp"]
 
@@ -44,7 +44,7 @@ _MESSAGE_KEYS: Final = frozenset({"progressToken", LOG_LEVEL_META_KEY})
 
 
 class AsksBack(Protocol):
-    """Whether a tool may send messages to its client before its answer; `elicits`: whether the client can be asked."""
+    """Whether a tool may send requests to its client before its answer; `elicits`: whether the client can be asked."""
 
     def __call__(self, tool: str, *, elicits: bool) -> bool: ...
 
@@ -138,7 +138,8 @@ class _Replies:
         tool = _called_tool(scope, message)
         has_session = tool is not None and self._sessions is not None and not is_modern_request(scope)
         session = self._sessions.session_of(scope) if self._sessions is not None and has_session else None
-        if tool is None or (has_session and session is None) or self._is_sent_requests(tool, session):
+        elicits = session is not None and session.elicits
+        if tool is None or (has_session and session is None) or self._asks_back(tool, elicits=elicits):
             await self._pass_on(scope, receive, send)
             return
         call = self._common.read(scope, session) if self._common is not None else None
@@ -162,10 +163,6 @@ class _Replies:
         # A server starts a pipelined request within the context of the one before it.
         with answers_as_json(wanted=False):
             await self._app(scope, receive, send)
-
-    def _is_sent_requests(self, tool: str, session: KnownSession | None) -> bool:
-        """Whether requests to the client may precede the answer to a call."""
-        return self._asks_back(tool, elicits=session is not None and session.elicits)
 
 
 def _wants_messages(message: object) -> bool:
