@@ -1,6 +1,7 @@
 """Reading classes into agents: what users declare, as data, and what it means to the planner. Floor 2."""
 
 from goalport.domain.agents import Action, Agent, Condition, Cost, Goal
+from goalport.domain.chatbots import ChatbotMark, chatbot
 from goalport.domain.decorators import (
     ActionMark,
     GoalMark,
@@ -51,6 +52,7 @@ __all__ = [
     "ActionMark",
     "Agent",
     "Aggregation",
+    "ChatbotMark",
     "Condition",
     "Cost",
     "Export",
@@ -78,6 +80,7 @@ __all__ = [
     "action",
     "agent",
     "awaited",
+    "chatbot",
     "component",
     "condition",
     "conditions_of",

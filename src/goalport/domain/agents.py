@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from goalport.blackboard import DEFAULT_BINDING, alternatives, fits
 from goalport.caller import Caller
+from goalport.domain.chatbots import ChatbotMark
 from goalport.domain.decorators import ActionMark, GroupRequirement
 from goalport.domain.export import Export
 from goalport.domain.planner_type import PlannerType
@@ -202,6 +203,10 @@ class Agent:
     """Where it was declared: module and class."""
     planner: PlannerType = PlannerType.GOAP
     """What chooses the next action, unless a process is told otherwise."""
+    chat: ChatbotMark | None = None
+    """How people talk to it; None: it is no chatbot."""
+    open: bool = False
+    """Whether it may use the actions of all agents that are not opaque, and not only those of components."""
 
     def __post_init__(self) -> None:
         where = self.source or f"Agent {self.name!r}"

@@ -38,6 +38,7 @@ __all__ = [
     "lacks_mark",
     "mark_of",
     "marks_of",
+    "put_mark",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -197,7 +198,7 @@ def agent(cls: C | None = None, /, *, version: str = "0.1.0", **settings: Any) -
     does, and holds besides it. The class is read when an instance is deployed.
     """
     mark = AgentMark(version=version, component=False, **settings)
-    return partial(_put, mark) if cls is None else _put(mark, cls)
+    return partial(put_mark, mark) if cls is None else put_mark(mark, cls)
 
 
 @overload
@@ -212,7 +213,7 @@ def component(
     `access` is as that of `@agent`.
     """
     mark = AgentMark(name=name, description=description, component=True, access=access)
-    return partial(_put, mark) if cls is None else _put(mark, cls)
+    return partial(put_mark, mark) if cls is None else put_mark(mark, cls)
 
 
 @overload
@@ -253,7 +254,7 @@ def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> An
     such as "expr: caller.has('finance:write') and order.total < 100"; refused, the process fails. (User guide, 3.6.2.)
     """
     mark = ActionMark(**settings)
-    return partial(_put, mark) if function is None else _put(mark, function)
+    return partial(put_mark, mark) if function is None else put_mark(mark, function)
 
 
 @overload
@@ -268,7 +269,7 @@ def condition(function: Callable[..., Any] | None = None, /, *, name: str = "", 
     missing, the condition is false. (User guide, section 3.6.3.)
     """
     mark = ConditionMark(name, cost)
-    return partial(_put, mark) if function is None else _put(mark, function)
+    return partial(put_mark, mark) if function is None else put_mark(mark, function)
 
 
 @overload
@@ -281,7 +282,7 @@ def cost(function: Callable[..., Any] | None = None, /, *, name: str = "") -> An
     All its domain parameters must be optional: they are None while the object is missing. (User guide, section 3.6.2.)
     """
     mark = CostMark(name)
-    return partial(_put, mark) if function is None else _put(mark, function)
+    return partial(put_mark, mark) if function is None else put_mark(mark, function)
 
 
 def achieves_goal(
@@ -298,7 +299,7 @@ def achieves_goal(
     reaching it is worth among several goals. `export` says whether and how it is published. (User guide, 3.6.9.)
     """
     mark = GoalMark(description=description, value=value, tags=tags, examples=examples, export=export or Export())
-    return partial(_put, mark)
+    return partial(put_mark, mark)
 
 
 def marks_of(marked: object) -> Mapping[type, object]:
@@ -331,7 +332,8 @@ def _acts(cls: type) -> bool:
     return any({ActionMark, GoalMark} & marks_of(each).keys() for each in vars(cls).values() if callable(each))
 
 
-def _put(mark: object, marked: Any) -> Any:
+def put_mark(mark: object, marked: Any) -> Any:
+    """Mark an object, besides the marks of other classes that it has, and return it."""
     if isinstance(marked, (property, cached_property)):
         raise TypeError("Expected a method to mark, but got a property, which nobody calls. Make a method of it.")
     if isinstance(marked, str):

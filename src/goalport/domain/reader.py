@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from goalport.blackboard import fits
 from goalport.domain.agents import Action, Agent
+from goalport.domain.chatbots import ChatbotMark
 from goalport.domain.decorators import AgentMark, mark_of, marks_of
 from goalport.domain.members import Members, read_members
 from goalport.domain.planner_type import PlannerType
@@ -57,6 +58,7 @@ def read_agent(declared: object, services: frozenset[type] = frozenset(), resolv
         conditions=members.conditions,
         source=where,
         planner=mark.planner,
+        chat=next((found for base in cls.__mro__ if (found := mark_of(base, ChatbotMark))), None),
     )
 
 

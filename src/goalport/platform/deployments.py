@@ -46,6 +46,13 @@ class _Deployed:
     def components(self) -> tuple[Agent, ...]:
         return tuple(each for each in self.by_name.values() if each.component)
 
+    def lent_to(self, agent: Agent) -> tuple[Agent, ...]:
+        """Those whose actions an agent may use besides its own."""
+        if agent.opaque:
+            return ()
+        others = (each for each in self.agents if not (each.opaque or each.open or each is agent))
+        return (*self.components, *others) if agent.open else self.components
+
     @cached_property
     def goals(self) -> tuple[tuple[Agent, Goal], ...]:
         return tuple((agent, goal) for agent in self.agents for goal in agent.goals)
@@ -158,7 +165,7 @@ class Deployments:
         known = now.scopes.get(key)
         if known is None:
             agent = self.named(declared) if isinstance(declared, str) else self._read(declared)
-            known = now.scopes[key] = (declared, Scope(agent, () if agent.opaque else now.components))
+            known = now.scopes[key] = (declared, Scope(agent, now.lent_to(agent)))
             if len(now.scopes) > len(now.by_name) + _UNDEPLOYED:
                 del now.scopes[next(each for each in now.scopes if not isinstance(each, str))]
         return known[1]
