@@ -1,6 +1,7 @@
 """Keeping processes that nothing runs: their records, the protocol of a store, and the store in memory. Floor 3."""
 
 from goalport.store.codec import Codec, decoded, encoded, references
+from goalport.store.conversations import ConversationRecord, ConversationStore, MessageRecord
 from goalport.store.encoder import Seal, Sealed, Seals, StoredTypes
 from goalport.store.export import LeftOut, exported, imported
 from goalport.store.memory import InMemoryProcessStore
@@ -23,6 +24,8 @@ from goalport.store.type_names import TypeNames, persistent
 
 __all__ = [
     "Codec",
+    "ConversationRecord",
+    "ConversationStore",
     "EventRecord",
     "InMemoryProcessStore",
     "JournalRecord",
@@ -30,6 +33,7 @@ __all__ = [
     "Lease",
     "LeftOut",
     "Message",
+    "MessageRecord",
     "ObjectRecord",
     "ProcessRecord",
     "ProcessStore",

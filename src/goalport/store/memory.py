@@ -23,6 +23,7 @@ from goalport.errors import LeaseLost, Unstorable
 from goalport.store.codec import Codec
 from goalport.store.encoder import StoredTypes
 from goalport.store.ended import EndedFamilies
+from goalport.store.memory_conversations import InMemoryConversations
 from goalport.store.object_files import ObjectFiles, without_values
 from goalport.store.records import (
     EventRecord,
@@ -148,6 +149,7 @@ class InMemoryProcessStore:
         folder: Path | None = None,
     ) -> None:
         self.max_waiting, self.remembered_bytes = waiting, remembered_bytes
+        self.conversations = InMemoryConversations()
         types = StoredTypes()
         self._files = None if folder is None else ObjectFiles(folder, lambda _: Codec(types))
         self._moving = 0
