@@ -16,6 +16,14 @@ from typing import Final, Protocol, Self, TypeVar
 from goalport.caller import Caller
 from goalport.errors import StoreError
 from goalport.store import operations
+from goalport.store.conversation_operations import (
+    ConversationRows,
+    delete_conversation,
+    find_conversation,
+    list_conversations,
+    messages_of,
+)
+from goalport.store.conversations import ConversationRecord, MessageRecord, words_of
 from goalport.store.operations import Operation, Operations
 from goalport.store.programs import Program
 from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess, ValueCodec
@@ -72,6 +80,43 @@ class Commit(asyncio.Future[T]):
         return False
 
 
+class DatabaseConversations:
+    """Keeps conversations in a database, which other programs may use too; see `ConversationStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def save(
+        self, conversation: ConversationRecord, messages: Sequence[MessageRecord] = (), /
+    ) -> ConversationRecord | None:
+        rows = ConversationRows(conversation, messages)
+        return await self._database.write(partial(rows.save, self._database.dialect))
+
+    async def find(self, conversation_id: str, /) -> ConversationRecord | None:
+        return await self._database.read(partial(find_conversation, conversation_id))
+
+    async def messages(self, conversation_id: str, /) -> Sequence[MessageRecord]:
+        return await self._database.read(partial(messages_of, conversation_id))
+
+    async def list(
+        self,
+        *,
+        caller: Caller | None = None,
+        chatbot: str = "",
+        search: str = "",
+        after: str = "",
+        limit: int = 50,
+    ) -> Sequence[ConversationRecord]:
+        words = words_of(search)
+        return await self._database.read(partial(list_conversations, caller, chatbot, words, after, limit))
+
+    async def delete(self, conversation_id: str, /) -> bool:
+        deleted = await self._database.write(partial(delete_conversation, conversation_id))
+        if deleted:
+            await self._database.trim()
+        return deleted
+
+
 class DatabaseProcessStore:
     """Keeps the records of processes in a database, which other programs may use too; see `ProcessStore`."""
 
@@ -79,6 +124,7 @@ class DatabaseProcessStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.conversations = DatabaseConversations(database)
         self._program = Program.this()
         self._operations = Operations(database.dialect, self._program)
         self._has_heartbeat = False

@@ -19,7 +19,7 @@ from goalport.store.operations import Operation, Statement
 from goalport.store.postgres_notifications import ChangeNotifications
 from goalport.store.rows import Row
 from goalport.store.statements import CLAIMED, TAKEN, TIDIED, Dialect
-from goalport.store.tables import programs, steps_after
+from goalport.store.tables import conversation_messages, conversations, programs, steps_after
 
 __all__ = ["PostgresProcessStore", "process_tables"]
 
@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 _DIALECT: Final = dialect()
 _QUIET: Final = {CLAIMED, TAKEN, *TIDIED}
-"""What nobody waits for, besides what programs write about themselves."""
+"""What nobody waits for, besides what is in one of the quiet tables."""
+_QUIET_TABLES: Final = (programs, conversations, conversation_messages)
 
 
 class PostgresProcessStore(DatabaseProcessStore):
@@ -163,4 +164,4 @@ def _compiled(statement: Statement, schema: str) -> _Text:
 
 def _is_change(statement: Statement) -> bool:
     """Whether a statement may write what others wait for; that programs live is not worth waking them all."""
-    return isinstance(statement, UpdateBase) and statement.table is not programs and statement not in _QUIET
+    return isinstance(statement, UpdateBase) and statement.table not in _QUIET_TABLES and statement not in _QUIET

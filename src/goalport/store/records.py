@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from goalport.caller import Caller
+from goalport.store.conversations import ConversationStore
 from goalport.store.standard_types import Json
 
 __all__ = [
@@ -190,6 +191,11 @@ class ProcessStore(Protocol):
     @property
     def max_waiting(self) -> int:
         """For how many processes that wait for people there is room."""
+        ...
+
+    @property
+    def conversations(self) -> ConversationStore:
+        """The conversations, which are kept beside the processes."""
         ...
 
     def attach(self, codec: Callable[[str], ValueCodec], watched: Callable[[str], bool], /) -> None:

@@ -27,6 +27,8 @@ __all__ = [
     "FamilyRows",
     "ProcessRows",
     "Row",
+    "caller_in",
+    "caller_row",
     "comparable_text",
     "event_records",
     "event_row",
@@ -35,6 +37,7 @@ __all__ = [
     "process_record",
     "rows_of",
     "stored_processes",
+    "time_of",
 ]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -136,10 +139,7 @@ def _process_row(stored: StoredProcess) -> dict[str, object]:
         "root": record.root,
         "parent": record.parent,
         "agent": record.agent,
-        "caller_id": record.caller.id,
-        "caller_issuer": record.caller.issuer,
-        "caller_scopes": json_text(sorted(record.caller.scopes)),
-        "caller_claims": json_text(dict(record.caller.claims)),
+        **caller_row(record.caller),
         "status": record.status,
         "ended": record.ended,
         "final": record.final,
@@ -154,7 +154,18 @@ def _process_row(stored: StoredProcess) -> dict[str, object]:
     }
 
 
-def _caller(row: Row, *, whole: bool) -> Caller:
+def caller_row(caller: Caller) -> dict[str, object]:
+    """What is kept of a caller."""
+    return {
+        "caller_id": caller.id,
+        "caller_issuer": caller.issuer,
+        "caller_scopes": json_text(sorted(caller.scopes)),
+        "caller_claims": json_text(dict(caller.claims)),
+    }
+
+
+def caller_in(row: Row, *, whole: bool = True) -> Caller:
+    """The caller in a row that was read; not `whole`: without the claims."""
     claims: dict[str, Any] = json.loads(row["caller_claims"]) if whole else {}
     return Caller(row["caller_id"], row["caller_issuer"], frozenset(json.loads(row["caller_scopes"])), claims)
 
@@ -181,12 +192,12 @@ def process_record(row: Row, *, whole: bool = True) -> ProcessRecord:
         root=row["root"],
         parent=row["parent"],
         agent=row["agent"],
-        caller=_caller(row, whole=whole),
+        caller=caller_in(row, whole=whole),
         status=row["status"],
         ended=bool(row["ended"]),
         final=bool(row["final"]),
-        created_at=_time(row["created_at"]),
-        finished_at=None if row["finished_at"] is None else _time(row["finished_at"]),
+        created_at=time_of(row["created_at"]),
+        finished_at=None if row["finished_at"] is None else time_of(row["finished_at"]),
         long=bool(row["long"]),
         result=row["result"],
         seconds_run=row["run_time"] / 1_000_000 if whole else 0.0,
@@ -235,7 +246,7 @@ def _question_record(row: Row) -> QuestionRecord:
         action=row["action"],
         wait=json.loads(row["wait"]),
         in_action=bool(row["in_action"]),
-        asked_at=_time(row["asked_at"]),
+        asked_at=time_of(row["asked_at"]),
         status=row["status"],
         answer=json.loads(row["answer"]),
         reason=json.loads(row["reason"]),
@@ -274,5 +285,6 @@ def microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def _time(microseconds: int) -> datetime:
+def time_of(microseconds: int) -> datetime:
+    """The time that a database has."""
     return _EPOCH + microseconds * _MICROSECOND

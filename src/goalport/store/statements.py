@@ -14,7 +14,6 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Integer,
-    ScalarSelect,
     Select,
     Table,
     Text,
@@ -33,10 +32,8 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
 
+from goalport.store.expressions import NOW, ONE, ZERO, among
 from goalport.store.tables import PARTS, contexts, events, journal, keys, messages, process, programs, schema_version
 
 __all__ = [
@@ -89,54 +86,8 @@ __all__ = [
 ]
 
 Dialect = Literal["sqlite", "postgresql"]
-
-# In the text of a statement, so that each parameter of it is the value of a column.
-_ZERO: Final[ColumnElement[int]] = literal_column("0", Integer)
-_ONE: Final[ColumnElement[int]] = literal_column("1", Integer)
-
-
-class _Clock(FunctionElement[int]):
-    """The clock of the database in microseconds: the one clock by which programs compare times."""
-
-    type = BigInteger()
-    inherit_cache = True
-
-
-@compiles(_Clock, "sqlite")
-def _clock_of_sqlite(*_: object, **__: object) -> str:
-    return "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)"
-
-
-@compiles(_Clock, "postgresql")
-def _clock_of_postgresql(*_: object, **__: object) -> str:
-    return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
-
-
-class _Texts(FunctionElement[str]):
-    """The texts in a list that is given as JSON, a row each."""
-
-    inherit_cache = True
-
-
-@compiles(_Texts, "sqlite")
-def _texts_in_sqlite(element: _Texts, compiler: SQLCompiler, **options: Any) -> str:
-    return f"json_each({compiler.process(element.clauses, **options)})"
-
-
-@compiles(_Texts, "postgresql")
-def _texts_in_postgresql(element: _Texts, compiler: SQLCompiler, **options: Any) -> str:
-    return f"json_array_elements_text(CAST({compiler.process(element.clauses, **options)} AS JSON))"
-
-
-def _among(column: Column[str], name: str) -> ColumnElement[bool]:
-    texts = _Texts(bindparam(name, type_=Text)).table_valued("value", name="texts")
-    return column.in_(select(texts.c.value))
-
-
-# A query of its own is evaluated once, and an index can be searched with it.
-_NOW: Final[ScalarSelect[int]] = select(_Clock()).scalar_subquery()
 _ME: Final = bindparam("me", type_=Text)
-_LIVES: Final = exists().where(programs.c.id == process.c.lease_owner, programs.c.alive_until > _NOW)
+_LIVES: Final = exists().where(programs.c.id == process.c.lease_owner, programs.c.alive_until > NOW)
 _FREE: Final = or_(process.c.lease_owner.is_(None), not_(_LIVES))
 _NOBODYS: Final = or_(process.c.lease_owner.is_(None), and_(process.c.lease_owner != _ME, not_(_LIVES)))
 
@@ -176,7 +127,7 @@ class Upserts:
         self.parts = [self._row(each, *list(each.primary_key.columns)) for each in PARTS]
         """One for each of `PARTS`."""
         self.events = self._row(events, *list(events.primary_key.columns))
-        self.heartbeat = self._row(programs, programs.c.id, alive_until=_NOW + bindparam("lifetime", type_=BigInteger))
+        self.heartbeat = self._row(programs, programs.c.id, alive_until=NOW + bindparam("lifetime", type_=BigInteger))
         self.context = self._context()
         """Adds a context; gives no row if there is one of that id."""
         self.joined = self._joined()
@@ -190,7 +141,7 @@ class Upserts:
         return self._insert(process).values(values)
 
     def _context(self) -> Any:
-        given: dict[str, Any] = {"id": bindparam("id"), "value": bindparam("value"), "saved_at": _NOW}
+        given: dict[str, Any] = {"id": bindparam("id"), "value": bindparam("value"), "saved_at": NOW}
         added = self._insert(contexts).values(given)
         return added.on_conflict_do_nothing(index_elements=[contexts.c.id]).returning(contexts.c.id)
 
@@ -201,7 +152,7 @@ class Upserts:
             "digest": bindparam("digest"),
             "process": bindparam("process"),
         }
-        added = self._insert(keys).values({**given, "made_at": _NOW})
+        added = self._insert(keys).values({**given, "made_at": NOW})
         outdated = keys.c.process == bindparam("instead_of", type_=Text)
         changed = {each.name: case((outdated, added.excluded[each.name]), else_=each) for each in columns}
         changing = added.on_conflict_do_update(index_elements=[keys.c.key], set_=changed)
@@ -223,7 +174,7 @@ def upserts(dialect: Dialect) -> Upserts:
 
 # The lease of a family. Who saves has to have the right token.
 _LEASE: Final[dict[str, Any]] = {
-    "version": process.c.version + _ONE,
+    "version": process.c.version + ONE,
     "lease_owner": bindparam("lease_owner"),
     "wake_at": bindparam("wake_at"),
 }
@@ -263,41 +214,41 @@ CLAIMED: Final = (
     .where(process.c.id == _ROOT_OF_ID, or_(process.c.lease_owner == _ME, _FREE))
     .values(
         lease_owner=_ME,
-        lease_token=process.c.lease_token + case((process.c.lease_owner == _ME, _ZERO), else_=_ONE),
+        lease_token=process.c.lease_token + case((process.c.lease_owner == _ME, ZERO), else_=ONE),
     )
     .returning(*_LEASE_COLUMNS)
 )
 RELEASED: Final = update(process).where(_FENCED).values(lease_owner=literal_column("NULL"))
-DUE_HERE: Final = select(*_LEASE_COLUMNS).where(process.c.wake_at <= _NOW, process.c.lease_owner == _ME)
-HELD: Final = select(process.c.id).where(_among(process.c.id, "root_list"), process.c.lease_owner == _ME)
+DUE_HERE: Final = select(*_LEASE_COLUMNS).where(process.c.wake_at <= NOW, process.c.lease_owner == _ME)
+HELD: Final = select(process.c.id).where(among(process.c.id, "root_list"), process.c.lease_owner == _ME)
 DUE: Final = (
     select(process.c.number)
-    .where(process.c.wake_at <= _NOW, _NOBODYS, not_(_among(process.c.id, "root_list")))
+    .where(process.c.wake_at <= NOW, _NOBODYS, not_(among(process.c.id, "root_list")))
     .order_by(process.c.wake_at, process.c.number)
     .limit(bindparam("limit", type_=Integer))
-    .offset(_ZERO)
+    .offset(ZERO)
 )
 TAKEN: Final = (
     update(process)
     .where(process.c.number.in_(DUE.with_for_update(skip_locked=True, of=process)))
-    .values(lease_owner=_ME, lease_token=process.c.lease_token + _ONE)
+    .values(lease_owner=_ME, lease_token=process.c.lease_token + ONE)
     .returning(*_LEASE_COLUMNS)
 )
 
 # The programs.
 NEIGHBOURS: Final = select(programs).where(programs.c.host == bindparam("host"))
 RUNNER: Final = (
-    select(programs, (programs.c.alive_until > _NOW).label("alive"))
+    select(programs, (programs.c.alive_until > NOW).label("alive"))
     .join(process, process.c.lease_owner == programs.c.id)
     .where(process.c.id == _ROOT_OF_ID)
 )
 REAPED: Final = delete(programs).where(programs.c.id == bindparam("id"))
-EXPIRED: Final = delete(programs).where(programs.c.alive_until <= _NOW)
+EXPIRED: Final = delete(programs).where(programs.c.alive_until <= NOW)
 
 # What programs leave for each other.
 SENT: Final = (
     insert(messages)
-    .values(process=bindparam("process"), value=bindparam("value"), sent_at=_NOW, withdrawn=false())
+    .values(process=bindparam("process"), value=bindparam("value"), sent_at=NOW, withdrawn=false())
     .returning(messages.c.number)
 )
 _NUMBERED: Final = messages.c.number == bindparam("number")
@@ -319,8 +270,8 @@ TAKEN_BACK: Final = (
     delete(messages).where(_NUMBERED, or_(messages.c.reply.is_(None), messages.c.withdrawn)).returning(messages.c.reply)
 )
 WITHDRAWN: Final = update(messages).where(_NUMBERED).values(withdrawn=true()).returning(messages.c.number)
-_DAY_AGO: Final = _NOW - literal_column("86400000000", BigInteger)
-_MINUTE_AGO: Final = _NOW - literal_column("60000000", BigInteger)
+_DAY_AGO: Final = NOW - literal_column("86400000000", BigInteger)
+_MINUTE_AGO: Final = NOW - literal_column("60000000", BigInteger)
 TIDIED: Final = (
     delete(messages).where(
         or_(messages.c.sent_at < _DAY_AGO, and_(messages.c.withdrawn, messages.c.sent_at < _MINUTE_AGO))
@@ -333,7 +284,7 @@ CONTEXT: Final = select(contexts.c.value).where(_CONTEXT_OF_ID)
 CHANGED_CONTEXT: Final = (
     update(contexts)
     .where(_CONTEXT_OF_ID, contexts.c.value == bindparam("before"))
-    .values(value=bindparam("value"), saved_at=_NOW)
+    .values(value=bindparam("value"), saved_at=NOW)
     .returning(contexts.c.id)
 )
 """Changes a context that is as it was `before`; gives no row otherwise."""
@@ -349,19 +300,19 @@ _OVER: Final = select(process.c.root).where(
     not_(exists().where(_MEMBER.c.root == process.c.root, not_(_MEMBER.c.final))),
 )
 _SOME: Final = _OVER.limit(bindparam("limit", type_=Integer))
-OLD: Final = _SOME.where(process.c.finished_at < _NOW - _AGE).order_by(process.c.finished_at).offset(_ZERO)
+OLD: Final = _SOME.where(process.c.finished_at < NOW - _AGE).order_by(process.c.finished_at).offset(ZERO)
 """The roots of families that ended before that age."""
 TOO_MANY: Final = _SOME.order_by(process.c.finished_at.desc(), process.c.number.desc()).offset(
     bindparam("keep", type_=Integer)
 )
 """The roots of families that have ended, without the newest."""
 # Where programs write at the same time, nobody claims what is being dropped.
-STILL_OVER: Final = _OVER.where(_among(process.c.root, "root_list")).with_for_update(skip_locked=True, of=process)
+STILL_OVER: Final = _OVER.where(among(process.c.root, "root_list")).with_for_update(skip_locked=True, of=process)
 """Those of some roots whose families have ended and that nobody runs."""
-_NUMBERS: Final = select(process.c.number).where(_among(process.c.root, "root_list"))
+_NUMBERS: Final = select(process.c.number).where(among(process.c.root, "root_list"))
 DROPPED: Final = (
     *(delete(each).where(each.c.process.in_(_NUMBERS)) for each in (*PARTS, events)),
-    delete(process).where(_among(process.c.root, "root_list")),
+    delete(process).where(among(process.c.root, "root_list")),
 )
 
 # Reading.
@@ -371,7 +322,7 @@ EVENTS: Final = (
     .where(process.c.id == bindparam("root"), events.c.number > bindparam("after"))
     .order_by(events.c.number)
     .limit(bindparam("limit", type_=Integer))
-    .offset(_ZERO)
+    .offset(ZERO)
 )
 FIND: Final = select(process).where(process.c.id == bindparam("id"))
 OWNER: Final = select(process.c.lease_owner).where(process.c.id == bindparam("id"))
@@ -379,9 +330,9 @@ ROOT: Final = select(process.c.root).where(process.c.id == bindparam("id"))
 COUNTS: Final = select(process.c.status, func.count().label("count")).group_by(process.c.status)
 FAMILY: Final = select(process).where(process.c.root == bindparam("root")).order_by(process.c.number)
 VERSIONS: Final = select(process.c.id, process.c.version).where(
-    _among(process.c.id, "root_list"), process.c.id == process.c.root
+    among(process.c.id, "root_list"), process.c.id == process.c.root
 )
-VERSION: Final = select(func.coalesce(func.max(schema_version.c.version), _ZERO).label("version"))
+VERSION: Final = select(func.coalesce(func.max(schema_version.c.version), ZERO).label("version"))
 VERSION_MADE: Final = insert(schema_version).values(version=bindparam("version"), applied_at=bindparam("applied_at"))
 
 
@@ -408,9 +359,9 @@ def listing(wanted: frozenset[str], *, newest_first: bool) -> Select[Any]:
         "caller_id": and_(
             process.c.caller_id == bindparam("caller_id"), process.c.caller_issuer == bindparam("caller_issuer")
         ),
-        "status_list": _among(process.c.status, "status_list"),
+        "status_list": among(process.c.status, "status_list"),
     }
     columns = [each for each in process.columns if each.name not in {*_VALUES, "run_time", "caller_claims"}]
     found = select(*columns).where(*(chosen[each] for each in chosen if each in wanted))
     found = found.order_by(process.c.number.desc() if newest_first else process.c.number)
-    return found.limit(bindparam("limit", type_=Integer)).offset(_ZERO) if "limit" in wanted else found
+    return found.limit(bindparam("limit", type_=Integer)).offset(ZERO) if "limit" in wanted else found

@@ -1,4 +1,4 @@
-"""The tables of the databases that keep processes, and the numbered steps that make them.
+"""The tables of the databases that keep processes and conversations, and the numbered steps that make them.
 
 Statements are made of `process`, `objects` and the other tables below. What a database really has is made by
 `MIGRATIONS`, which is text and is never changed once it is released; a test compares the two. It knows no driver: each
@@ -11,13 +11,15 @@ JSON as text.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, Table, Text, text
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, Table, Text, UniqueConstraint, text
 
 __all__ = [
     "LATEST_VERSION",
     "MIGRATIONS",
     "PARTS",
     "contexts",
+    "conversation_messages",
+    "conversations",
     "events",
     "history",
     "journal",
@@ -175,6 +177,47 @@ contexts = Table(
     Column("saved_at", BigInteger, nullable=False),
     Column("value", Text, nullable=False),
 )
+conversations = Table(
+    "conversation",
+    metadata,
+    Column("number", _LONG_INTEGER, primary_key=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("chatbot", Text, nullable=False),
+    Column("caller_id", Text, nullable=False),
+    Column("caller_issuer", Text, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("finished", Boolean, nullable=False),
+    Column("head", Text, nullable=False),
+    Column("process", Text, nullable=False),
+    Column("context_id", Text, nullable=False),
+    Column("caller_scopes", Text, nullable=False),
+    Column("caller_claims", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    # The title once more, as it is searched.
+    Column("searchable", Text, nullable=False),
+)
+Index(
+    "conversation_caller",
+    *(conversations.c[each] for each in ("caller_id", "caller_issuer", "updated_at", "number")),
+)
+Index("conversation_updated", conversations.c.updated_at, conversations.c.number)
+conversation_messages = Table(
+    "conversation_message",
+    metadata,
+    Column("conversation", BigInteger, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("id", Text, nullable=False),
+    Column("parent", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("searchable", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    UniqueConstraint("conversation", "id"),
+)
 
 PARTS: Final = (objects, history, spendings, questions, journal)
 """The tables of what belongs to a process."""
@@ -270,7 +313,27 @@ _SECOND: Final = (
 
 _THIRD: Final = ("ALTER TABLE process ADD COLUMN caller_claims TEXT NOT NULL DEFAULT '{{}}'",)
 
-MIGRATIONS: Final[Sequence[Sequence[str]]] = (_FIRST, _SECOND, _THIRD)
+_FOURTH: Final = (
+    """
+    CREATE TABLE conversation (
+        number {numbered}, id TEXT NOT NULL UNIQUE, chatbot TEXT NOT NULL, caller_id TEXT NOT NULL,
+        caller_issuer TEXT NOT NULL, updated_at BIGINT NOT NULL, created_at BIGINT NOT NULL, version BIGINT NOT NULL,
+        finished BOOLEAN NOT NULL, head TEXT NOT NULL, process TEXT NOT NULL, context_id TEXT NOT NULL,
+        caller_scopes TEXT NOT NULL, caller_claims TEXT NOT NULL, title TEXT NOT NULL, searchable TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX conversation_caller ON conversation (caller_id, caller_issuer, updated_at, number)",
+    "CREATE INDEX conversation_updated ON conversation (updated_at, number)",
+    """
+    CREATE TABLE conversation_message (
+        conversation BIGINT NOT NULL, number BIGINT NOT NULL, id TEXT NOT NULL, parent TEXT NOT NULL,
+        role TEXT NOT NULL, at BIGINT NOT NULL, name TEXT NOT NULL, searchable TEXT NOT NULL, text TEXT NOT NULL,
+        value TEXT NOT NULL, PRIMARY KEY (conversation, number), UNIQUE (conversation, id)
+    )
+    """,
+)
+
+MIGRATIONS: Final[Sequence[Sequence[str]]] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 """The statements of each step; the first one makes version 1. Only append: released steps are never changed."""
 LATEST_VERSION: Final = len(MIGRATIONS)
 

@@ -8,7 +8,8 @@ import pytest
 
 from goalport.caller import Caller
 from goalport.errors import BadInput
-from goalport.store import ConversationRecord, ConversationStore, InMemoryProcessStore, MessageRecord
+from goalport.store import ConversationRecord, ConversationStore, MessageRecord
+from tests.rooms.store.conftest import MakeStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ANN, BOB = Caller("ann", "house", frozenset({"read"}), {"tenant": "acme"}), Caller("bob", "house")
@@ -31,8 +32,8 @@ async def listed(store: ConversationStore, **chosen: Any) -> Sequence[str]:
 
 
 @pytest.fixture
-def store() -> ConversationStore:
-    return InMemoryProcessStore().conversations
+def store(make_store: MakeStore) -> ConversationStore:
+    return make_store().conversations
 
 
 async def test_what_was_saved_comes_back_as_it_was_with_numbers(store: ConversationStore) -> None:
@@ -83,10 +84,10 @@ async def test_conversations_are_listed_in_pages_the_newest_first(store: Convers
 
 async def test_each_word_is_found_in_the_title_or_in_a_message(store: ConversationStore) -> None:
     await store.save(conversation("one", title="Straße nach Oslo"), [message("m1", "Wo ist die FÄHRE?")])
-    await store.save(conversation("two", title="Oslo"))
+    await store.save(conversation("two", title="Oslo", second=1), [message("m1", "Und Bergen?")])
     assert await listed(store, search="oslo STRASSE fähre") == ["one"]
     assert await listed(store, search="oslo") == ["two", "one"]
-    assert await listed(store, search="oslo bergen") == []
+    assert await listed(store, search="oslo bergen fähre") == []
 
 
 async def test_a_search_for_too_many_words_is_refused(store: ConversationStore) -> None:
