@@ -16,9 +16,10 @@ from tests.house.tree import LIBRARY, SHIPPED, Imported, SourceFile, imported, s
 FLOORS = {
     room: floor
     for floor, rooms in {
-        12: "cli",
-        11: "site",
-        10: "serve rest console",
+        13: "cli",
+        12: "site",
+        11: "serve rest openai_api agui console",
+        10: "web",
         9: "auth",
         8: "publish",
         7: "platform workers",
@@ -33,7 +34,7 @@ FLOORS = {
     }.items()
     for room in rooms.split()
 }
-ABOVE = {"": 13, "__main__": 13, "testing": 14}
+ABOVE = {"": 14, "__main__": 14, "testing": 15}
 """The package itself and `python -m goalport` import every room; testing may use them all, and nothing imports it."""
 
 SDK_ROOMS = frozenset({"auth", "serve", "upstream", "testing"})

@@ -12,13 +12,13 @@ from starlette.routing import Route
 
 from goalport.auth import Access
 from goalport.publish.publisher import Publisher
-from goalport.rest.endpoint import Endpoint, Handler, StartEndpoint
 from goalport.rest.event_stream import EventHandlers
 from goalport.rest.openapi import OpenApi
 from goalport.rest.platform_info import INFO, LISTS, PlatformInfo
-from goalport.rest.problems import problem
 from goalport.rest.process_answers import EVENTS, PROCESSES
 from goalport.rest.processes import ProcessHandlers
+from goalport.web.endpoint import Endpoint, Handler, HttpDoor, StartEndpoint
+from goalport.web.problems import problem
 
 __all__ = ["RestDoor"]
 
@@ -30,14 +30,15 @@ class RestDoor:
     """The response headers that a web page needs as a client."""
 
     def __init__(self, publisher: Publisher, access: Access) -> None:
-        processes, events = ProcessHandlers(publisher, access), EventHandlers(publisher)
+        door = HttpDoor("rest", "/api", publisher, access)
+        processes, events = ProcessHandlers(door), EventHandlers(publisher)
         info = PlatformInfo(publisher, access)
 
         def at(path: str, **handlers: Handler) -> Route:
-            return Route(path, Endpoint(publisher, access, path, **handlers))
+            return Route(path, Endpoint(door, path, **handlers))
 
         self.routes: Sequence[Route] = [
-            Route(PROCESSES, StartEndpoint(publisher, access, PROCESSES, POST=processes.start)),
+            Route(PROCESSES, StartEndpoint(door, PROCESSES, POST=processes.start)),
             at(f"{PROCESSES}/{{id}}", GET=processes.look, DELETE=processes.end),
             at(f"{PROCESSES}/{{id}}/continue", POST=processes.resume),
             at("/api/v1/processes", GET=processes.list),

@@ -5,31 +5,27 @@ no queue here, and the connection buffers at most 32 KiB and an event for it. Ab
 """
 
 import json
-from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
-from contextlib import ExitStack, aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import ExitStack, aclosing
 from http import HTTPStatus
 from typing import Any, Final
 
 from pydantic.alias_generators import to_camel
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from goalport.auth import current_caller
-from goalport.caller import Caller
 from goalport.errors import HandedOver, StoreError
 from goalport.events import Event, as_json
 from goalport.process import LoggedEvent
 from goalport.process.event_log import DIALOGUE
 from goalport.publish.publisher import Publisher
-from goalport.rest.endpoint import read
-from goalport.rest.problems import unavailable
 from goalport.rest.processes import own_process, query_of
 from goalport.rest.requests import EventsQuery
 from goalport.secrecy import hide_known
-from goalport.settings import Settings
+from goalport.web.endpoint import read
+from goalport.web.event_streams import EventStream, OpenStreams
 
 __all__ = ["EVENT_NAME", "EventHandlers"]
 
@@ -42,7 +38,7 @@ class EventHandlers:
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
-        self._open = _OpenStreams(publisher.settings)
+        self._open = OpenStreams(publisher.settings)
 
     async def follow(self, request: Request) -> Response:
         """The events after a number; 204, after which browsers do not connect again, if none can follow."""
@@ -59,45 +55,7 @@ class EventHandlers:
             first = await anext(events, None) if ended else None
             if ended and first is None:
                 return Response(status_code=HTTPStatus.NO_CONTENT)
-            return _Stream(_written(first, events), self._publisher.settings.heartbeat_seconds, counted.pop_all())
-
-
-class _OpenStreams:
-    """How many streams are open, in all and of each caller."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._most = settings.max_event_streams
-        self._most_of_one = settings.max_event_streams_per_caller or max(1, self._most * 3 // 4)
-        self._of: Counter[tuple[str, str]] = Counter()
-
-    @contextmanager
-    def one_of(self, caller: Caller) -> Generator[None]:
-        """Counts a stream of a caller for as long as the block lasts. Raises `Problem` if too many are open."""
-        who = caller.identity
-        if self._of[who] >= self._most_of_one:
-            told = f"You have {self._most_of_one} streams of events open, as many as you may. Close one first."
-            raise unavailable(told, HTTPStatus.TOO_MANY_REQUESTS)
-        if self._of.total() >= self._most:
-            raise unavailable(f"{self._most} streams of events are open, as many as may be. Try again later.")
-        self._of[who] += 1
-        try:
-            yield
-        finally:
-            self._of[who] -= 1
-            if not self._of[who]:
-                del self._of[who]
-
-
-class _Stream(EventSourceResponse):
-    """A response that is counted until it has been sent."""
-
-    def __init__(self, events: AsyncIterator[ServerSentEvent], beat: float, counted: ExitStack) -> None:
-        super().__init__(events, ping=beat, ping_message_factory=_heartbeat, sep="\n")  # pyright: ignore[reportUnknownMemberType]
-        self._counted = counted
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._counted:
-            await super().__call__(scope, receive, send)
+            return EventStream(_written(first, events), self._publisher.settings.heartbeat_seconds, counted.pop_all())
 
 
 async def _written(first: LoggedEvent | None, events: AsyncGenerator[LoggedEvent]) -> AsyncIterator[ServerSentEvent]:
@@ -119,7 +77,3 @@ def _message(logged: LoggedEvent) -> ServerSentEvent:
 def event_view(event: Event) -> dict[str, Any]:
     """An event as JSON data, without what models and tools say to each other."""
     return {to_camel(name): value for name, value in as_json(event).items() if name not in DIALOGUE}
-
-
-def _heartbeat() -> ServerSentEvent:
-    return ServerSentEvent(comment="still here", sep="\n")

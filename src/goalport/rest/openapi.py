@@ -20,13 +20,13 @@ from goalport.publish.publication import Publication
 from goalport.publish.published_arguments import PublishedArguments
 from goalport.publish.publisher import Publisher
 from goalport.publish.scopes import Scopes
-from goalport.rest.endpoint import read, root_of
 from goalport.rest.event_stream import EVENT_NAME
 from goalport.rest.platform_info import INFO, LISTS
-from goalport.rest.problems import MEDIA_TYPE
 from goalport.rest.process_answers import EVENTS, PROCESSES
 from goalport.rest.processes import query_of
 from goalport.rest.requests import ContinueRequest, EndQuery, EventsQuery, ListQuery, NoQuery, StartRequest, StateQuery
+from goalport.web.endpoint import read, root_of
+from goalport.web.problems import MEDIA_TYPE
 
 __all__ = ["OpenApi"]
 

@@ -17,9 +17,9 @@ from goalport.publish.own_resources import agent_view, goals_view
 from goalport.publish.publication import Publication
 from goalport.publish.publisher import Publisher
 from goalport.publish.report import groups_of
-from goalport.rest.endpoint import Handler, read, root_of
 from goalport.rest.processes import query_of
 from goalport.rest.requests import NoQuery
+from goalport.web.endpoint import Handler, read, root_of
 
 __all__ = ["INFO", "LISTS", "PlatformInfo"]
 

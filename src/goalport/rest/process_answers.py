@@ -17,9 +17,9 @@ from goalport.publish.answers import reason_of, written_by
 from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.own_resources import cost_of, process_view, question_view
 from goalport.publish.portability import Schema
-from goalport.rest.problems import Problem, unavailable
 from goalport.secrecy import hide_known
 from goalport.store import ProcessRecord
+from goalport.web.problems import Problem, unavailable
 from goalport.words import cleaned
 
 __all__ = ["EVENTS", "PROCESSES", "answer_to", "record_line", "view_of"]

@@ -13,7 +13,7 @@ import anyio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from goalport.auth import Access, current_caller
+from goalport.auth import current_caller
 from goalport.caller import Caller
 from goalport.errors import AlreadyAnswered, BadInput, HandedOver, UnknownName, Unreadable
 from goalport.platform.runs import IdempotentCall, Run, Watch, process_of
@@ -23,12 +23,12 @@ from goalport.publish.goal_tools import GoalTool
 from goalport.publish.publication import Publication
 from goalport.publish.published_arguments import PublishedArguments
 from goalport.publish.publisher import Publisher
-from goalport.rest.admission import admitted
-from goalport.rest.endpoint import body_of, call_of, read, require, root_of
-from goalport.rest.problems import Problem, invalid
 from goalport.rest.process_answers import answer_to, record_line, view_of
 from goalport.rest.requests import ContinueRequest, EndQuery, ListQuery, NoQuery, StartRequest, StateQuery
 from goalport.tools.schemas import UNREADABLE
+from goalport.web.admission import admitted
+from goalport.web.endpoint import HttpDoor, body_of, call_of, read, root_of
+from goalport.web.problems import Problem, invalid
 from goalport.words import type_name
 
 __all__ = ["ProcessHandlers", "own_process", "query_of"]
@@ -65,9 +65,10 @@ def query_of(request: Request, *lists: str) -> dict[str, Any]:
 class ProcessHandlers:
     """The handlers of requests about processes."""
 
-    def __init__(self, publisher: Publisher, access: Access) -> None:
-        self._publisher = publisher
-        self._access = access
+    def __init__(self, door: HttpDoor) -> None:
+        self._require = door.require
+        self._publisher = publisher = door.publisher
+        self._access = door.access
         self._platform = publisher.platform
         self._limits = publisher.limits
 
@@ -77,7 +78,7 @@ class ProcessHandlers:
         asked = read(StartRequest, await body_of(request))
         tool, call = self._tool(asked), call_of(request)
         call.name, call.arguments = tool.tool.name, tuple(asked.input or asked.bindings or ())
-        require(self._access, self._publisher.publication.scopes.tools[tool.tool.name])
+        self._require(self._publisher.publication.scopes.tools[tool.tool.name])
         async with admitted(self._limits, request, begins=True):
             start = partial(self._started, tool, asked, request.headers.get(_KEY))
             call.process = process = await self._limits.started(current_caller(), start)
@@ -113,7 +114,7 @@ class ProcessHandlers:
         tools, every = _goal_tools(self._access.publication), _goal_tools(self._publisher.publication)
         if asked.goal is not None:
             if asked.goal not in every:
-                require(self._access, self._access.base)
+                self._require(self._access.base)
                 reason = str(UnknownName("goal", asked.goal[:100], tools))
                 raise invalid([f"goal: {reason}"], reason)
             return every[asked.goal]
@@ -121,7 +122,7 @@ class ProcessHandlers:
         own = own or [each for each in every.values() if each.agent.name == asked.agent]
         if len(own) == 1:
             return own[0]
-        require(self._access, self._access.base)
+        self._require(self._access.base)
         known = {each.agent.name for each in tools.values()}
         reason = str(UnknownName("agent", str(asked.agent)[:100], known))
         if own and own[0].tool.name in tools:
@@ -131,7 +132,7 @@ class ProcessHandlers:
     async def resume(self, request: Request) -> Response:
         """Answer a question of a process, and wait for what comes of it for a while."""
         process = await own_process(self._publisher, request)
-        require(self._access, self._access.of_process(process))
+        self._require(self._access.of_process(process))
         read(NoQuery, query_of(request))
         asked = read(ContinueRequest, await body_of(request))
         question = self._question(process, asked.awaitable_id)
@@ -183,7 +184,7 @@ class ProcessHandlers:
     async def end(self, request: Request) -> Response:
         """Kill a process; one that has ended is not changed."""
         process = await own_process(self._publisher, request)
-        require(self._access, self._access.of_process(process))
+        self._require(self._access.of_process(process))
         goes_on = not process.status.ended
         process.kill(read(EndQuery, query_of(request)).reason)
         if goes_on:

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.auth.guard import route_path
-from goalport.rest.problems import problem
 from goalport.serve.transports.jsonrpc import replayed
 from goalport.site.lingering import LingeringClose, is_brief, length_of
+from goalport.web.problems import problem
 
 __all__ = ["BodyLimit", "Refusal"]
 

@@ -16,9 +16,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from goalport.auth.guard import route_path
 from goalport.hosts import is_loopback, is_wildcard
-from goalport.rest.problems import problem
 from goalport.settings import Settings
 from goalport.site.guard import ANY, host_patterns
+from goalport.web.problems import problem
 
 __all__ = ["LocalCallers", "exposures"]
 

@@ -18,11 +18,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.auth.guard import route_path
 from goalport.hosts import is_wildcard
-from goalport.rest.problems import problem
 from goalport.settings import Settings
 from goalport.site.health import HEALTH_PATHS
 from goalport.site.limits import RETRY_SECONDS
 from goalport.site.lingering import LingeringClose
+from goalport.web.problems import problem
 
 __all__ = ["ANY", "HostGuard", "host_patterns"]
 

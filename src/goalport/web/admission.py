@@ -1,6 +1,6 @@
 """Admission: a request that starts or answers something gets its place among those that are answered at once.
 
-`publish.limits` knows the limits, and `endpoint` words a refusal. Above: `processes`.
+`publish.limits` knows the limits, and `endpoint` makes a problem of a refusal. Above: the doors.
 """
 
 from collections.abc import AsyncGenerator

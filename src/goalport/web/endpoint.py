@@ -1,4 +1,4 @@
-"""One path of the REST door: it finds the handler of a method, and answers every failure with problem details.
+"""One path of a door over HTTP: it finds the handler of a method, and answers every failure as the door words it.
 
 Only this module of the room catches every exception: a bug becomes a response with status 500 and a line of the log.
 The handlers are above.
@@ -6,6 +6,7 @@ The handlers are above.
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, TypeVar, cast
 
@@ -22,15 +23,37 @@ from goalport.publish.faults import logged
 from goalport.publish.limits import LimitReached
 from goalport.publish.publisher import Publisher
 from goalport.publish.scopes import Scopes
-from goalport.rest.problems import Problem, invalid, limit_reached, problem, unavailable
+from goalport.web.problems import Problem, invalid, limit_reached, mistakes, unavailable
 from goalport.words import corrections, validation_problems
 
-__all__ = ["Endpoint", "Handler", "StartEndpoint", "body_of", "call_of", "read", "require", "root_of"]
+__all__ = ["Endpoint", "Handler", "HttpDoor", "StartEndpoint", "body_of", "call_of", "read", "root_of"]
 
 _CALL: Final = "goalport.call"
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 T = TypeVar("T", bound=BaseModel)
 Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpDoor:
+    """What the endpoints of one door share."""
+
+    name: str
+    """In the log, the metrics and the audit log."""
+    path: str
+    """Below which its paths are."""
+    publisher: Publisher
+    access: Access
+    refusal: Callable[[Problem], Response] = Problem.response
+    """How a refusal looks."""
+
+    def require(self, needed: Scopes) -> None:
+        """Raise `Problem` (403, with a challenge) if the caller lacks any of these scopes."""
+        access = self.access
+        if access.challenges is not None and access.lacks(needed):
+            words = access.refusal(needed)
+            headers = access.challenges.at(self.path).for_scopes(needed, words)
+            raise Problem(HTTPStatus.FORBIDDEN, "insufficient-scope", words, headers, scopes=sorted(needed))
 
 
 class Endpoint:
@@ -41,16 +64,15 @@ class Endpoint:
 
     checked_by_handler: Collection[str] = ()
 
-    def __init__(self, publisher: Publisher, access: Access, path: str, **handlers: Handler) -> None:
-        self._publisher = publisher
-        self._access = access
+    def __init__(self, door: HttpDoor, path: str, **handlers: Handler) -> None:
+        self._door = door
         self._path = path
         self._handlers = handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
+        request, door = Request(scope, receive), self._door
         try:
-            with self._publisher.calls.of("rest", f"{request.method} {self._path}", current_caller()) as call:
+            with door.publisher.calls.of(door.name, f"{request.method} {self._path}", current_caller()) as call:
                 scope[_CALL] = call
                 call.known = request.method in self._handlers
                 call.level = logging.DEBUG if request.method in _READING else logging.INFO
@@ -62,38 +84,50 @@ class Endpoint:
         await response(scope, request.receive, send)
 
     async def _answer(self, request: Request) -> Response:
+        try:
+            return await self._handled(request)
+        except Problem as refusal:
+            return self._door.refusal(refusal)
+
+    async def _handled(self, request: Request) -> Response:
         handler = self._handlers.get("GET" if request.method == "HEAD" else request.method)
         if handler is None:
             return self._without_handler(request)
         try:
             if request.method not in self.checked_by_handler:
-                require(self._access, self._access.base)
+                self._door.require(self._door.access.base)
             return await handler(request)
-        except Problem as refusal:
-            return refusal.response
         except BadInput as error:
-            return invalid(error.problems, str(error)).response
+            raise mistakes(error) from None
         except LimitReached as error:
-            return limit_reached(error)
+            raise limit_reached(error) from None
         except (HandedOver, StoreError, Unreadable) as error:
-            return unavailable(str(error)).response
+            raise unavailable(str(error)) from None
         except ClientDisconnect:
             call_of(request).status = "cancelled"
             raise
+        except Problem:
+            raise
         except Exception as bug:
             what = f"{request.method} {request.url.path}"
-            words = logged(what, bug, tells_errors=self._publisher.settings.show_errors)
-            return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "bug", words)
+            words = logged(what, bug, tells_errors=self._door.publisher.settings.show_errors)
+            raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "bug", words) from None
 
     def _without_handler(self, request: Request) -> Response:
         if not self._handlers:
             detail = f"There is nothing here. {root_of(request)}/openapi.json describes every path of this server."
-            return problem(HTTPStatus.NOT_FOUND, "unknown-path", detail)
+            raise Problem(HTTPStatus.NOT_FOUND, "unknown-path", detail)
         allowed = ", ".join([*self._handlers, *(["HEAD"] if "GET" in self._handlers else []), "OPTIONS"])
         if request.method == "OPTIONS":
             return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Allow": allowed})
         detail = f"Expected one of the methods {allowed}, but got {request.method}."
-        return problem(HTTPStatus.METHOD_NOT_ALLOWED, "wrong-method", detail, {"Allow": allowed})
+        raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, "wrong-method", detail, {"Allow": allowed})
+
+
+class StartEndpoint(Endpoint):
+    """A path where something named in the body is started, which says what scopes that needs."""
+
+    checked_by_handler = ("POST",)
 
 
 def call_of(request: Request) -> Call:
@@ -104,20 +138,6 @@ def call_of(request: Request) -> Call:
 def _ended(call: Call) -> bool:
     """Whether the call is about a process that has ended, whose status says more than that of the response."""
     return call.process is not None and call.process.status.ended
-
-
-class StartEndpoint(Endpoint):
-    """The path where goals are started: which scopes that needs depends on the goal in the body."""
-
-    checked_by_handler = ("POST",)
-
-
-def require(access: Access, needed: Scopes) -> None:
-    """Raise `Problem` (403, with a challenge) if the caller lacks any of these scopes."""
-    if access.challenges is not None and access.lacks(needed):
-        words = access.refusal(needed)
-        headers = access.challenges.at("/api").for_scopes(needed, words)
-        raise Problem(HTTPStatus.FORBIDDEN, "insufficient-scope", words, headers=headers, scopes=sorted(needed))
 
 
 async def body_of(request: Request) -> Mapping[str, Any]:

@@ -1,0 +1,12 @@
+"""What the doors over HTTP have in common: requests and their bodies, admission, refusals and event streams.
+
+It knows no door's paths and no protocol: a door says in its `HttpDoor` how it is named and how its refusals look.
+Below: publish and auth. Above: the doors, and the site for its own refusals.
+"""
+
+from goalport.web.admission import admitted
+from goalport.web.endpoint import Endpoint, Handler, HttpDoor, StartEndpoint
+from goalport.web.event_streams import EventStream, OpenStreams
+from goalport.web.problems import Problem
+
+__all__ = ["Endpoint", "EventStream", "Handler", "HttpDoor", "OpenStreams", "Problem", "StartEndpoint", "admitted"]
