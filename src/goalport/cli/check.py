@@ -15,7 +15,7 @@ from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format
 from goalport.cli.workspace import LoadedWorkspace, open_workspace
 from goalport.colours import coloured
-from goalport.platform import mistakes_in, unmarked_methods_in
+from goalport.platform import mistakes_in, remarks_on_chatbots, unmarked_methods_in
 from goalport.platform.knowledge import document_problems
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.portability import without_hints
@@ -44,7 +44,8 @@ class Findings:
     groups: tuple[str, ...]
     """Remarks on tool groups that exist and are not used."""
     hints: tuple[str, ...]
-    """What is no error, but perhaps not intended: methods that seem to lack a mark, types that no store could write."""
+    """What is no error, but perhaps not intended: methods that seem to lack a mark or a trigger, types that no store
+    could write."""
 
 
 def check(
@@ -85,6 +86,7 @@ def _findings(loaded: LoadedWorkspace) -> Findings:
         hints=(
             *(() if loaded.platform.store.durable else loaded.platform.unstorable),
             *unmarked_methods_in(loaded.platform.agents, loaded.platform.expected_groups),
+            *remarks_on_chatbots(loaded.platform.agents),
             *without_hints(each.tool for each in published.tools.values() if isinstance(each, GoalTool)),
         ),
     )

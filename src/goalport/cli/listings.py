@@ -29,6 +29,7 @@ def agents(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> N
         {
             "agent": agent.name,
             "description": agent.description,
+            "kind": "agent" if agent.chat is None else "chatbot",
             "version": agent.version,
             "provider": agent.provider,
             "goals": list(dict.fromkeys(goal.short_name for goal in agent.goals)),
@@ -120,6 +121,7 @@ def _action(agent: Agent, action: Action) -> Record:
         "agent": agent.name,
         "needs": [type_label(each.type) for each in needed],
         "makes": [" and ".join(map(type_label, exit_)) for exit_ in action.outputs.exits],
+        "trigger": "" if action.settings.trigger is None else type_label(action.settings.trigger),
         "pre": list(action.settings.pre),
         "post": list(action.settings.post),
         "cost": "computed" if action.cost is not None else action.settings.cost,

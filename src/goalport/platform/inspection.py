@@ -8,7 +8,7 @@ and the planner.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from goalport.blackboard import DEFAULT_BINDING, related
+from goalport.blackboard import DEFAULT_BINDING, fits, related
 from goalport.domain import (
     Action,
     inputs_among,
@@ -17,6 +17,7 @@ from goalport.domain import (
     promises_of,
 )
 from goalport.errors import DeclarationError
+from goalport.llm import UserMessage
 from goalport.plan import (
     Available,
     Explanation,
@@ -31,13 +32,14 @@ from goalport.plan import (
     needed,
     unusable,
 )
+from goalport.platform.chatbot_inspection import chatbot_mistakes, chatbot_remarks
 from goalport.platform.deployments import Deployments
 from goalport.platform.reachability import explain_goal, possible_inputs, starting_types, unmarked_methods
 from goalport.process import PLANNING_SECONDS, Scope, planner_for
 from goalport.tools import ToolGroupResolver
 from goalport.words import type_name, with_article
 
-__all__ = ["mistakes_in", "unmarked_methods_in"]
+__all__ = ["mistakes_in", "remarks_on_chatbots", "unmarked_methods_in"]
 
 _MOST_STATES: Final = 100
 """The most world states in which loops are looked for; each takes a plan."""
@@ -53,6 +55,8 @@ def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[Declara
     for scope in scopes:
         name = scope.agent.name
         found += _action_mistakes([scope], agents.named(name).actions, blocked=bool(unreached[name]))
+        if scope.agent.chat is not None:
+            found += chatbot_mistakes(agents.named(name), scope)
     lenders = [agents.scope(each.name) for each in agents.components]
     users = [scope for scope in scopes if not scope.agent.opaque]
     for scope in lenders:
@@ -71,11 +75,17 @@ def unmarked_methods_in(agents: Deployments, groups: ToolGroupResolver) -> tuple
     return tuple(dict.fromkeys(found))
 
 
+def remarks_on_chatbots(agents: Deployments) -> tuple[str, ...]:
+    """A sentence for each action that a chatbot runs without being asked."""
+    chatbots = [each for each in agents if each.chat is not None]
+    return tuple(dict.fromkeys(said for each in chatbots for said in chatbot_remarks(each, agents.scope(each.name))))
+
+
 def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[DeclarationError]:
     for goal in scope.goals.values():
         types = starting_types(scope, goal, groups)
         for starts in [(each,) for each in types] if goal.export.starting_input_types else [types]:
-            found = explain_goal(scope, goal, starts, groups)
+            found = explain_goal(scope, goal, (*starts, *_events_for(scope)), groups)
             # Which groups there are is a matter of deployment, and no mistake of the author's.
             if found.failures and not found.lacks_only_groups:
                 given = " and ".join(map(type_name, starts)) or "nothing"
@@ -84,6 +94,12 @@ def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declaratio
                     came=f"it cannot be reached: {found.failures[0].because}",
                     fix=" ".join([*found.notes, _LET_OR_START]),
                 )
+
+
+def _events_for(scope: Scope) -> Sequence[object]:
+    """The types of what a chatbot is told while it runs: messages and events that trigger its actions."""
+    triggers = (each.settings.trigger for each in scope.actions.values() if scope.agent.chat is not None)
+    return tuple(dict.fromkeys(each for each in triggers if each is not None))
 
 
 def _broken_loops(scope: Scope, groups: ToolGroupResolver) -> Iterator[DeclarationError]:
@@ -212,11 +228,17 @@ def _untriggered(action: Action, scopes: Sequence[Scope]) -> Iterator[Declaratio
         return
     fact = LastResult(trigger)
     made = any(operator.effects.get(fact) for scope in scopes for operator in scope.system.operators)
-    if not made and not any(_may_be_given(each, trigger) for each in scopes):
+    told = any(each.agent.chat is not None for each in scopes)
+    if not made and not told and not any(_may_be_given(each, trigger) for each in scopes):
+        fix = "Correct trigger=…, or give some action that return type."
+        if fits(UserMessage, trigger):
+            fix = (
+                "If people are to talk to it, mark the class with @chatbot, or name a chatbot in the setting `chatbot`."
+            )
         yield action.origin.error(
             expected=f"an action that makes {with_article(trigger)}, which is the trigger here",
             came="none does, and no goal starts from one",
-            fix="Correct trigger=…, or give some action that return type.",
+            fix=fix,
         )
 
 

@@ -109,12 +109,12 @@ def starting_types(
 def possible_inputs(scope: Scope) -> tuple[object, ...]:
     """The types that a process may begin with: those that its goals name, and those that no action makes.
 
-    Where each goal names its own starting types, only those count.
+    Where each goal names its own starting types, only those count; but a chatbot is also told things while it runs.
     """
     goals = scope.goals.values()
     declared = dict.fromkeys(kind for goal in goals for kind in goal.export.starting_input_types)
     declared = dict.fromkeys(_with_parts(declared))
-    if goals and all(goal.export.starting_input_types for goal in goals):
+    if goals and scope.agent.chat is None and all(goal.export.starting_input_types for goal in goals):
         return tuple(declared)
     return tuple(declared | dict.fromkeys(scope.unmade))
 

@@ -68,6 +68,38 @@ class Sorter:
 """
 
 
+CHATBOT = """
+from goalport import action
+from goalport.domain import chatbot
+from goalport.llm import UserMessage
+
+@chatbot(description="Helps customers")
+class Support:
+    @action(trigger=UserMessage)
+    def respond(self, message: UserMessage) -> None: ...
+
+    @action
+    def greet(self) -> None: ...
+"""
+
+
+def test_a_chatbot_is_listed_as_one_and_checked(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "support.py").write_text(CHATBOT)
+    at = ("--workspace", str(workspace), "--format", "json")
+
+    kinds = {each["agent"]: each["kind"] for each in json.loads(goalport("agents", *at).out)}
+    actions = json.loads(goalport("actions", "--agent", "Support", *at).out)
+    checked = goalport("check", *at)
+    (problem,), found = json.loads(checked.out)["problems"], json.loads(checked.out)["hints"]
+
+    assert kinds == {"Hello": "agent", "Support": "chatbot"}
+    assert {each["action"]: each["trigger"] for each in actions} == {"respond": "UserMessage", "greet": ""}
+    assert checked.code == 1
+    assert "Support.respond" in problem
+    assert "`can_rerun=True`" in problem
+    assert ["Support.greet" in each for each in found if "trigger" in each] == [True]
+
+
 def test_lists_are_lines_with_tabs_in_a_pipe_and_records_as_json(goalport: Command, workspace: Path) -> None:
     lines = goalport("agents", "--workspace", str(workspace)).out.splitlines()
     records = json.loads(goalport("agents", "--workspace", str(workspace), "--format", "json").out)

@@ -1,0 +1,74 @@
+"""Inspection of chatbots: whether somebody who writes is answered, each time, and nothing runs that nobody asked for.
+
+Its mistakes are among those of `inspection`, and its remarks among the notes of `goalport check`. Nothing runs.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from goalport.blackboard import fits
+from goalport.domain import Action, Agent, is_state
+from goalport.errors import DeclarationError
+from goalport.llm import UserMessage
+from goalport.process import Scope
+
+__all__ = ["chatbot_mistakes", "chatbot_remarks"]
+
+_ANSWERING = "@action(trigger=UserMessage, can_rerun=True)"
+
+
+def chatbot_mistakes(agent: Agent, scope: Scope) -> Iterator[DeclarationError]:
+    """The mistakes in a chatbot: `agent` as it was read, and its scope with the actions that others lend it."""
+    if not any(_answers(each) for each in scope.actions.values()):
+        yield DeclarationError(
+            agent.source or f"Chatbot {agent.name}",
+            expected="an action that answers what a person says",
+            came="no action of this chatbot has the trigger UserMessage, so nobody gets an answer",
+            fix=f"Put {_ANSWERING} above the method that answers.",
+        )
+    for action in agent.actions:
+        if action.settings.trigger is None:
+            yield from _endless(action)
+        elif _answers_once(action, scope):
+            yield action.origin.error(
+                expected="to run again, for each message or event",
+                came=f"it runs once in a conversation: after its first {action.settings.trigger.__name__} it is done",
+                fix="Write `can_rerun=True` here, or return a state in which other actions go on.",
+            )
+
+
+def chatbot_remarks(agent: Agent, scope: Scope) -> Iterator[str]:
+    """A sentence for each action that a chatbot runs without being asked, once or more often."""
+    lent = () if not agent.open else tuple(each for each in scope.actions.values() if each not in agent.actions)
+    for action in (*agent.actions, *lent):
+        endless = action in agent.actions and any(_endless(action))
+        if action.settings.trigger is None and not endless and not _waits_for_others(action, scope):
+            yield (
+                f"{action.origin} has no trigger: the chatbot {agent.name} runs it as soon as what it takes is there,"
+                " without being asked. If it is to answer, write `trigger=UserMessage, can_rerun=True`."
+            )
+
+
+def _answers(action: Action) -> bool:
+    return action.settings.trigger is not None and fits(UserMessage, action.settings.trigger)
+
+
+def _endless(action: Action) -> Iterator[DeclarationError]:
+    """An action that a chatbot would repeat until the budget of the turn is spent. One with conditions may stop."""
+    if action.settings.can_rerun and not action.settings.pre:
+        yield action.origin.error(
+            expected="a trigger, since this is an action of a chatbot",
+            came="without one, and with `can_rerun=True`, it runs again and again until the budget of a turn is spent",
+            fix="Write `trigger=UserMessage` for what answers a message, or the type of the event that it reacts to.",
+        )
+
+
+def _answers_once(action: Action, scope: Scope) -> bool:
+    """Whether an action with a trigger is done after the first time, and leads nowhere from where others go on."""
+    ends = action.name in scope.goals or any(is_state(kind) for exit_ in action.outputs.exits for kind in exit_)
+    return not (action.settings.can_rerun or ends or is_state(action.origin.owner))
+
+
+def _waits_for_others(action: Action, scope: Scope) -> bool:
+    """Whether an action needs what another one makes, or a condition, and so does not begin by itself."""
+    needed: Sequence[object] = [each.type for each in action.inputs if each.required]
+    return bool(action.settings.pre) or any(each not in scope.unmade for each in needed)
