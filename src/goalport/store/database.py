@@ -268,18 +268,24 @@ class DatabaseProcessStore:
         total = 0
         if older_than is not None:
             age = older_than // timedelta(microseconds=1)
-            total += await self._drop(partial(self._operations.too_old, age, _FOUND))
+            total += await self._prune(partial(self._operations.too_old, age, _FOUND))
         if keep is not None:
-            total += await self._drop(partial(self._operations.too_many, keep, _FOUND))
+            total += await self._prune(partial(self._operations.too_many, keep, _FOUND))
         return total
 
-    async def _drop(self, find: Callable[[], Operation[Sequence[str]]]) -> int:
+    async def drop(self, root: str, /) -> bool:
+        dropped = await self._database.write(partial(self._operations.drop, root))
+        if dropped:
+            await self._database.trim()
+        return dropped
+
+    async def _prune(self, find: Callable[[], Operation[Sequence[str]]]) -> int:
         total, dropped = 0, -1
         while dropped:
             found, dropped = await self._database.read(find), 0
             for first in range(0, len(found), _BATCH):
                 some = found[first : first + _BATCH]
-                dropped += await self._database.write(partial(self._operations.drop, some))
+                dropped += await self._database.write(partial(self._operations.prune, some))
                 await self._database.trim()
             total += dropped
         return total

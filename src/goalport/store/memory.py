@@ -303,6 +303,16 @@ class InMemoryProcessStore:
             self._drop(each)
         return len(dropped)
 
+    async def drop(self, root: str, /) -> bool:
+        family = self._family_of.get(root)
+        if family is None or family.root != root:
+            return False
+        for each in [each for each in self._messages.values() if each.process in family.members]:
+            del self._messages[each.number]
+            self._replies.pop(each.number, None)
+        self._drop(family)
+        return True
+
     async def send(self, process_id: str, value: object, /) -> int:
         message = Message(next(self._numbers), process_id, value)
         self._messages[message.number] = message

@@ -221,13 +221,26 @@ class Operations:
         rows = yield the.TOO_MANY, {"me": self._program.id, "limit": limit, "keep": keep}
         return [each["root"] for each in rows]
 
-    def drop(self, roots: Sequence[str]) -> Operation[int]:
+    def prune(self, roots: Sequence[str]) -> Operation[int]:
         """Drop families that have ended, but for those that somebody runs again; return how many."""
         rows = yield the.STILL_OVER, {"me": self._program.id, "root_list": json.dumps(roots)}
-        dropped = {"root_list": json.dumps([each["root"] for each in rows])}
-        for each in the.DROPPED if rows else ():
-            yield each, dropped
+        yield from _dropped([each["root"] for each in rows])
         return len(rows)
+
+    def drop(self, root: str) -> Operation[bool]:
+        """Drop a family, whether it has ended or not."""
+        rows = yield the.ROOT, {"id": root}
+        if not rows or rows[0]["root"] != root:
+            return False
+        yield from self.claim(root)  # which fails if another program runs it
+        yield the.MESSAGES_DROPPED, {"root": root}
+        yield from _dropped([root])
+        return True
+
+
+def _dropped(roots: Sequence[str]) -> Operation[None]:
+    for each in the.DROPPED if roots else ():
+        yield each, {"root_list": json.dumps(roots)}
 
 
 def _lease(row: Row) -> Lease:

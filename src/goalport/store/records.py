@@ -366,6 +366,14 @@ class ProcessStore(Protocol):
         """
         ...
 
+    async def drop(self, root: str, /) -> bool:
+        """Drop a family by the id of its root, for good, whether it has ended or not, with what is left for it.
+
+        A lease that this program has of it is lost then. Returns whether there was one. Raises `LeaseHeld` if another
+        program that lives has its lease; `StoreError`.
+        """
+        ...
+
 
 def parents_first(members: Sequence[StoredProcess]) -> Iterator[StoredProcess]:
     """The processes of a family, the root first and each before those that it started."""

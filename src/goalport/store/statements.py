@@ -55,6 +55,7 @@ __all__ = [
     "INBOX",
     "JOURNAL",
     "LEASE",
+    "MESSAGES_DROPPED",
     "NEIGHBOURS",
     "OBJECTS",
     "OLD",
@@ -313,6 +314,9 @@ _NUMBERS: Final = select(process.c.number).where(among(process.c.root, "root_lis
 DROPPED: Final = (
     *(delete(each).where(each.c.process.in_(_NUMBERS)) for each in (*PARTS, events)),
     delete(process).where(among(process.c.root, "root_list")),
+)
+MESSAGES_DROPPED: Final = delete(messages).where(
+    messages.c.process.in_(select(process.c.id).where(process.c.root == bindparam("root")))
 )
 
 # Reading.

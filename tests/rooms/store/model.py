@@ -126,6 +126,18 @@ class Model:
             del self.families[each]
         return len(dropped)
 
+    def drop(self, me: int, root: str) -> bool:
+        family = self.families.get(root)
+        if family is None:
+            return False
+        if not self._takeable(family, me) and family.owner != me:
+            raise LeaseHeld(root)
+        del self.families[root]
+        for number in [number for number, (process, _) in self.messages.items() if process in family.members]:
+            del self.messages[number]
+            self.replies.pop(number, None)
+        return True
+
     def send(self, number: int, process_id: str, value: object) -> None:
         self.messages[number] = process_id, value
 

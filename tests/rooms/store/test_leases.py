@@ -54,6 +54,21 @@ async def test_a_family_that_a_living_program_runs_is_not_given_to_another(
     assert await objects(store, "one") == ["x"]
 
 
+async def test_a_family_that_a_living_program_runs_is_not_dropped_by_another(
+    store: DatabaseProcessStore, other: DatabaseProcessStore
+) -> None:
+    await store.heartbeat(600)
+    lease = await store.save([process("one", "x")], Lease("one"), wake_at=START, release=False)
+    with pytest.raises(LeaseHeld, match="Another program runs process one"):
+        await other.drop("one")
+    assert await objects(store, "one") == ["x"]
+    await store.release(lease)
+    assert await other.drop("one")
+    with pytest.raises(LeaseLost):
+        await store.save([process("one", "y")], lease, wake_at=None, release=True)
+    assert await store.find("one") is None
+
+
 async def test_who_has_lost_a_lease_writes_nothing_and_gives_nothing_back(
     store: DatabaseProcessStore, other: DatabaseProcessStore
 ) -> None:

@@ -128,6 +128,7 @@ def steps(programs: int) -> st.SearchStrategy[Sequence[object]]:
         st.tuples(st.just("reply"), me, MESSAGE, JSON.filter(lambda value: value is not None)),
         st.tuples(st.just("withdraw"), me, MESSAGE),
         st.tuples(st.just("join"), me, st.sampled_from("kl"), st.sampled_from("de"), IDS, st.just("") | IDS),
+        st.tuples(st.just("drop"), me, IDS),
         st.tuples(st.just("prune"), me, st.sampled_from([None, 1, 100_000]), st.none() | st.integers(0, 2)),
     ]
     return st.lists(st.one_of(saves, saves, *others), min_size=1, max_size=20)
@@ -181,6 +182,9 @@ class Both:
             case ("join", me, key, digest, process_id, other):
                 found = await self.of(me).join(key, digest, process_id, instead_of=other)
                 assert found == self.model.join(key, digest, process_id, other)
+            case ("drop", me, root):
+                dropped = await outcome(self.of(me).drop(root))
+                assert dropped == expected(lambda: self.model.drop(me, root))
             case (_, me, days, keep):
                 age = None if days is None else timedelta(days=days)
                 assert await self.of(me).prune(older_than=age, keep=keep) == self.model.prune(me, age, keep)

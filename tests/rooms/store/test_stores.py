@@ -428,6 +428,26 @@ async def test_events_are_dropped_with_their_family(store: ProcessStore) -> None
     await store.release(lease)
 
 
+async def test_a_family_is_dropped_whole_by_its_root_while_it_goes_on(store: ProcessStore) -> None:
+    lease = await store.save(
+        [process("a", "x"), process("child", root="a")], Lease("a"), wake_at=None, release=False, events=happened(1)
+    )
+    await started(store, process("b", "kept"))
+    number = await store.send("child", "?")
+    assert not await store.drop("child")
+    assert await store.drop("a")
+    assert not await store.drop("a")
+    assert [each.id for each in await store.records()] == ["b"]
+    assert (await store.family("child"), await store.events("a", 0, 9)) == (((), 0), [])
+    await store.reply(number, "!")
+    assert await store.replied(number) is None
+    with pytest.raises(LeaseLost):
+        await store.save([process("a")], lease, wake_at=None, release=False)
+    await started(store, process("a"))
+    assert (await member(store, "a")).objects == []
+    assert await store.events("a", 0, 9) == []
+
+
 def test_an_export_has_the_claims_of_its_caller_and_one_without_them_is_read() -> None:
     written = json.loads(json.dumps(exported([process("one")], version="test")))
     assert imported(written)[0].process.caller.claims == {"tenant": "acme", "groups": ["a", "b"]}
