@@ -1,6 +1,5 @@
 """The agent: it searches the docs by code, and lets a model answer from them, with sources that code has checked."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -9,8 +8,10 @@ from goalport.documents import Chunk
 from goalport.errors import BadInput
 from goalport.prompts import Templates
 from goalport.rag import (
+    DocumentFolder,
     DocumentIndex,
     Passage,
+    ShownPassages,
     SimilarityResult,
     TextSimilaritySearchRequest,
     ToolishRag,
@@ -19,8 +20,7 @@ from goalport.rag import (
 )
 
 from .answers import DocsAnswer, DocsHits, DocsQuery, Draft, Hit, Source, Statement
-from .citations import Shown, checked
-from .docs import Docs
+from .citations import checked
 from .wording import answer_in_markdown, hits_in_markdown
 
 __all__ = ["Handbook"]
@@ -45,7 +45,7 @@ class Handbook:
     """Searches the docs below a folder, and asks a model that cites them."""
 
     def __init__(self, root: Path = _ROOT, places: tuple[str, ...] = _PLACES) -> None:
-        self.docs = Docs(root, places)
+        self.docs = DocumentFolder(root, places)
 
     @achieves_goal(
         description="Search the docs of goalport",
@@ -68,7 +68,7 @@ class Handbook:
         self, query: DocsQuery, context: ActionContext, index: Annotated[DocumentIndex, Provided]
     ) -> DocsHits:
         """Find the passages that fit best: by words and by meaning, or by words where there are no vectors."""
-        await self._take_in(index, context)
+        await self.docs.take_in(index, context.progress)
         request = TextSimilaritySearchRequest(
             query=query.query, top_k=query.limit, filter=self.docs.filter, caller=context.caller
         )
@@ -96,8 +96,8 @@ class Handbook:
         """Let a model search and answer, and keep of its citations those that it was shown."""
         if not question.content.strip():
             raise BadInput("Ask a question about goalport: what came is empty.")
-        await self._take_in(index, context)
-        shown = Shown()
+        await self.docs.take_in(index, context.progress)
+        shown = ShownPassages()
         rag = ToolishRag(
             "docs", "The docs of goalport", index, hints=(TryHyDE(),), listener=shown, filter=self.docs.filter
         )
@@ -117,16 +117,6 @@ class Handbook:
             missing=draft.missing,
             dropped=dropped,
         )
-
-    async def _take_in(self, index: DocumentIndex, context: ActionContext) -> None:
-        """Bring the index up to date, and report what that has changed."""
-        documents = await self.docs.take_in(index)
-        for each in documents:
-            if each.outcome == "failed":
-                context.progress(each.reason)
-        numbers = Counter(each.outcome for each in documents if each.outcome != "failed")
-        if numbers:
-            context.progress(f"Docs: {', '.join(f'{number} {outcome}' for outcome, number in numbers.items())}")
 
     def _hit(self, result: SimilarityResult[Chunk]) -> Hit:
         chunk = result.match

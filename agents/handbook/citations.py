@@ -1,29 +1,18 @@
-"""Which passages a model was shown, and whether those that it cites are among them."""
+"""Whether the passages that a model cites are among those that it was shown."""
 
 from collections.abc import Iterator, Sequence
 
-from goalport.rag import Passage, ResultsEvent
+from goalport.rag import Passage, ShownPassages
 
 from .answers import Draft, DraftStatement
 
-__all__ = ["Checked", "Shown", "checked"]
+__all__ = ["Checked", "checked"]
 
 Checked = tuple[DraftStatement, Sequence[Passage]]
 """A statement, and the passages that it was right to cite."""
 
 
-class Shown:
-    """Hears which passages a model is shown while it works on one answer."""
-
-    def __init__(self) -> None:
-        self.passages: dict[str, Passage] = {}
-
-    def on_results(self, event: ResultsEvent, /) -> None:
-        for each in event.passages:
-            self.passages.setdefault(each.id, each)
-
-
-def checked(draft: Draft, shown: Shown) -> tuple[list[Checked], list[str]]:
+def checked(draft: Draft, shown: ShownPassages) -> tuple[list[Checked], list[str]]:
     """The statements that cite a passage that was shown, and in sentences what of the draft was dropped."""
     kept: list[Checked] = []
     dropped: list[str] = []

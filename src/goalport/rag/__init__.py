@@ -15,6 +15,7 @@ __all__ = [
     "AtMost",
     "Containing",
     "CoreSearchOperations",
+    "DocumentFolder",
     "DocumentIndex",
     "DocumentIngestion",
     "DocumentStore",
@@ -40,6 +41,7 @@ __all__ = [
     "SectionReader",
     "SectionText",
     "SelectiveOperations",
+    "ShownPassages",
     "SimilarityResult",
     "SqliteDocumentStore",
     "StoredDocument",
@@ -58,6 +60,7 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
+        "document_folder": ["DocumentFolder"],
         "document_store": ["DocumentIndex", "DocumentStore", "IndexInfo", "StoredDocument"],
         "embeddings": ["TableEmbeddings"],
         "filters": [
@@ -96,6 +99,6 @@ __getattr__ = lazy_exports(
             "supports",
         ],
         "sqlite_store": ["SqliteDocumentStore"],
-        "toolish_rag": ["ResultsEvent", "ResultsListener", "ToolishRag", "TryHyDE"],
+        "toolish_rag": ["ResultsEvent", "ResultsListener", "ShownPassages", "ToolishRag", "TryHyDE"],
     },
 )

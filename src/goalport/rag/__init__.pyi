@@ -1,3 +1,6 @@
+from goalport.rag.document_folder import (
+    DocumentFolder as DocumentFolder,
+)
 from goalport.rag.document_store import (
     DocumentIndex as DocumentIndex,
     DocumentStore as DocumentStore,
@@ -57,6 +60,7 @@ from goalport.rag.sqlite_store import (
 from goalport.rag.toolish_rag import (
     ResultsEvent as ResultsEvent,
     ResultsListener as ResultsListener,
+    ShownPassages as ShownPassages,
     ToolishRag as ToolishRag,
     TryHyDE as TryHyDE,
 )

@@ -26,7 +26,7 @@ from goalport.rag.search_tools import tools_for
 from goalport.tools import Tool, current_call_site
 from goalport.words import listed
 
-__all__ = ["ResultsEvent", "ResultsListener", "ToolishRag", "TryHyDE"]
+__all__ = ["ResultsEvent", "ResultsListener", "ShownPassages", "ToolishRag", "TryHyDE"]
 
 
 _CITE: Final = (
@@ -53,6 +53,18 @@ class ResultsListener(Protocol):
     def on_results(self, event: ResultsEvent, /) -> None:
         """Handle one search. It is called on the event loop, so it must return quickly."""
         ...
+
+
+class ShownPassages:
+    """A listener that collects what a model is shown, to check what it cites: one for each answer."""
+
+    def __init__(self) -> None:
+        self.passages: dict[str, Passage] = {}
+        """By their ids, in the order in which they were first shown."""
+
+    def on_results(self, event: ResultsEvent, /) -> None:
+        for each in event.passages:
+            self.passages.setdefault(each.id, each)
 
 
 @dataclass(frozen=True, slots=True)
