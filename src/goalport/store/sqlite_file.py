@@ -157,6 +157,8 @@ class DatabaseFile:
         deadline = time.monotonic() + self._busy_seconds
         connection.execute(f"pragma synchronous={self._synchronous}")
         connection.execute(f"pragma journal_size_limit={_LARGEST_LOG}")
+        # What is deleted is overwritten; pages that hold nothing else are given back to the system instead.
+        connection.execute("pragma secure_delete=fast")
         while True:
             try:
                 (mode,) = connection.execute("pragma journal_mode=wal").fetchone()
