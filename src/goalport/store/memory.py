@@ -134,7 +134,7 @@ class InMemoryProcessStore:
     (ten times `window` at most). All that have ended take about `remembered_bytes` of memory at most; for more, those
     that ended first are dropped, short ones before long ones. With a `folder`, large objects are moved to files there.
     Of those that wait for people, there is room for `waiting`. Processes that go on are always kept, and those that
-    somebody watches.
+    somebody watches. Conversations take as much memory again; those that were not used for longest are dropped first.
     """
 
     durable = False
@@ -149,7 +149,7 @@ class InMemoryProcessStore:
         folder: Path | None = None,
     ) -> None:
         self.max_waiting, self.remembered_bytes = waiting, remembered_bytes
-        self.conversations = InMemoryConversations()
+        self.conversations = InMemoryConversations(remembered_bytes)
         types = StoredTypes()
         self._files = None if folder is None else ObjectFiles(folder, lambda _: Codec(types))
         self._moving = 0

@@ -1,12 +1,18 @@
-"""The conversations in the memory of the program: they end with it."""
+"""The conversations in the memory of the program, as many as there is room for: they end with it."""
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import count, islice
+from typing import Final
 
 from goalport.caller import Caller
 from goalport.store.conversations import ConversationRecord, MessageRecord, searchable, words_of
+from goalport.store.sizes import estimated_size
 
 __all__ = ["InMemoryConversations"]
+
+_CONVERSATION: Final = 2_000
+"""About how many bytes a conversation takes besides its messages."""
 
 
 class _Kept:
@@ -15,10 +21,16 @@ class _Kept:
     def __init__(self, number: int, record: ConversationRecord) -> None:
         self.number, self.record = number, record
         self.messages: dict[str, MessageRecord] = {}
+        self.size = _CONVERSATION
 
-    def add(self, messages: Sequence[MessageRecord]) -> None:
+    def add(self, messages: Sequence[MessageRecord]) -> int:
+        """Add messages; return about how many bytes they take."""
+        before = self.size
         for each in messages:
-            self.messages.setdefault(each.id, each._replace(number=len(self.messages) + 1))
+            if each.id not in self.messages:
+                self.messages[each.id] = each._replace(number=len(self.messages) + 1)
+                self.size += estimated_size(each)
+        return self.size - before
 
     def has(self, words: Sequence[str]) -> bool:
         """Whether each word is in the title or in a message."""
@@ -36,31 +48,39 @@ class _Kept:
 
 
 class InMemoryConversations:
-    """Keeps conversations in memory; see `ConversationStore`."""
+    """Keeps conversations in memory; see `ConversationStore`.
 
-    def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}
+    All together take about `most_bytes` at most: for more, those that were not used for longest are dropped.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes, self._bytes = most_bytes, 0
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        """By their ids, the one that was used last at the end."""
         self._numbers = count(1)
 
     async def save(
         self, conversation: ConversationRecord, messages: Sequence[MessageRecord] = (), /
     ) -> ConversationRecord | None:
-        known = self._kept.get(conversation.id)
+        known = self._used(conversation.id)
         if (known.record.version if known is not None else 0) != conversation.version:
             return None
         saved = conversation._replace(version=conversation.version + 1)
         if known is None:
             known = self._kept[saved.id] = _Kept(next(self._numbers), saved)
+            self._bytes += known.size
         known.record = saved
-        known.add(messages)
+        self._bytes += known.add(messages)
+        while self._bytes > self._most_bytes and len(self._kept) > 1:
+            self._drop(next(iter(self._kept)))
         return saved
 
     async def find(self, conversation_id: str, /) -> ConversationRecord | None:
-        known = self._kept.get(conversation_id)
+        known = self._used(conversation_id)
         return known and known.record
 
     async def messages(self, conversation_id: str, /) -> Sequence[MessageRecord]:
-        known = self._kept.get(conversation_id)
+        known = self._used(conversation_id)
         return list(known.messages.values()) if known is not None else []
 
     async def list(
@@ -87,7 +107,18 @@ class InMemoryConversations:
         return [each.record for each in islice(found, limit)]
 
     async def delete(self, conversation_id: str, /) -> bool:
-        return self._kept.pop(conversation_id, None) is not None
+        return self._drop(conversation_id)
+
+    def _used(self, conversation_id: str) -> _Kept | None:
+        known = self._kept.get(conversation_id)
+        if known is not None:
+            self._kept.move_to_end(conversation_id)
+        return known
+
+    def _drop(self, conversation_id: str) -> bool:
+        known = self._kept.pop(conversation_id, None)
+        self._bytes -= 0 if known is None else known.size
+        return known is not None
 
 
 def _order(kept: _Kept) -> tuple[object, ...]:
