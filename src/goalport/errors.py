@@ -53,6 +53,7 @@ from goalport.words import excerpt, offer, one_line, with_article
 __all__ = [
     "AlreadyAnswered",
     "BadInput",
+    "ConversationEnded",
     "DeclarationError",
     "Declined",
     "DeploymentError",
@@ -157,6 +158,14 @@ class SettingsError(GoalportError):
 
 class WorkspaceError(GoalportError):
     """A folder that cannot be served as a workspace."""
+
+
+class ConversationEnded(BadInput):
+    """A conversation that has reached its goal: nothing more is answered in it."""
+
+    def __init__(self, conversation_id: str) -> None:
+        self.conversation_id = conversation_id
+        super().__init__(f"Conversation {conversation_id} has reached its goal and is over. Begin another one.")
 
 
 class UnknownName(GoalportError):

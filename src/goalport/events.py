@@ -17,10 +17,13 @@ __all__ = [
     "ActionStatus",
     "AgentDeployed",
     "AgentUndeployed",
+    "ConversationCompacted",
     "Event",
     "EventListener",
     "GoalAchieved",
     "GuardTripped",
+    "MessageDelta",
+    "MessageSent",
     "ModelCalled",
     "ModelReplied",
     "ModelRetried",
@@ -285,6 +288,42 @@ class GuardTripped(_Record):
 
 
 @dataclass(frozen=True, slots=True)
+class MessageDelta(_Record):
+    """A piece of a message while it is written. It is told to those who listen now, and kept in no log."""
+
+    message_id: str
+    text: str
+    thinking: bool = False
+    """Whether the piece is of the thoughts that the model shows, and not of the message itself."""
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSent(_Record):
+    """An action has sent a message to the person that the process talks to; the whole of it is here."""
+
+    message_id: str
+    """The same for all pieces of the message, and again if the action begins anew and sends it again."""
+    text: str
+    role: str = "assistant"
+    conversation_id: str = ""
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationCompacted(_Record):
+    """What a model is shown of a conversation was made shorter."""
+
+    conversation_id: str
+    what: str
+    """`tool results`: old ones were left out; or `summary`: old messages were put together in one."""
+    messages: int
+    """How many messages were changed or put together."""
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessNotStored(_Record):
     """The process could not be written to the store: it goes on, and ends with the program if that stays so."""
 
@@ -322,6 +361,9 @@ Event = (
     | ToolReturned
     | SourcesShown
     | GuardTripped
+    | MessageDelta
+    | MessageSent
+    | ConversationCompacted
     | ProcessNotStored
     | ProcessFinished
 )

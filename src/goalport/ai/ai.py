@@ -126,6 +126,24 @@ class Streaming:
                 if isinstance(piece, TextDelta):
                     yield piece.text
 
+    async def respond(self, messages: Iterable[Message], /) -> AsyncGenerator[TextDelta | ThinkingDelta]:
+        """The model's next message in a conversation, and the thoughts that it shows, piece by piece.
+
+        Raises what `Ai.respond` raises.
+        """
+        request = Request(interaction=self.interaction, messages=checked_messages(messages), verb="streaming")
+        async with aclosing(self.engine.stream(request)) as pieces:
+            async for piece in pieces:
+                if not isinstance(piece, StreamedObject):
+                    yield piece
+
+    def respond_with_system_prompt(
+        self, messages: Iterable[Message], system_prompt: str | Mapping[str, object], /
+    ) -> AsyncGenerator[TextDelta | ThinkingDelta]:
+        """As `respond`, with a system prompt: its text, or the variables of the template for it."""
+        prompt = prompt_text(self.engine, self.interaction, system_prompt)
+        return replace(self, interaction=replace(self.interaction, system_prompt=prompt)).respond(messages)
+
     async def objects(self, prompt: str | Mapping[str, object], kind: TypeForm[T]) -> AsyncGenerator[T]:
         """One object after another, each as soon as it is whole and valid.
 

@@ -114,18 +114,26 @@ def _value(outcome: Output, output: OutputType, text: str) -> object:
 
 
 async def stream_text(loop: ToolLoop, guards: GuardChain) -> AsyncGenerator[TextDelta | ThinkingDelta]:
-    """A model's text piece by piece; where there are guards, in one piece, after they have seen it."""
+    """A model's text piece by piece; where there are guards, in one piece, after they have seen it.
+
+    What the model says before and after it calls tools are paragraphs of their own.
+    """
     if guards.guards:
         answer = await loop.run()
         await guards.check_output(answer.text)
         yield TextDelta(answer.text)
         return
+    spoken_at = None
     async with aclosing(loop.stream()) as pieces:
         async for piece in pieces:
-            if not isinstance(piece, FinalAnswer):
+            if isinstance(piece, ThinkingDelta):
                 yield piece
-            elif piece.direct is not None:
-                yield TextDelta(piece.text)
+            elif isinstance(piece, TextDelta) or piece.direct is not None:
+                turn = None if isinstance(piece, FinalAnswer) else len(loop.messages)
+                if spoken_at not in (None, turn):
+                    yield TextDelta("\n\n")
+                spoken_at = turn
+                yield piece if isinstance(piece, TextDelta) else TextDelta(piece.text)
 
 
 async def stream_objects(

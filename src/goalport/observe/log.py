@@ -14,8 +14,11 @@ from goalport.events import (
     ActionFinished,
     ActionRetried,
     ActionStarted,
+    ConversationCompacted,
     Event,
     GuardTripped,
+    MessageDelta,
+    MessageSent,
     ModelCalled,
     ModelReplied,
     PlanFormulated,
@@ -92,7 +95,7 @@ class PromptListener:
                 pass
 
 
-def in_words(event: Event) -> str | None:
+def in_words(event: Event) -> str | None:  # noqa: C901 - a line for each kind of event
     """An event as one line, without the id of its process; None for events that matter to programs only.
 
     The line contains no text to or from models and tools, because clients read it too.
@@ -116,6 +119,10 @@ def in_words(event: Event) -> str | None:
             return f"waits for an answer to {question}: {message}"
         case QuestionSettled(question_id=question, status=status):
             return f"question {question} was {status}"
+        case MessageSent(text=text):
+            return f"sends a message of {counted(len(text), 'character')}"
+        case ConversationCompacted(what=what, messages=messages, tokens_before=before, tokens_after=after):
+            return f"compacts {counted(messages, 'message')} ({what}): {before:,} tokens become {after:,}"
         case ProcessFinished(status=status, reason=reason):
             return f"{status}: {reason}"
         case _:
@@ -173,7 +180,7 @@ def _level(event: Event) -> int:
 
 
 class JsonLinesListener:
-    """Appends every event to a file or stream, one per line, and flushes it at once.
+    """Appends every event but pieces of messages to a file or stream, one per line, and flushes it at once.
 
     If it opened the file itself, use it as a context manager or call `close`.
     """
@@ -184,7 +191,9 @@ class JsonLinesListener:
         self._lock = Lock()
 
     def on_event(self, event: Event, /) -> None:
-        """Write one event."""
+        """Write one event, unless it is a piece of a message, which is written as a whole."""
+        if isinstance(event, MessageDelta):
+            return
         line = json.dumps(as_json(event), ensure_ascii=False)
         with self._lock:
             self._stream.write(line + "\n")

@@ -16,8 +16,9 @@ from typing import Self
 from goalport.ai import Ai, Guard, LlmOperations
 from goalport.autonomy import Autonomy, front_agent
 from goalport.caller import ANONYMOUS, Caller
+from goalport.chat import Chatbot, Chatbots, Conversations, ConversationTurns, open_chatbot
 from goalport.domain import Agent, Goal, RetryPolicy
-from goalport.errors import GoalportError
+from goalport.errors import GoalportError, UnknownName, Unreadable
 from goalport.events import AgentDeployed, AgentUndeployed, EventListener
 from goalport.llm import LanguageModel, LlmOptions, Models
 from goalport.plan import Explanation
@@ -117,8 +118,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """It chooses an agent or a goal by what somebody said."""
     references: NamedReferences = NamedReferences()
     """The references and contributors that prompts can name: those of the workspace's `references.yml`."""
-    _front: object | None = None
-    """The agent that takes a sentence, if it is published."""
+    _own_agents: tuple[object, ...] = ()
+    """The agents that the settings ask for: the one that takes a sentence, and the chatbot that uses all others."""
     _reloaded_by: Settings | None = None
     _read_references: Callable[[Workspace], NamedReferences] | None = None
     _retention: Retention | None = None
@@ -173,12 +174,19 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             engine,
         )
         self.processes.keep_journals = keep_journals
+        self.conversations = Conversations(self.store.conversations, self._drop_process)
+        """The stored conversations of people with chatbots."""
+        self.processes.turns = ConversationTurns(self.conversations)
+        self.chatbots = Chatbots(self)
+        """The chatbots by name, as they are now."""
         self.ai = self._engines.ai(lambda: self.groups, self.processes.listeners)
         self.agents = self._no_deployments()
         self.on_deployment: Callable[[], object] = lambda: None
         """Called in any thread when an agent was deployed or undeployed."""
         self.may_start: Callable[[Caller, Goal], bool] = lambda _caller, _goal: True
         """Whether a caller may start a goal, where callers are authenticated."""
+        self.may_chat: Callable[[Caller, Chatbot], bool] = lambda _caller, _chatbot: True
+        """Whether a caller may talk to a chatbot, where callers are authenticated."""
         self.autonomy = Autonomy(platform=self)
         for listener in listeners:
             self.subscribe(listener)
@@ -222,7 +230,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         platform._retention = _retention(store, settings)
         platform.autonomy = _autonomy(platform, settings.autonomy)
         if settings.front_tool:
-            platform._front = front_agent(platform.autonomy, open_mode=settings.front_tool == "open")
+            platform._own_agents += (front_agent(platform.autonomy, open_mode=settings.front_tool == "open"),)
+        if settings.chatbot:
+            platform._own_agents += (open_chatbot(settings.chatbot),)
         platform.load(workspace)
         platform._reloaded_by = settings if models is None else None
         return platform
@@ -246,7 +256,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         if self._read_references is not None:
             self.references = self._read_references(workspace)
         fresh, problems = self._no_deployments(), list(self.references.problems)
-        for declared in (*workspace.agents(), *([self._front] if self._front is not None else ())):
+        for declared in (*workspace.agents(), *self._own_agents):
             try:
                 fresh.add(declared)
             except GoalportError as error:
@@ -420,6 +430,18 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         await self.processes.go_on(process, retry=retry)
         return process
 
+    async def tell(self, process: str | AgentProcess, *objects: object, caller: Caller | None = None) -> AgentProcess:
+        """Begin a turn: put objects on the blackboard of a process that rests, as the newest, and let it go on.
+
+        `process` is its id, or one that has not begun. While it runs, this waits until it rests. `caller` is the same
+        party as its caller, with the scopes of today. Raises `UnknownName`, and `BadInput` if it has ended for good.
+        """
+        found = await self.process(process) if isinstance(process, str) else process
+        if caller is not None and caller.same_as(found.caller):
+            found.caller = caller
+        await self.processes.tell(found, objects)
+        return found
+
     def explain(self, goal: str | Goal, given: Sequence[object] = ()) -> Explanation:
         """How a goal would be reached from objects of the given types, or why it would not. Raises `UnknownName`."""
         agent, found = self.agents.goal(goal)
@@ -460,6 +482,15 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         await self.upstream.close()
         if self._own_store is not None:
             await self._own_store.__aexit__(None, None, None)
+
+    async def _drop_process(self, process_id: str) -> None:
+        """End a process that nobody needs any more."""
+        try:
+            process = await self.process(process_id)
+        except (UnknownName, Unreadable):
+            return
+        process.kill("Its conversation was deleted.")
+        await process.rest()
 
     def _no_deployments(self) -> Deployments:
         resolvers = tuple(each for each in self._services if isinstance(each, ArgumentResolver))

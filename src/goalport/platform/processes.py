@@ -13,6 +13,7 @@ from typing import Final
 from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
 from goalport.errors import BadInput, GoalportError, StoreError, UnknownName
+from goalport.llm import AssistantMessage
 from goalport.observe import RareLog
 from goalport.platform.commands import answer_command, end_command, execute, go_on_command
 from goalport.platform.families import ExpiryTimers, interrupted_in, park, ready_after, ready_in, update_ancestors
@@ -20,6 +21,7 @@ from goalport.platform.process_engine import Deliveries, ProcessEngine
 from goalport.platform.process_factory import Inputs, ProcessFactory, given_to_child
 from goalport.platform.replicas import Replicas
 from goalport.platform.thread_limits import ThreadLimits
+from goalport.platform.turns import NoTurns, TurnHooks
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
@@ -98,6 +100,8 @@ class Processes:
         """The stores of objects that outlive processes, by id."""
         self._factory = ProcessFactory(self.contexts, self._services, self.listeners, scope_of, groups)
         self._durable = store.durable
+        self.turns: TurnHooks = NoTurns()
+        """What happens around the turns of a process that talks to people."""
         self._repository = AgentProcessRepository(store, self._factory, seals)
         self.page_of_records = self._repository.page_of_records
         self.counts = self._repository.counts
@@ -174,9 +178,27 @@ class Processes:
             self.keep_journals,
             self.on_spending,
             self._rare_log,
+            self._send_message,
         )
         self._lent = differs, services
         return services
+
+    async def _send_message(
+        self, process: AgentProcess, message_id: str, message: AssistantMessage
+    ) -> AssistantMessage:
+        return await self.turns.send(process, message_id, message)
+
+    async def tell(self, process: AgentProcess, objects: Sequence[object]) -> None:
+        """Put objects on the blackboard of a process that rests, or has not begun, and let it go on."""
+        await process.rest()
+        if process.over:
+            raise BadInput(f"Process {process.id} has ended: {process.status}. Nothing more can be told.")
+        if process.status is ProcessStatus.NOT_STARTED:
+            for each in objects:
+                process.blackboard.add(each)
+            self.begin(process)
+        else:
+            self.resume(process, *objects)
 
     async def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
         """Settle a question of a process, or of one that it started, and continue what waited for it.
@@ -388,9 +410,13 @@ class Processes:
                 return
             if self._durable:
                 process.tell_when_stored(ends=self._repository.is_stored(process))
+            if process.options.turns:
+                await self.turns.before_run(process)
             try:
                 await (step if stepped else drive)(process)
             finally:
+                if process.options.turns:
+                    await self.turns.after_run(process)
                 if process.elsewhere:
                     await self._repository.release(process)
                 elif process.outcome is not None and not process.driven:

@@ -136,6 +136,11 @@ class AgentProcess(Lifecycle):
 
     __goalport_current__ = current
 
+    @property
+    def turn_usage(self) -> TokenUsage:
+        """What models have cost in this turn."""
+        return self.usage
+
     def kill(self, reason: str = "It was killed.") -> None:
         """End this process and those that it started at once: running actions are cancelled. Callable from any thread.
 

@@ -4,14 +4,12 @@ A context belongs to one attempt of one action. After the attempt was abandoned,
 """
 
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from copy import copy
 from functools import partial
-from inspect import CO_COROUTINE, iscoroutinefunction
 from logging import getLogger
-from time import perf_counter
-from typing import Any, Final, Generic, Self, TypeGuard, TypeVar, cast, overload
+from typing import Any, Self, TypeVar, cast, overload
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
 
@@ -21,12 +19,14 @@ from goalport.caller import Caller
 from goalport.domain import Agent, WaitFor
 from goalport.errors import Declined, GoalportError, NonRetryable, UnknownName, leaves
 from goalport.events import ProgressUpdated
-from goalport.llm import TokenUsage
+from goalport.llm import AssistantMessage, TokenUsage
 from goalport.process.agent_process import AgentProcess
 from goalport.process.attempt import ActionCalls, ActionOperation
 from goalport.process.journal import PLACE, Journal, Names, Parked, at_place, fingerprint_of_question
 from goalport.process.lifecycle import Completed, Waiting
 from goalport.process.questions import SchemaSubmission
+from goalport.process.sent_messages import Sendable, send_message
+from goalport.process.timed import Timed, is_async
 from goalport.tools import CALL_SITE, Contained, ContextValues, Tool, ToolGroupRequirement, in_thread
 from goalport.words import type_name
 
@@ -38,8 +38,6 @@ I = TypeVar("I")  # noqa: E741 - an item
 R = TypeVar("R")
 _DEEPEST = 20
 """How deep processes may start one another; a deeper nesting is taken for an endless recursion."""
-_BLOCKING_SECONDS: Final = 0.5
-"""The number of seconds for which a function may block the event loop before a warning is logged."""
 _current: "ContextVar[ActionContext | None]" = ContextVar("goalport_context", default=None)
 
 
@@ -158,8 +156,8 @@ class OperationContext:
         """
         with Contained():
             try:
-                if _is_async(function):
-                    return await _Timed(function(**arguments), self._warn_of_blocking)
+                if is_async(function):
+                    return await Timed(function(**arguments), self._warn_of_blocking)
                 call, limiter = partial(function, **arguments), self.process.services.limiter
                 result = await in_thread(call, limiter, self._report_full_limiter)
                 return await cast("Awaitable[object]", result) if hasattr(result, "__await__") else result
@@ -268,6 +266,17 @@ class ActionContext(OperationContext):
             case _:
                 raise Declined(question.message, question.reason)
 
+    async def send_message(self, message: Sendable, /) -> AssistantMessage:
+        """Send a message to the person that the process talks to, and return it as it is kept.
+
+        The pieces of an iterator, such as `context.ai.streaming().respond(…)`, are told while they come, as
+        `MessageDelta`; the whole message is, as `MessageSent`. If the iterator raises, so does this, and nothing is
+        kept of what came. An action that begins again does not send again what it had sent. Raises `StoreError` when
+        the message cannot be kept.
+        """
+        self._refuse_when_abandoned()
+        return await send_message(self, message)
+
     async def as_sub_process(self, kind: type[T], agent: object, *inputs: object) -> T:
         """Run another agent on a copy of this blackboard, and return its result of type `kind`.
 
@@ -364,35 +373,3 @@ def _name_of(agent: object) -> str:
     if isinstance(agent, str):
         return agent
     return agent.name if isinstance(agent, Agent) else (agent if isinstance(agent, type) else type(agent)).__name__
-
-
-def _is_async(function: Callable[..., object]) -> TypeGuard[Callable[..., Coroutine[Any, Any, object]]]:
-    """Whether calling a function gives a coroutine; most say it themselves, and inspect looks for long."""
-    code = getattr(function, "__code__", None)
-    return (code is not None and bool(code.co_flags & CO_COROUTINE)) or iscoroutinefunction(function)
-
-
-class _Timed(Generic[T]):
-    """A coroutine to be awaited in place of another; `report` is given the seconds of each turn that took too long."""
-
-    def __init__(self, coroutine: Coroutine[Any, Any, T], report: Callable[[float], None]) -> None:
-        self._coroutine = coroutine
-        self._report = report
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        coroutine = self._coroutine
-        error: BaseException | None = None
-        while True:
-            start = perf_counter()
-            try:
-                waits_for = coroutine.send(None) if error is None else coroutine.throw(error)
-            except StopIteration as end:
-                return end.value
-            finally:
-                if (seconds := perf_counter() - start) >= _BLOCKING_SECONDS:
-                    self._report(seconds)
-            try:
-                yield waits_for
-                error = None
-            except BaseException as thrown:
-                error = thrown

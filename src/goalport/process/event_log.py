@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 from weakref import WeakKeyDictionary, ref
 
-from goalport.events import Event, ProcessCreated, as_json, from_json
+from goalport.events import Event, MessageDelta, ProcessCreated, as_json, from_json
 from goalport.process.agent_process import AgentProcess
 from goalport.store import EventRecord, ProcessStore
 
@@ -50,7 +50,9 @@ class EventLog:
         self._waiting_since: float | None = None
 
     def on_event(self, event: Event, /) -> None:
-        """Keep an event."""
+        """Keep an event; not a piece of a message, which is kept as a whole."""
+        if isinstance(event, MessageDelta):
+            return
         written = _written(event, dialogue=self._dialogue)
         if self._holds():
             self._number(written)

@@ -44,6 +44,7 @@ __all__ = [
     "fingerprint_of_model_call",
     "fingerprint_of_question",
     "fingerprint_of_tool_call",
+    "id_of_step",
 ]
 
 PLACE: Final[ContextVar[str]] = ContextVar("goalport_place", default="")
@@ -160,10 +161,11 @@ class Step(NamedTuple):
     """A step of an action that is over, as the history keeps it if journals are kept."""
 
     kind: str
-    """`reply` of a model, `result` of a tool, `question`, `approval`, or `child`: a process it started."""
+    """`reply` of a model, `result` of a tool, `message` it sent, `question`, `approval`, or `child`: a process it
+    started."""
     name: str
     value: object
-    """The reply or the result; the id of the question or of the process."""
+    """The reply, the result or the message; the id of the question or of the process."""
 
 
 class Journal(Generic[P]):
@@ -187,6 +189,8 @@ class Journal(Generic[P]):
         """The results of tools by name, errors included: a model that read one has continued accordingly."""
         self.questions: dict[str, Question] = {}
         """The questions of the action by name; the answers are stored in them."""
+        self.messages: dict[str, AssistantMessage] = {}
+        """The messages that the action has sent, by name: who has read one is not sent it again."""
         self._approvals: list[str] = []
         """The names of the questions whether a tool may be called."""
         self.calls: dict[str, OpenCall] = {}
@@ -247,6 +251,8 @@ class Journal(Generic[P]):
             yield "result", name, result
         for name, question in self.questions.items():
             yield "approval" if name in self._approvals else "question", name, question
+        for name, message in self.messages.items():
+            yield "message", name, message
         for name, child in self.children.items():
             yield "child", name, child
 
@@ -273,6 +279,10 @@ class Journal(Generic[P]):
         """Record the result of a tool, whose call is no longer open."""
         self.results[name] = result
         self.calls.pop(name, None)
+
+    def note_message(self, name: str, message: AssistantMessage) -> None:
+        """Record a message that was sent."""
+        self.messages[name] = message
 
     def open_call(self, name: str, run: Callable[[], Awaitable[ToolResult]], asker: Asker) -> OpenCall:
         """The call of that name that goes on while the action is parked; begin it if there is none yet."""
@@ -303,7 +313,8 @@ class Journal(Generic[P]):
         """Forget the replies and results of a failed attempt, so that the next one does not fail for the same reason.
 
         Its models are asked again, its tools are called again, and people are asked again for the approval of calls:
-        those questions are returned. Answers to its own questions and the processes that it started are kept.
+        those questions are returned. Answers to its own questions, the messages that it sent and the processes that it
+        started are kept.
         """
         self.attempts += 1
         approvals = [self.questions.pop(name) for name in self._approvals]
@@ -348,6 +359,11 @@ class Names:
 
     def _without_number(self, kind: str, what: str) -> str:
         return f"{PLACE.get() or self._journal_key}/{kind}:{what}"
+
+
+def id_of_step(name: str) -> str:
+    """An id made of the name of a step, for those who must not learn the id of the process."""
+    return _digest((name,))
 
 
 def at_place(name: str) -> ContextValue[str]:

@@ -84,6 +84,8 @@ class Stuck:
     reason: str
     input_may_help: bool = True
     """Whether other input may lead to the goal; False when only tool groups are missing."""
+    turn_failed: bool = False
+    """Whether it is stuck only until it is told something, since its last turn has failed."""
     status = ProcessStatus.STUCK
     final = False
     error = ProcessStuck

@@ -16,7 +16,7 @@ from goalport.secrecy import hide_known
 __all__ = ["Alarm", "Listeners"]
 
 _log = getLogger(__name__)
-_TEXT_FIELDS = frozenset({"arguments", "error", "message", "prompt", "reason", "reply", "result"})
+_TEXT_FIELDS = frozenset({"arguments", "error", "message", "prompt", "reason", "reply", "result", "text"})
 """The fields of events that contain text from people, models or tools."""
 
 

@@ -7,13 +7,19 @@ from anyio import CapacityLimiter
 
 from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
+from goalport.llm import AssistantMessage
 from goalport.observe import RareLog
 from goalport.process.ledger import Spending
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["PlatformServices"]
+__all__ = ["PlatformServices", "sent_to_nobody"]
 
 P = TypeVar("P")
+
+
+async def sent_to_nobody(_process: object, _message_id: str, message: AssistantMessage) -> AssistantMessage:
+    """The message itself: nothing keeps it."""
+    return message
 
 
 class PlatformServices(NamedTuple, Generic[P]):
@@ -49,3 +55,6 @@ class PlatformServices(NamedTuple, Generic[P]):
     """Called with each request of a model that a process has paid for, from any thread."""
     rare_log: RareLog
     """Logs which actions block the event loop, each once in a minute."""
+    send_message: Callable[[P, str, AssistantMessage], Awaitable[AssistantMessage]] = sent_to_nobody
+    """Keeps a message that an action sends, before its event is told. Takes the process, the message's id and the
+    message, and returns the message as it is kept; one of the same id takes the place of the earlier one."""

@@ -224,6 +224,8 @@ class ProcessOptions:
     keep_events: bool = False
     """Keep its events also if its steps are not stored, so that they can be read later (`AgentPlatform.events`)."""
     agent_name_in_id: bool = False
+    turns: bool = False
+    """The process goes on from turn to turn, as that of a chatbot does: what ends a turn does not end it."""
     version_in_id: bool = False
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from goalport.blackboard import BoardState, Entry
 from goalport.domain import WaitFor
 from goalport.domain.wait_for import UrlVisit
 from goalport.errors import Unreadable
-from goalport.llm import ModelReply
+from goalport.llm import AssistantMessage, ModelReply
 from goalport.process.action_progress import ActionInvocation
 from goalport.process.agent_process import AgentProcess
 from goalport.process.ledger import Spending
@@ -163,6 +163,8 @@ def _restore_journals(process: AgentProcess, stored: StoredProcess, family: Mapp
                 journal.note_reply(each.name, cast("ModelReply", each.value))
             case "result":
                 journal.note_result(each.name, cast("ToolResult", each.value))
+            case "message":
+                journal.note_message(each.name, cast("AssistantMessage", each.value))
             case "begun":
                 pass
             case "child":

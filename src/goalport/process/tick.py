@@ -75,6 +75,9 @@ async def _advance(process: AgentProcess, steps: Steps) -> None:
 def _end(process: AgentProcess, outcome: Outcome | None) -> None:
     """Set the outcome of the process; if it is final, kill the sub-processes that have not ended."""
     outcome = _outcome(process.end_requested, outcome)
+    if process.options.turns and process.end_requested is None and isinstance(outcome, Failed | Terminated):
+        outcome = Stuck(outcome.reason, turn_failed=True)
+        process.progress.left_out.clear()
     if outcome.final:
         for child in process.children:
             if not child.status.ended:

@@ -183,6 +183,8 @@ class Settings(BaseSettings):
     """How many processes may wait for people; with more, the one that has waited longest is terminated."""
     front_tool: bool | Literal["open"] = False
     """Publish the tool `achieve`, which takes a sentence and finds the goal; "open": with the actions of all agents."""
+    chatbot: str = ""
+    """The name of a chatbot that answers with the actions of all agents and components; empty: there is none."""
     autonomy: Annotated[AutonomySettings, Table] = AutonomySettings()
     """How a goal or an agent is chosen by what somebody said."""
     audit: Annotated[AuditSettings, Table] = AuditSettings()

@@ -1,0 +1,240 @@
+"""Chatbots: agents that people talk to, and their sessions.
+
+Below: sessions and conversations, and the agents that are deployed. Above: the platform, which has the chatbots by
+name, and the doors. (User guide, sections 3.12.12 and 3.12.13.)
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from goalport.caller import ANONYMOUS, Caller
+from goalport.chat.conversation import Conversation
+from goalport.chat.conversations import Conversations
+from goalport.chat.session import ChatSession
+from goalport.domain import Agent, ChatbotMark, PlannerType
+from goalport.errors import UnknownName
+from goalport.events import EventListener
+from goalport.process import AgentProcess, Budget, ProcessOptions, Verbosity
+
+__all__ = ["AgentProcessChatbot", "Chatbot", "Chatbots", "DeployedAgents", "Platform", "open_chatbot"]
+
+
+class DeployedAgents(Protocol):
+    """What is deployed on a platform."""
+
+    def __iter__(self) -> Iterator[Agent]: ...
+
+    def named(self, name: str, /) -> Agent:
+        """The agent of a name. Raises `UnknownName`."""
+        ...
+
+
+class Platform(Protocol):
+    """What chatbots need of a platform; `AgentPlatform` has it."""
+
+    @property
+    def agents(self) -> DeployedAgents:
+        """The deployed agents."""
+        ...
+
+    @property
+    def options(self) -> ProcessOptions:
+        """The options of runs that are given none."""
+        ...
+
+    @property
+    def conversations(self) -> Conversations:
+        """The stored conversations."""
+        ...
+
+    def deploy(self, agent: object, /) -> Agent:
+        """Deploy an agent."""
+        ...
+
+    def create_agent_process(
+        self, agent: str | Agent, /, *, options: ProcessOptions | None = None, caller: Caller = ANONYMOUS
+    ) -> AgentProcess:
+        """A process that has not begun."""
+        ...
+
+    async def process(self, process_id: str, /) -> AgentProcess:
+        """The process of an id."""
+        ...
+
+    async def tell(
+        self, process: str | AgentProcess, /, *objects: object, caller: Caller | None = None
+    ) -> AgentProcess:
+        """Begin a turn of a process with more objects."""
+        ...
+
+    async def answer(
+        self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""
+    ) -> AgentProcess:
+        """Answer a question of a process."""
+        ...
+
+
+class Chatbot(Protocol):
+    """Somebody to talk to."""
+
+    @property
+    def name(self) -> str:
+        """Its name, unique on the platform."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it is for, for people and models."""
+        ...
+
+    async def create_session(
+        self,
+        caller: Caller = ANONYMOUS,
+        channel: EventListener | None = None,
+        *,
+        system_message: str = "",
+        conversation_id: str = "",
+        context_id: str = "",
+    ) -> ChatSession:
+        """Begin a conversation, or go on with the one of that id."""
+        ...
+
+    async def find_session(
+        self, conversation_id: str, caller: Caller = ANONYMOUS, channel: EventListener | None = None
+    ) -> ChatSession | None:
+        """The session of a conversation that there is."""
+        ...
+
+
+class AgentProcessChatbot:
+    """A chatbot whose conversations are processes of an agent: each message is an object to which actions react."""
+
+    def __init__(self, platform: Platform, agent: str, *, verbosity: Verbosity | None = None) -> None:
+        """`agent` is the name of a deployed agent. `verbosity`: what of its turns is written to the log."""
+        self.platform, self.name, self._verbosity = platform, agent, verbosity
+
+    @classmethod
+    def utility_from_platform(
+        cls, platform: Platform, verbosity: Verbosity | None = None, *, name: str = "chatbot", description: str = ""
+    ) -> "AgentProcessChatbot":
+        """A chatbot that answers with whichever action of the platform is worth most.
+
+        These are the actions of all components and of the agents that are not opaque, also of those that are deployed
+        later. `name` is that of the agent that is deployed for it. Raises `DeploymentError` if there is one of that
+        name that is no such chatbot.
+        """
+        found = next((each for each in platform.agents if each.name == name and each.open), None)
+        if found is None:
+            platform.deploy(open_chatbot(name, description))
+        return cls(platform, name, verbosity=verbosity)
+
+    @property
+    def agent(self) -> Agent:
+        """The agent. Raises `UnknownName` if it is not deployed any more."""
+        return self.platform.agents.named(self.name)
+
+    @property
+    def description(self) -> str:
+        """What it is for, for people and models."""
+        return self.agent.description
+
+    @property
+    def mark(self) -> ChatbotMark:
+        """How people talk to it."""
+        return self.agent.chat or ChatbotMark()
+
+    async def create_session(
+        self,
+        caller: Caller = ANONYMOUS,
+        channel: EventListener | None = None,
+        *,
+        system_message: str = "",
+        conversation_id: str = "",
+        context_id: str = "",
+    ) -> ChatSession:
+        """Begin a conversation of a caller, or go on with the one of that id, if it is theirs.
+
+        `channel` receives the events of turns. `system_message` are instructions for the model, for a new conversation.
+        `context_id`: the context with whose objects a new conversation begins; empty: that of the chatbot, if any.
+        Raises `BadInput` if there is a conversation of that id that is not theirs, and `StoreError`.
+        """
+        if conversation_id and (found := await self.find_session(conversation_id, caller, channel)) is not None:
+            return found
+        conversation = await self.platform.conversations.create(
+            self.name, caller, conversation_id=conversation_id, context_id=context_id or self.mark.context_id
+        )
+        session = ChatSession(self, conversation, caller, channel)
+        if system_message:
+            await session.instruct(system_message)
+        return session
+
+    async def find_session(
+        self, conversation_id: str, caller: Caller = ANONYMOUS, channel: EventListener | None = None
+    ) -> ChatSession | None:
+        """The session of a conversation of this chatbot; None if there is none, or it is somebody else's.
+
+        Raises `StoreError`.
+        """
+        conversation = await self.platform.conversations.find(conversation_id, caller)
+        if conversation is None or conversation.chatbot != self.name:
+            return None
+        session = ChatSession(self, conversation, caller, channel)
+        await session.look_up()
+        return session
+
+    def new_process(self, conversation: Conversation, caller: Caller) -> AgentProcess:
+        """A process for a conversation, which has not begun."""
+        mark, given = self.mark, self.platform.options
+        budget = Budget(actions=mark.max_actions_per_turn, cost=mark.max_cost_per_turn, tokens=mark.max_tokens_per_turn)
+        options = given.with_(
+            turns=True,
+            budget=budget,
+            deadline=mark.seconds_per_turn,
+            context_id=conversation.context_id,
+            keep_events=True,
+            planner=PlannerType.UTILITY,
+            verbosity=self._verbosity or given.verbosity,
+        )
+        return self.platform.create_agent_process(self.name, options=options, caller=caller)
+
+
+class Chatbots(Mapping[str, AgentProcessChatbot]):
+    """The chatbots of a platform by name, as they are now."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+
+    def __getitem__(self, name: str) -> AgentProcessChatbot:
+        if name not in self._names:
+            raise KeyError(name)
+        return AgentProcessChatbot(self._platform, name)
+
+    def named(self, name: str) -> AgentProcessChatbot:
+        """The chatbot of that name. Raises `UnknownName`, which says what there is."""
+        if name not in self._names:
+            raise UnknownName("chatbot", name, self._names)
+        return self[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    @property
+    def _names(self) -> Sequence[str]:
+        return [each.name for each in self._platform.agents if each.chat is not None]
+
+
+def open_chatbot(name: str, description: str = "") -> Agent:
+    """The agent of a chatbot that uses the actions of all others."""
+    return Agent(
+        name,
+        description or "Answers with whichever action of this server fits best.",
+        planner=PlannerType.UTILITY,
+        chat=ChatbotMark(),
+        open=True,
+    )

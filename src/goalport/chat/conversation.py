@@ -1,0 +1,168 @@
+"""A conversation: what was said, in the branch that is shown, and what of it a model is shown.
+
+A stored process has it by its id alone; `Conversations` loads what was said before the process runs. Below: messages
+and records. Above: `conversations`, which finds and saves it. (User guide, section 3.12.12.)
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from goalport.caller import Caller
+from goalport.chat.messages import SUMMARY, Asset, ConversationMessage, from_record, role_of
+from goalport.errors import GoalportError
+from goalport.llm import Message, UserMessage
+from goalport.store import ConversationRecord, MessageRecord, persistent
+
+if TYPE_CHECKING:
+    from goalport.chat.turn import Turn
+
+__all__ = ["Conversation", "Loaded"]
+
+
+class Loaded:
+    """What this program knows of a stored conversation; all that use the conversation here share it.
+
+    Parameters: `record` is the record of the conversation and `messages` are those of all its messages.
+    """
+
+    def __init__(self, record: ConversationRecord, messages: Iterable[MessageRecord] = ()) -> None:
+        self.record = record
+        self.messages: dict[str, ConversationMessage] = {}
+        """The messages of all branches, by id."""
+        self.pending: list[ConversationMessage] = []
+        """What was added and is not stored yet."""
+        self.saving = asyncio.Lock()
+        """Held while messages are stored."""
+        self.turns = asyncio.Lock()
+        """Held during a turn: turns of a conversation run one after another."""
+        self.turn: Turn | None = None
+        """The turn that runs."""
+        self.renew(record, messages)
+
+    def renew(self, record: ConversationRecord, messages: Iterable[MessageRecord]) -> None:
+        """Know what the store has now."""
+        self.record = record
+        known = self.messages
+        self.messages = {each.id: known.get(each.id) or from_record(each) for each in messages}
+
+    def saved(self, record: ConversationRecord, added: Iterable[ConversationMessage]) -> None:
+        """Note that the store has this record now, and these messages."""
+        self.record = record
+        for each in added:
+            self.messages.setdefault(each.id, each)
+
+    def line_to(self, message_id: str) -> Sequence[ConversationMessage]:
+        """The messages up to that one, which is the last; summaries are among them."""
+        line = [*self._upwards(message_id)]
+        line.reverse()
+        return line
+
+    def _upwards(self, message_id: str) -> Iterator[ConversationMessage]:
+        while message_id:
+            yield (message := self.messages[message_id])
+            message_id = message.parent
+
+    @property
+    def line(self) -> Sequence[ConversationMessage]:
+        """The messages of the branch that is shown, with summaries and with those that are not stored yet."""
+        return (*self.line_to(self.record.head), *self.pending)
+
+
+@persistent("goalport.chat:Conversation")
+@dataclass(eq=False)
+class Conversation:
+    """The messages of a conversation. Actions of a chatbot take it as a parameter."""
+
+    id: str
+
+    @cached_property
+    def loaded(self) -> Loaded:
+        """What is known of it here. Raises `GoalportError` before it was loaded."""
+        raise GoalportError(f"Conversation {self.id} is not loaded: it is known only while its chatbot runs.")
+
+    @property
+    def title(self) -> str:
+        """A few words that say what it is about; empty: it has no title yet."""
+        return self.loaded.record.title
+
+    @property
+    def chatbot(self) -> str:
+        """The name of the chatbot."""
+        return self.loaded.record.chatbot
+
+    @property
+    def caller(self) -> Caller:
+        """The caller to whom it belongs."""
+        return self.loaded.record.caller
+
+    @property
+    def context_id(self) -> str:
+        """The context with whose objects it begins; empty: none."""
+        return self.loaded.record.context_id
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has reached its goal, so that nothing more is answered."""
+        return self.loaded.record.finished
+
+    @property
+    def created_at(self) -> datetime:
+        """When it began."""
+        return self.loaded.record.created_at
+
+    @property
+    def entries(self) -> tuple[ConversationMessage, ...]:
+        """The messages as they were said, oldest first, in the branch that is shown."""
+        return tuple(each for each in self.loaded.line if each.role != SUMMARY)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What a model is shown: the messages, or a summary in place of the older ones."""
+        return tuple(each.message for each in self.visible)
+
+    @property
+    def visible(self) -> Sequence[ConversationMessage]:
+        """The entries that a model is shown: the instructions, then the newest summary and what it does not cover."""
+        line = self.loaded.line
+        summary = next((each for each in reversed(line) if each.role == SUMMARY), None)
+        said = [each for each in line if each.role != SUMMARY]
+        if summary is None:
+            return said
+        covered = next((place for place, each in enumerate(said) if each.id == summary.covers), -1) + 1
+        return [*(each for each in said[:covered] if each.role == "system"), summary, *said[covered:]]
+
+    def __iter__(self) -> Iterator[Message]:
+        """The messages that a model is shown, so that `ai.respond(conversation)` works."""
+        return iter(self.messages)
+
+    def add_message(self, message: Message, *, name: str = "", assets: Sequence[Asset] = ()) -> Message:
+        """Add a message at the end and return it. It is stored with the next one that is sent, or after the turn.
+
+        `name` is that of the speaker, and `assets` are what the message brings along.
+        """
+        added = ConversationMessage(role=role_of(message), message=message, name=name, assets=tuple(assets))
+        self.loaded.pending.append(added)
+        return message
+
+    def last_message_if_from_user(self) -> UserMessage | None:
+        """The last message, if a person said it and it was not answered yet."""
+        line = self.entries
+        last = line[-1].message if line else None
+        return last if isinstance(last, UserMessage) else None
+
+    @property
+    def assets(self) -> tuple[Asset, ...]:
+        """What its messages brought along, each once, oldest first."""
+        return tuple(dict.fromkeys(asset for each in self.entries for asset in each.assets))
+
+    @property
+    def forks(self) -> Mapping[str, Sequence[str]]:
+        """Where it was continued in several ways: the ids of the messages that follow the message of an id."""
+        following: dict[str, list[str]] = {}
+        for each in self.loaded.messages.values():
+            following.setdefault(each.parent, []).append(each.id)
+        return {parent: ids for parent, ids in following.items() if len(ids) > 1}

@@ -1,0 +1,54 @@
+"""Comparing the history that a client sends with the one that is stored: is it continued, edited, or unknown?
+
+Clients such as those of OpenAI's API send the whole conversation each time. Pure functions over messages.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from goalport.chat.messages import ConversationMessage, role_of
+from goalport.llm import Message, SystemMessage, UserMessage
+
+__all__ = ["HistoryMatch", "compare"]
+
+
+class HistoryMatch(NamedTuple):
+    """How a history that was given goes on from what is stored."""
+
+    after: str
+    """The id of the last message that both have; empty: not even the first one is the same."""
+    tail: tuple[Message, ...]
+    """What was given after that, oldest first. Empty: it ends with a message that is stored."""
+    forks: bool
+    """Whether the stored conversation goes on differently after that: something was edited or is answered anew."""
+
+    @property
+    def regenerates(self) -> bool:
+        """Whether what was given ends with a message of a person that was answered before: another reply is wanted."""
+        return self.forks and not self.tail
+
+
+def compare(entries: Sequence[ConversationMessage], given: Sequence[Message]) -> HistoryMatch:
+    """Compare the messages of a stored branch with those that a client gives. Instructions (`system`) do not count.
+
+    Messages are the same if their roles are, and their texts but for white space at the ends, and their images.
+    """
+    stored = [each for each in entries if each.role != "system"]
+    said = [each for each in given if not isinstance(each, SystemMessage)]
+    agree = 0
+    for one, other in zip(stored, said, strict=False):
+        if not _same(one.message, other):
+            break
+        agree += 1
+    after = stored[agree - 1].id if agree else ""
+    return HistoryMatch(after, tuple(said[agree:]), forks=agree < len(stored))
+
+
+def _same(one: Message, other: Message) -> bool:
+    if role_of(one) != role_of(other) or _plain(one.content) != _plain(other.content):
+        return False
+    return not isinstance(one, UserMessage) or not isinstance(other, UserMessage) or one.images == other.images
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n").strip()

@@ -1,0 +1,153 @@
+"""Sessions: one reply per message, by the action that is worth most; and what survives, fails, waits and ends."""
+
+import asyncio
+
+import pytest
+from anyio import fail_after
+
+from goalport import AgentPlatform
+from goalport.caller import Caller
+from goalport.chat import AgentProcessChatbot, ChatSession
+from goalport.errors import BadInput, ConversationEnded
+from goalport.events import Event, MessageSent, QuestionAsked
+from goalport.llm import UserMessage
+from tests.rooms.chat.talkers import Careful, Moody, Nudge, Parrot, TwoMinds
+
+ANNA, BEN = Caller("anna"), Caller("ben")
+
+
+async def _session(platform: AgentPlatform, name: str) -> ChatSession:
+    return await platform.chatbots.named(name).create_session(ANNA)
+
+
+async def test_each_message_gets_one_reply_and_the_first_message_is_known_in_the_last_turn() -> None:
+    async with AgentPlatform([Parrot]) as platform:
+        session = await _session(platform, "Parrot")
+        for number in range(1, 201):
+            result = await session.on_user_message(UserMessage(f"message {number}"))
+            assert [each.text for each in result.messages] == [f"{number}: message 1 … message {number}"]
+        assert len(session.conversation.entries) == 400
+        assert session.idle
+        assert not session.is_finished()
+
+
+async def test_the_cheapest_action_answers_and_costs_are_computed_for_each_message() -> None:
+    async with AgentPlatform([TwoMinds]) as platform:
+        session = await _session(platform, "TwoMinds")
+        replies = [(await session.on_user_message(UserMessage("So?"))).text for _ in range(4)]
+        assert replies == ["Short", "Short", "Long", "Long"]
+
+
+async def test_another_event_than_a_message_triggers_the_action_for_it() -> None:
+    async with AgentPlatform([Parrot]) as platform:
+        session = await _session(platform, "Parrot")
+        assert (await session.trigger(Nudge("rain"))).text == "Oh, rain"
+        assert (await session.on_user_message(UserMessage("hello"))).text == "1: hello … hello"
+
+
+async def test_a_failed_turn_is_told_and_the_next_message_is_answered() -> None:
+    async with AgentPlatform([Moody]) as platform:
+        session = await _session(platform, "Moody")
+        failed = await session.on_user_message(UserMessage("fail"))
+        assert "a bad mood" in failed.failure
+        assert not failed.messages
+        assert (await session.on_user_message(UserMessage("please"))).text == "Fine."
+
+
+async def test_a_question_waits_for_its_answer_and_the_channel_hears_of_both() -> None:
+    class Channel:
+        def __init__(self) -> None:
+            self.events: list[Event] = []
+
+        def on_event(self, event: Event, /) -> None:
+            self.events.append(event)
+
+    async with AgentPlatform([Careful]) as platform:
+        channel = Channel()
+        session = await platform.chatbots["Careful"].create_session(ANNA, channel)
+        asked = await session.on_user_message(UserMessage("jump"))
+        (question,) = asked.questions
+        assert question.message == "Really jump?"
+        assert [each.question_id for each in channel.events if isinstance(each, QuestionAsked)] == [question.id]
+        turn = await session.answer(question.id, response=True)
+        told = [each.text async for each in turn.events() if isinstance(each, MessageSent)]
+        assert told == [(await turn.result()).text] == ["Done: jump"]
+
+
+async def test_messages_that_come_at_once_are_answered_one_after_another() -> None:
+    async with AgentPlatform([Parrot]) as platform:
+        session = await _session(platform, "Parrot")
+        other = await platform.chatbots["Parrot"].find_session(session.conversation.id, ANNA)
+        assert other is not None
+        with fail_after(60):
+            results = await asyncio.gather(
+                *(each.on_user_message(UserMessage(f"from {number}")) for number, each in enumerate((session, other)))
+            )
+        assert sorted(each.text[0] for each in results) == ["1", "2"]
+        assert [each.role for each in session.conversation.entries] == ["user", "assistant"] * 2
+
+
+async def test_an_edited_message_forks_the_conversation_and_the_other_branch_stays() -> None:
+    async with AgentPlatform([Parrot]) as platform:
+        session = await _session(platform, "Parrot")
+        for text in ("one", "two"):
+            await session.on_user_message(UserMessage(text))
+        first_reply = session.conversation.entries[1]
+        turn = await session.begin_turn(UserMessage("deux"), after=first_reply.id)
+        assert (await turn.result()).text == "2: one … deux"
+        assert [each.text for each in session.conversation.entries[2:]] == ["deux", "2: one … deux"]
+        assert len(session.conversation.forks[first_reply.id]) == 2
+        exported = await platform.conversations.export(session.conversation.id, ANNA)
+        assert len(exported["messages"]) == 6
+
+
+async def test_a_reply_can_be_made_again_in_a_branch_of_its_own() -> None:
+    async with AgentPlatform([Parrot]) as platform:
+        session = await _session(platform, "Parrot")
+        await session.on_user_message(UserMessage("one"))
+        await (await session.regenerate()).result()
+        asked = session.conversation.entries[0].id
+        assert [each.role for each in session.conversation.entries] == ["user", "assistant"]
+        assert len(session.conversation.forks[asked]) == 2
+
+
+async def test_a_conversation_is_its_callers_alone() -> None:
+    async with AgentPlatform([Parrot]) as platform:
+        session = await _session(platform, "Parrot")
+        chatbot, conversation_id = platform.chatbots["Parrot"], session.conversation.id
+        assert await chatbot.find_session(conversation_id, BEN) is None
+        with pytest.raises(BadInput, match="already"):
+            await chatbot.create_session(BEN, conversation_id=conversation_id)
+        assert not await platform.conversations.list(BEN)
+        assert not await platform.conversations.delete(conversation_id, BEN)
+        assert await platform.conversations.delete(conversation_id, ANNA)
+        assert await chatbot.find_session(conversation_id, ANNA) is None
+
+
+async def test_a_killed_process_is_followed_by_another_that_knows_the_conversation() -> None:
+    async with AgentPlatform([Parrot]) as platform:
+        session = await _session(platform, "Parrot")
+        await session.on_user_message(UserMessage("one"))
+        process = await platform.process(session.process_id)
+        process.kill()
+        await process.rest()
+        assert (await session.on_user_message(UserMessage("two"))).text == "2: one … two"
+        assert session.process_id != process.id
+
+
+async def test_a_goal_ends_the_conversation() -> None:
+    async with AgentPlatform([Careful]) as platform:
+        session = await _session(platform, "Careful")
+        ended = await session.on_user_message(UserMessage("Goodbye"))
+        assert ended.text == "Bye"
+        assert ended.finished
+        assert session.is_finished()
+        with pytest.raises(ConversationEnded):
+            await session.on_user_message(UserMessage("Wait"))
+
+
+async def test_a_chatbot_of_all_agents_uses_their_actions() -> None:
+    async with AgentPlatform([Parrot]) as platform:
+        chatbot = AgentProcessChatbot.utility_from_platform(platform, name="everything")
+        session = await chatbot.create_session(ANNA)
+        assert (await session.on_user_message(UserMessage("hi"))).text == "1: hi … hi"
