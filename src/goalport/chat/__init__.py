@@ -11,7 +11,7 @@ from goalport.chat.history import HistoryMatch, compare
 from goalport.chat.messages import Asset, ConversationMessage
 from goalport.chat.session import ChatSession
 from goalport.chat.turn import Turn, TurnResult
-from goalport.chat.turn_hooks import ConversationTurns
+from goalport.chat.turn_hooks import ConversationTurns, conversation_of
 from goalport.domain import ChatbotMark, chatbot
 
 __all__ = [
@@ -30,5 +30,6 @@ __all__ = [
     "TurnResult",
     "chatbot",
     "compare",
+    "conversation_of",
     "open_chatbot",
 ]

@@ -30,6 +30,8 @@ class Conversations:
     def __init__(self, store: ConversationStore, drop_process: Callable[[str], Awaitable[None]]) -> None:
         self._store, self._drop_process = store, drop_process
         self._loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
+        self.on_change: list[Callable[[str], None]] = []
+        """Called with the id of each conversation that this program has changed or deleted."""
 
     async def create(
         self, chatbot: str, caller: Caller, *, conversation_id: str = "", title: str = "", context_id: str = ""
@@ -77,6 +79,7 @@ class Conversations:
             return False
         process_id = conversation.loaded.record.process
         deleted = await self._store.delete(conversation_id)
+        self._tell(conversation_id)
         self._loaded.pop(conversation_id, None)
         if process_id:
             await self._drop_process(process_id)
@@ -152,7 +155,12 @@ class Conversations:
         record = await self._store.save(wanted, [to_record(each) for each in added])
         if record is not None:
             loaded.saved(record, added)
+            self._tell(record.id)
         return record is not None
+
+    def _tell(self, conversation_id: str) -> None:
+        for tell in self.on_change:
+            tell(conversation_id)
 
     async def _show(self, conversation: Conversation, record: ConversationRecord) -> None:
         loaded = self._loaded.get(record.id)

@@ -122,12 +122,30 @@ class ChatSession:
 
     async def follow(self) -> Turn | None:
         """The turn that runs now, for one more reader; None: none does."""
-        running = self.conversation.loaded.turn
-        if running is not None and not running.over:
-            return running
+        turn = self._running
+        if turn is not None:
+            return turn
         process = await self._behind()
-        if process is None or not _runs(process):
-            return None
+        return self._watch(process) if process is not None and _runs(process) else None
+
+    async def last_turn(self) -> Turn | None:
+        """The turn that runs now, or how the last one left the process; None: there is no process.
+
+        A turn that was over before has no events and no messages, but its outcome and its open questions.
+        """
+        turn = self._running
+        if turn is not None:
+            return turn
+        process = await self._behind()
+        return None if process is None else self._watch(process)
+
+    @property
+    def _running(self) -> Turn | None:
+        """The turn that runs now, if it was begun here."""
+        turn = self.conversation.loaded.turn
+        return None if turn is None or turn.over else turn
+
+    def _watch(self, process: AgentProcess) -> Turn:
         turn = self._turn(process, reacts=False)
         turn.go_on(lambda: None)
         return turn

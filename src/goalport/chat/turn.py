@@ -21,6 +21,8 @@ __all__ = ["Turn", "TurnResult"]
 class TurnResult:
     """How a turn has ended."""
 
+    outcome: Outcome
+    """How its process rested then. The process may go on since, with the next turn."""
     messages: tuple[ConversationMessage, ...]
     """What the chatbot has said."""
     questions: tuple[Question, ...] = ()
@@ -118,6 +120,7 @@ class Turn:
         )
         self._tell_missed(said)
         return TurnResult(
+            outcome=outcome,
             messages=said,
             questions=self.process.open_questions if isinstance(outcome, Waiting) else (),
             failure=self._failure(outcome, said),
