@@ -15,11 +15,14 @@ from sqlalchemy import (
     ColumnElement,
     Integer,
     Select,
+    Text,
     and_,
     bindparam,
+    case,
     delete,
     exists,
     func,
+    literal_column,
     not_,
     select,
     tuple_,
@@ -34,17 +37,32 @@ from goalport.store.rows import Row, caller_in, caller_row, json_text, microseco
 from goalport.store.statements import Dialect
 from goalport.store.tables import conversation_messages, conversations
 
-__all__ = ["ConversationRows", "delete_conversation", "find_conversation", "list_conversations", "messages_of"]
+__all__ = [
+    "ConversationRows",
+    "delete_conversation",
+    "find_conversation",
+    "list_conversations",
+    "messages_of",
+    "processes_of",
+]
 
 _ID: Final = conversations.c.id == bindparam("id")
 _OF_CONVERSATION: Final = conversation_messages.c.conversation == bindparam("conversation")
+_COMPUTED: Final = {"number", "id", "version", "earlier_processes"}
 _GIVEN: Final[dict[str, Any]] = {
-    each.name: bindparam(each.name) for each in conversations.columns if each.name not in {"number", "id", "version"}
+    each.name: bindparam(each.name) for each in conversations.columns if each.name not in _COMPUTED
 }
+_PROCESS: Final = conversations.c.process
+_SPACE: Final = literal_column("' '", Text)
+_EARLIER: Final = case(
+    (bindparam("process") == _PROCESS, conversations.c.earlier_processes),
+    else_=conversations.c.earlier_processes + _SPACE + _PROCESS,
+)
+"""The processes before one that takes the place of what is there."""
 _CHANGED: Final = (
     update(conversations)
     .where(_ID, conversations.c.version == bindparam("known"))
-    .values({**_GIVEN, "version": conversations.c.version + ONE})
+    .values({**_GIVEN, "version": conversations.c.version + ONE, "earlier_processes": _EARLIER})
     .returning(conversations.c.number)
 )
 """Changes a conversation that has the `known` version; gives its number, or no row."""
@@ -66,7 +84,7 @@ class _Additions:
         insert: Any = import_module(f"sqlalchemy.dialects.{dialect}").insert
         self.conversation = (
             insert(conversations)
-            .values({**_GIVEN, "id": bindparam("id"), "version": ONE})
+            .values({**_GIVEN, "id": bindparam("id"), "version": ONE, "earlier_processes": literal_column("''", Text)})
             .on_conflict_do_nothing(index_elements=[conversations.c.id])
             .returning(conversations.c.number)
         )
@@ -121,6 +139,12 @@ def find_conversation(conversation_id: str) -> Operation[ConversationRecord | No
 def messages_of(conversation_id: str) -> Operation[Sequence[MessageRecord]]:
     rows = yield _MESSAGES, {"id": conversation_id}
     return [_message(each) for each in rows]
+
+
+def processes_of(conversation_id: str) -> Operation[Sequence[str]]:
+    rows = yield _FOUND, {"id": conversation_id}
+    known = [process for each in rows for process in (*each["earlier_processes"].split(), each["process"]) if process]
+    return list(reversed(dict.fromkeys(reversed(known))))
 
 
 def list_conversations(

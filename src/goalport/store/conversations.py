@@ -103,6 +103,10 @@ class ConversationStore(Protocol):
         """
         ...
 
+    async def processes(self, conversation_id: str, /) -> Sequence[str]:
+        """The ids of all processes that have ever gone on with a conversation, the one of now last."""
+        ...
+
     async def delete(self, conversation_id: str, /) -> bool:
         """Drop a conversation with all its messages, for good. Returns whether there was one of that id."""
         ...

@@ -22,6 +22,7 @@ from goalport.store.conversation_operations import (
     find_conversation,
     list_conversations,
     messages_of,
+    processes_of,
 )
 from goalport.store.conversations import ConversationRecord, MessageRecord, words_of
 from goalport.store.operations import Operation, Operations
@@ -109,6 +110,9 @@ class DatabaseConversations:
     ) -> Sequence[ConversationRecord]:
         words = words_of(search)
         return await self._database.read(partial(list_conversations, caller, chatbot, words, after, limit))
+
+    async def processes(self, conversation_id: str, /) -> Sequence[str]:
+        return await self._database.read(partial(processes_of, conversation_id))
 
     async def delete(self, conversation_id: str, /) -> bool:
         deleted = await self._database.write(partial(delete_conversation, conversation_id))

@@ -21,6 +21,8 @@ class _Kept:
     def __init__(self, number: int, record: ConversationRecord) -> None:
         self.number, self.record = number, record
         self.messages: dict[str, MessageRecord] = {}
+        self.processes: dict[str, None] = {}
+        """The ids of those that have ever gone on with it."""
         self.size = _CONVERSATION
 
     def add(self, messages: Sequence[MessageRecord]) -> int:
@@ -70,6 +72,8 @@ class InMemoryConversations:
             known = self._kept[saved.id] = _Kept(next(self._numbers), saved)
             self._bytes += known.size
         known.record = saved
+        if saved.process:
+            known.processes[saved.process] = known.processes.pop(saved.process, None)
         self._bytes += known.add(messages)
         while self._bytes > self._most_bytes and len(self._kept) > 1:
             self._drop(next(iter(self._kept)))
@@ -105,6 +109,10 @@ class InMemoryConversations:
             and each.has(words)
         )
         return [each.record for each in islice(found, limit)]
+
+    async def processes(self, conversation_id: str, /) -> Sequence[str]:
+        known = self._kept.get(conversation_id)
+        return list(known.processes) if known is not None else []
 
     async def delete(self, conversation_id: str, /) -> bool:
         return self._drop(conversation_id)

@@ -191,6 +191,8 @@ conversations = Table(
     Column("finished", Boolean, nullable=False),
     Column("head", Text, nullable=False),
     Column("process", Text, nullable=False),
+    # The ids of those before it, each behind a space.
+    Column("earlier_processes", Text, nullable=False),
     Column("context_id", Text, nullable=False),
     Column("caller_scopes", Text, nullable=False),
     Column("caller_claims", Text, nullable=False),
@@ -318,8 +320,9 @@ _FOURTH: Final = (
     CREATE TABLE conversation (
         number {numbered}, id TEXT NOT NULL UNIQUE, chatbot TEXT NOT NULL, caller_id TEXT NOT NULL,
         caller_issuer TEXT NOT NULL, updated_at BIGINT NOT NULL, created_at BIGINT NOT NULL, version BIGINT NOT NULL,
-        finished BOOLEAN NOT NULL, head TEXT NOT NULL, process TEXT NOT NULL, context_id TEXT NOT NULL,
-        caller_scopes TEXT NOT NULL, caller_claims TEXT NOT NULL, title TEXT NOT NULL, searchable TEXT NOT NULL
+        finished BOOLEAN NOT NULL, head TEXT NOT NULL, process TEXT NOT NULL, earlier_processes TEXT NOT NULL,
+        context_id TEXT NOT NULL, caller_scopes TEXT NOT NULL, caller_claims TEXT NOT NULL, title TEXT NOT NULL,
+        searchable TEXT NOT NULL
     )
     """,
     "CREATE INDEX conversation_caller ON conversation (caller_id, caller_issuer, updated_at, number)",

@@ -49,7 +49,7 @@ RECORDS = st.builds(
     CALLERS,
     TEXTS,
     head=MESSAGE_IDS,
-    process=st.sampled_from(["", "p"]),
+    process=st.sampled_from(["", "p", "q"]),
     context_id=st.sampled_from(["", "c"]),
     finished=st.booleans(),
     created_at=TIMES,
@@ -88,6 +88,7 @@ STEPS = st.lists(SAVES | SAVES | CHOICES | CHOICES | st.builds(Delete, IDS), min
 class Model:
     def __init__(self) -> None:
         self.kept: dict[str, tuple[int, ConversationRecord, dict[str, MessageRecord]]] = {}
+        self.processes: dict[str, list[str]] = {}
         self.made = 0
 
     def save(self, record: ConversationRecord, messages: Sequence[MessageRecord]) -> ConversationRecord | None:
@@ -100,7 +101,13 @@ class Model:
             if each.id not in kept:
                 kept[each.id] = each._replace(number=len(kept) + 1)
         self.kept[record.id] = number, record, kept
+        before = self.processes.setdefault(record.id, [])
+        before[:] = [*(each for each in before if each != record.process), *filter(None, [record.process])]
         return record
+
+    def delete(self, conversation_id: str) -> bool:
+        self.processes.pop(conversation_id, None)
+        return self.kept.pop(conversation_id, None) is not None
 
     def list(self, choice: Choice) -> Sequence[ConversationRecord]:
         order = sorted(self.kept.values(), key=lambda kept: (kept[1].updated_at, kept[0]), reverse=True)
@@ -133,7 +140,7 @@ async def do(store: ConversationStore, model: Model, step: Save | Delete | Choic
             given = record._replace(version=version)
             assert await store.save(given, messages) == model.save(given, messages)
         case Delete(conversation_id):
-            assert await store.delete(conversation_id) == (model.kept.pop(conversation_id, None) is not None)
+            assert await store.delete(conversation_id) == model.delete(conversation_id)
         case Choice():
             assert list(await store.list(**step._asdict())) == model.list(step)
 
@@ -143,6 +150,7 @@ async def compare(store: ConversationStore, model: Model) -> None:
         known = model.kept.get(each)
         found = await store.find(each)
         assert found == (known and known[1])
+        assert list(await store.processes(each)) == model.processes.get(each, [])
         assert known is None or found is None or found.caller.claims == known[1].caller.claims
         assert list(await store.messages(each)) == ([] if known is None else list(known[2].values()))
 
