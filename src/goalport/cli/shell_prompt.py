@@ -4,27 +4,24 @@ It is drawn by prompt_toolkit, on standard error. The event loop of the platform
 `shell`, which loads this module on a terminal.
 """
 
-import os
 import re
 import shlex
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Final
 
 from cyclopts import App, ArgumentCollection
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from goalport.cli.arrow_keys import on_standard_error
+from goalport.cli.line_history import kept_lines
 from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.stored import opened_store
 from goalport.cli.terminal import say
 from goalport.cli.workspace import KeptWorkspace
 from goalport.errors import BadInput, GoalportError
 from goalport.publish.goal_tools import Offer, offers_of
-from goalport.secrecy import hide
 from goalport.settings import load_settings
 
 __all__ = ["ShellPrompt"]
@@ -40,7 +37,7 @@ class ShellPrompt:
 
     def __init__(self, kept: KeptWorkspace, commands: Callable[[], App]) -> None:
         self._kept = kept
-        self._history = _history(kept)
+        self._history = kept_lines(kept.loaded.settings.data_dir / "shell_history", _meant)
         self._completer = _CommandCompleter(kept, commands)
         self._session: PromptSession[str] | None = None
 
@@ -84,47 +81,6 @@ def _meant(typed: str, lines: Sequence[str]) -> str:
     if not 0 < place <= len(lines):
         raise BadInput(f"There is no line {typed.strip()} to repeat. `history` lists the lines with their numbers.")
     return lines[place - 1]
-
-
-def _history(kept: KeptWorkspace) -> "_KeptLines":
-    """The history in the data folder of the workspace, which only its owner can read."""
-    path = kept.loaded.settings.data_dir / "shell_history"
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600))
-    except OSError as error:
-        say(f"warning: the history is not kept: {path}: {error.strerror}.")
-        return _KeptLines(InMemoryHistory())
-    return _KeptLines(FileHistory(path))
-
-
-class _KeptLines(History):
-    """The lines of earlier shells and of this one; those of another shell that runs are for later ones.
-
-    Kept is the line that was meant, and not `!!`; a line that is repeated is kept once. Secrets are left out, and so
-    is a line that begins with a space.
-    """
-
-    def __init__(self, place: History) -> None:
-        super().__init__()
-        self._place = place
-        self.lines = [*place.load_history_strings()][::-1]
-
-    def load_history_strings(self) -> Iterable[str]:
-        yield from reversed(self.lines)
-
-    def append_string(self, string: str) -> None:
-        if string[:1] == " ":
-            return
-        with suppress(BadInput):
-            line = hide(_meant(string, self.lines))
-            if line.strip() and self.lines[-1:] != [line]:
-                self.lines.append(line)
-                super().append_string(line)
-
-    def store_string(self, string: str) -> None:
-        with suppress(OSError):  # a disk that is full since: the shell goes on
-            self._place.store_string(string)
 
 
 class _CommandCompleter(Completer):
