@@ -57,7 +57,7 @@ def answer(
             if given is None and not decline:
                 say(await _asked_here(asked, source, process_id))
             else:
-                say(await asked.settle(None if decline else _read(given or ""), decline))
+                say(await asked.settle(None if decline else read_answer(given or ""), decline))
             return await asked.end(structured=structured) if wait else 0
 
     try:
@@ -68,8 +68,8 @@ def answer(
         return FAILED
 
 
-def _read(given: str) -> object:
-    """An answer that was given as an argument."""
+def read_answer(given: str) -> object:
+    """An answer that was given as an argument: JSON, a text, or after `@` a file with either."""
     text = given_text(given)
     try:
         return json.loads(text)

@@ -147,6 +147,17 @@ _command(
     "echo '{}' | goalport run --goal report_repository --input @-",
 )
 _command(
+    "chat",
+    "chat:chat",
+    "Talk to a chatbot, in this terminal or in a pipe.",
+    START,
+    "goalport chat",
+    "goalport chat Support --continue",
+    'goalport chat -m "Where is my parcel?" -m "And when does it come?"',
+    "goalport chat --conversation solid-tern-ba45d2e65dad",
+    usage="Usage: goalport chat [OPTIONS] [CHATBOT]",
+)
+_command(
     "shell",
     "shell:shell",
     "Open a prompt for these commands; the workspace stays loaded.",
@@ -238,6 +249,12 @@ _command(
     "Write all that is stored of a process as JSON, without secrets.",
     PROCESSES,
     "goalport export 0192f0c3 --output tests/trip.json",
+)
+app.command(
+    "goalport.cli.conversations:conversations",
+    name="conversations",
+    help="List, search, show, rename, export and delete conversations.",
+    group=PROCESSES,
 )
 _command(
     "prune",

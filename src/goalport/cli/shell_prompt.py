@@ -17,7 +17,7 @@ from prompt_toolkit.document import Document
 from goalport.cli.arrow_keys import on_standard_error
 from goalport.cli.line_history import kept_lines
 from goalport.cli.prompts import Interrupted, Unanswered
-from goalport.cli.stored import opened_store
+from goalport.cli.stored import has_store, opened_store
 from goalport.cli.terminal import say
 from goalport.cli.workspace import KeptWorkspace
 from goalport.errors import BadInput, GoalportError
@@ -161,9 +161,7 @@ class _CommandCompleter(Completer):
 
     async def _stored_processes(self) -> Iterable[str]:
         settings = load_settings(self._kept.loaded.workspace.root)
-        if settings.store == "memory" or (
-            settings.store == "sqlite" and not (settings.data_dir / "processes.db").exists()
-        ):
+        if not has_store(settings):
             return ()
         try:
             async with opened_store(settings) as store:

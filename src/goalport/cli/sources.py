@@ -29,14 +29,15 @@ __all__ = [
     "in_shell",
     "local_time",
     "run_here",
+    "runner_here",
     "source_of",
 ]
 
 T = TypeVar("T")
 View = dict[str, Any]
 NOTHING_STORED = (
-    'Nothing is stored here: with the setting store = "memory", processes end with the program that runs them. Without'
-    " that setting they are kept."
+    'Nothing is stored here: with the setting store = "memory", processes and conversations end with their program.'
+    " Without that setting they are kept."
 )
 Server = Annotated[
     str | None,
@@ -140,6 +141,17 @@ def run_here(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end what a command does: on the event loop of a shell, or on one of its own."""
     shell = _shell.get()
     return asyncio.run(work) if shell is None else shell.runner.run(work)
+
+
+@contextmanager
+def runner_here() -> Generator[asyncio.Runner]:
+    """What runs one piece of work after another on the same event loop: that of a shell, or one of its own."""
+    shell = _shell.get()
+    if shell is not None:
+        yield shell.runner
+        return
+    with asyncio.Runner() as runner:
+        yield runner
 
 
 def source_of(server: str | None, folder: Path, *, of_all: bool = False) -> Source:

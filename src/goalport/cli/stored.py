@@ -40,6 +40,7 @@ __all__ = [
     "StoredProcesses",
     "driven",
     "family_in",
+    "has_store",
     "opened_store",
     "record_line",
     "shown_end",
@@ -60,10 +61,9 @@ class StoredProcesses:
         self.options = options
 
     async def page(self, statuses: Sequence[str], limit: int, after: str) -> Page:
-        settings = self._settings
-        if settings.store == "sqlite" and not (settings.data_dir / "processes.db").exists():
-            return Page([], none="No process is stored.")  # looking makes no file
-        async with opened_store(settings) as store:
+        if not has_store(self._settings):
+            return Page([], none="No process is stored.")
+        async with opened_store(self._settings) as store:
             found = await store.records(after=after, limit=limit + 1, statuses=statuses, newest_first=True)
             counts = await store.counts()
         others = sum(number for name, number in counts.items() if statuses and name not in statuses)
@@ -198,6 +198,11 @@ def stored_settings(folder: Path) -> Settings:
     if settings.store == "memory":
         raise BadInput(NOTHING_STORED)
     return settings
+
+
+def has_store(settings: Settings) -> bool:
+    """Whether a workspace has a store that can be looked into. A file is made by what writes, not by what looks."""
+    return settings.store != "memory" and (settings.store != "sqlite" or (settings.data_dir / "processes.db").exists())
 
 
 @asynccontextmanager

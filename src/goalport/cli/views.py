@@ -23,7 +23,7 @@ from goalport.events import (
     ToolCalled,
 )
 
-__all__ = ["StepPrinter", "View", "reply_text", "view_here"]
+__all__ = ["StepPrinter", "View", "reply_text", "step_line", "view_here"]
 
 
 class View(EventListener, Protocol):
@@ -72,7 +72,7 @@ class StepPrinter:
             say(text)
 
     def on_event(self, event: Event) -> None:
-        if self._steps and (line := _line(event)):
+        if self._steps and (line := step_line(event)):
             say(line)
         match event:
             case ModelCalled(model=model, prompt=prompt) if self._prompts:
@@ -95,7 +95,8 @@ def _block(title: str, text: str) -> str:
     return "\n".join((f"    {title}:", *(f"      {line}" for line in text.splitlines())))
 
 
-def _line(event: Event) -> str:
+def step_line(event: Event) -> str:
+    """A line about a step of a process; empty: nothing is said of this event."""
     match event:
         case ActionStarted(action=action, number=number, planned=planned):
             return f"{number}/{planned} {action}"

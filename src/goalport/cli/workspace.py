@@ -93,6 +93,14 @@ def kept_workspace() -> KeptWorkspace | None:
     return _kept.get()
 
 
+def kept_in_memory(settings: Settings) -> LoadedWorkspace | None:
+    """The workspace that a shell keeps open, if nothing but its memory has what runs in it; otherwise None."""
+    kept = _kept.get()
+    if kept is None or settings.store != "memory" or settings.workspace != kept.loaded.settings.workspace:
+        return None
+    return kept.loaded
+
+
 @contextmanager
 def keeping(workspace: KeptWorkspace) -> Generator[None]:
     """Let the commands of this block find a workspace that is open, in place of loading it."""

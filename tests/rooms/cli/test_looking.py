@@ -70,7 +70,7 @@ class Sorter:
 
 CHATBOT = """
 from goalport import action
-from goalport.domain import chatbot
+from goalport.chat import chatbot
 from goalport.llm import UserMessage
 
 @chatbot(description="Helps customers")

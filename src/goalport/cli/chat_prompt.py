@@ -1,0 +1,86 @@
+"""What a person types in a chat on a terminal: messages of one or more lines, with a history that survives restarts.
+
+It is drawn by prompt_toolkit, on standard error. Enter sends; Alt-Enter, or a backslash at the end, begins another
+line. Above: `chat_input`, which loads this module on a terminal.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+from goalport.cli.arrow_keys import on_standard_error
+from goalport.cli.line_history import kept_lines
+from goalport.cli.prompts import Interrupted, Unanswered
+
+__all__ = ["TypedMessages"]
+
+_PROMPT: Final = "you> "
+_CONTINUED: Final = "...  "
+
+
+class TypedMessages:
+    """Reads messages on a terminal; the event loop goes on while a person types."""
+
+    def __init__(self, runner: asyncio.Runner, history: Path, commands: Sequence[str]) -> None:
+        self._runner = runner
+        self._history = kept_lines(history)
+        self._completer = _CommandCompleter(commands)
+        self._session: PromptSession[str] | None = None
+
+    def next(self, default: str = "") -> str:
+        """What is typed next; `default` is there to be edited. Raises `Interrupted` and `Unanswered`."""
+        with on_standard_error():
+            self._session = self._session or PromptSession(
+                history=self._history,
+                completer=self._completer,
+                complete_while_typing=False,
+                enable_history_search=True,
+                multiline=True,
+                prompt_continuation=_CONTINUED,
+                key_bindings=_keys(),
+                reserve_space_for_menu=0,
+                interrupt_exception=Interrupted,
+                eof_exception=Unanswered,
+            )
+            return self._runner.run(self._session.prompt_async(_PROMPT, default=default))
+
+
+def _keys() -> KeyBindings:
+    """Enter sends, also a text of several lines; a terminal pastes these without sending them."""
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def send(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.text_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.newline(copy_margin=False)
+        else:
+            buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    @keys.add("c-j")
+    def begin_line(event: KeyPressEvent) -> None:
+        event.current_buffer.newline(copy_margin=False)
+
+    return keys
+
+
+class _CommandCompleter(Completer):
+    """Completes the commands of a chat."""
+
+    def __init__(self, commands: Sequence[str]) -> None:
+        self._commands = commands
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        typed = document.text_before_cursor
+        if typed.startswith("/"):
+            yield from (
+                Completion(each, start_position=-len(typed)) for each in self._commands if each.startswith(typed)
+            )
