@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from goalport.auth.authentication import Authentication
 from goalport.auth.current import current_caller
 from goalport.caller import Caller
-from goalport.domain import Goal
+from goalport.chat import Chatbot
+from goalport.domain import ChatbotMark, Goal
 from goalport.process import AgentProcess
 from goalport.publish.publication import Publication
 from goalport.publish.publisher import Publisher
@@ -29,6 +30,7 @@ class Access:
         """How requests are refused over HTTP; None: nobody is authenticated, and no scope is checked."""
         if authentication is not None:
             publisher.platform.may_start = self._may_start
+            publisher.platform.may_chat = self._may_chat
 
     @property
     def publication(self) -> Publication:
@@ -46,7 +48,13 @@ class Access:
         rules = self._publisher.publication.scopes.rules
         if current_caller().admin:
             return rules.read
+        if process.options.turns:
+            return self.of_chatbot(process.agent.chat or ChatbotMark())
         return rules.of_goals(process.scope.goals[name] for name in process.goals)
+
+    def of_chatbot(self, mark: ChatbotMark) -> Scopes:
+        """What a caller needs to talk to a chatbot, by how it is marked."""
+        return self._publisher.publication.scopes.rules.of_chatbot(mark)
 
     def may_change(self, process: AgentProcess) -> bool:
         """Whether the caller of the current request may answer a question of a process that it follows."""
@@ -65,6 +73,9 @@ class Access:
             f"This needs the {scopes} {' and '.join(missing)}, which your credential does not have. Calling again does"
             f" not help: ask whoever runs this server for a credential that has {them}."
         )
+
+    def _may_chat(self, caller: Caller, chatbot: Chatbot) -> bool:
+        return caller.has(*self.of_chatbot(chatbot.mark))
 
     def _may_start(self, caller: Caller, goal: Goal) -> bool:
         return caller.has(*self._publisher.publication.scopes.rules.of_export(goal.export))

@@ -87,6 +87,11 @@ class Chatbot(Protocol):
         """What it is for, for people and models."""
         ...
 
+    @property
+    def mark(self) -> ChatbotMark:
+        """How people talk to it."""
+        ...
+
     async def create_session(
         self,
         caller: Caller = ANONYMOUS,

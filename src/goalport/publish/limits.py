@@ -117,6 +117,8 @@ class Limits:
     def _running(self, caller: Caller, starting: int) -> int:
         """How many processes of a caller run or are starting. One that is starting may run already, and counts once."""
         running = [each for each in self._processes.running if each.parent is None and caller.same_as(each.caller)]
+        # The process of a conversation rests between turns, and is among those that are starting at each turn.
+        self._settled -= {each for each in self._settled if each.options.turns and each.outcome is not None}
         if not starting:
             self._settled.update(running)
         begun = sum(each not in self._settled for each in running)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from goalport.domain import Export, Goal
+from goalport.domain import ChatbotMark, Export, Goal
 from goalport.settings import AuthSettings
 
 __all__ = ["ScopeRules", "Scopes", "ScopesOfPublished"]
@@ -40,6 +40,10 @@ class ScopeRules:
     def of_export(self, export: Export) -> Scopes:
         """The scopes for a goal."""
         return self.of_hints(export.scopes, read_only=export.read_only)
+
+    def of_chatbot(self, mark: ChatbotMark) -> Scopes:
+        """The scopes to talk to a chatbot: those that it names, else the scope to write, as a turn runs actions."""
+        return frozenset(mark.scopes) or self.write
 
     def of_goals(self, goals: Iterable[Goal]) -> Scopes:
         """The scopes for a tool or a process that may reach any of these goals: those of all of them."""
