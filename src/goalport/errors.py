@@ -163,10 +163,6 @@ class WorkspaceError(GoalportError):
 class ConversationEnded(BadInput):
     """A conversation that has reached its goal: nothing more is answered in it."""
 
-    def __init__(self, conversation_id: str) -> None:
-        self.conversation_id = conversation_id
-        super().__init__(f"Conversation {conversation_id} has reached its goal and is over. Begin another one.")
-
 
 class UnknownName(GoalportError):
     """A name that is not known. The message lists the nearest names, or else all; if `known` is None, it lists none."""

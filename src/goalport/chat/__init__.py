@@ -4,12 +4,12 @@ A message is an object on the blackboard of a process that rests between turns; 
 Below: processes and the store. Above: the platform, and the doors through which people talk.
 """
 
-from goalport.chat.chatbots import AgentProcessChatbot, Chatbot, Chatbots, open_chatbot
+from goalport.chat.chatbots import AgentProcessChatbot, Chatbots, open_chatbot
 from goalport.chat.conversation import Conversation
 from goalport.chat.conversations import Conversations
 from goalport.chat.history import HistoryMatch, compare
 from goalport.chat.messages import Asset, ConversationMessage
-from goalport.chat.session import ChatSession
+from goalport.chat.session import Chatbot, ChatSession
 from goalport.chat.turn import Turn, TurnResult
 from goalport.chat.turn_hooks import ConversationTurns, conversation_of
 from goalport.domain import ChatbotMark, chatbot

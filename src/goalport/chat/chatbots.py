@@ -5,110 +5,17 @@ name, and the doors. (User guide, sections 3.12.12 and 3.12.13.)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
 from goalport.caller import ANONYMOUS, Caller
 from goalport.chat.conversation import Conversation
-from goalport.chat.conversations import Conversations
+from goalport.chat.platform import Platform
 from goalport.chat.session import ChatSession
 from goalport.domain import Agent, ChatbotMark, PlannerType
 from goalport.errors import UnknownName
 from goalport.events import EventListener
-from goalport.process import AgentProcess, Budget, ProcessOptions, Verbosity
+from goalport.process import AgentProcess, Budget, Verbosity
 
-__all__ = ["AgentProcessChatbot", "Chatbot", "Chatbots", "DeployedAgents", "Platform", "open_chatbot"]
-
-
-class DeployedAgents(Protocol):
-    """What is deployed on a platform."""
-
-    def __iter__(self) -> Iterator[Agent]: ...
-
-    def named(self, name: str, /) -> Agent:
-        """The agent of a name. Raises `UnknownName`."""
-        ...
-
-
-class Platform(Protocol):
-    """What chatbots need of a platform; `AgentPlatform` has it."""
-
-    @property
-    def agents(self) -> DeployedAgents:
-        """The deployed agents."""
-        ...
-
-    @property
-    def options(self) -> ProcessOptions:
-        """The options of runs that are given none."""
-        ...
-
-    @property
-    def conversations(self) -> Conversations:
-        """The stored conversations."""
-        ...
-
-    def deploy(self, agent: object, /) -> Agent:
-        """Deploy an agent."""
-        ...
-
-    def create_agent_process(
-        self, agent: str | Agent, /, *, options: ProcessOptions | None = None, caller: Caller = ANONYMOUS
-    ) -> AgentProcess:
-        """A process that has not begun."""
-        ...
-
-    async def process(self, process_id: str, /) -> AgentProcess:
-        """The process of an id."""
-        ...
-
-    async def tell(
-        self, process: str | AgentProcess, /, *objects: object, caller: Caller | None = None
-    ) -> AgentProcess:
-        """Begin a turn of a process with more objects."""
-        ...
-
-    async def answer(
-        self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""
-    ) -> AgentProcess:
-        """Answer a question of a process."""
-        ...
-
-
-class Chatbot(Protocol):
-    """Somebody to talk to."""
-
-    @property
-    def name(self) -> str:
-        """Its name, unique on the platform."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """What it is for, for people and models."""
-        ...
-
-    @property
-    def mark(self) -> ChatbotMark:
-        """How people talk to it."""
-        ...
-
-    async def create_session(
-        self,
-        caller: Caller = ANONYMOUS,
-        channel: EventListener | None = None,
-        *,
-        system_message: str = "",
-        conversation_id: str = "",
-        context_id: str = "",
-    ) -> ChatSession:
-        """Begin a conversation, or go on with the one of that id."""
-        ...
-
-    async def find_session(
-        self, conversation_id: str, caller: Caller = ANONYMOUS, channel: EventListener | None = None
-    ) -> ChatSession | None:
-        """The session of a conversation that there is."""
-        ...
+__all__ = ["AgentProcessChatbot", "Chatbots", "open_chatbot"]
 
 
 class AgentProcessChatbot:
@@ -168,7 +75,7 @@ class AgentProcessChatbot:
         conversation = await self.platform.conversations.create(
             self.name, caller, conversation_id=conversation_id, context_id=context_id or self.mark.context_id
         )
-        session = ChatSession(self, conversation, caller, channel)
+        session = self._session(conversation, caller, channel)
         if system_message:
             await session.instruct(system_message)
         return session
@@ -183,11 +90,14 @@ class AgentProcessChatbot:
         conversation = await self.platform.conversations.find(conversation_id, caller)
         if conversation is None or conversation.chatbot != self.name:
             return None
-        session = ChatSession(self, conversation, caller, channel)
+        session = self._session(conversation, caller, channel)
         await session.look_up()
         return session
 
-    def new_process(self, conversation: Conversation, caller: Caller) -> AgentProcess:
+    def _session(self, conversation: Conversation, caller: Caller, channel: EventListener | None) -> ChatSession:
+        return ChatSession(self, conversation, caller, channel, self.platform, self._new_process)
+
+    def _new_process(self, conversation: Conversation, caller: Caller) -> AgentProcess:
         """A process for a conversation, which has not begun."""
         mark, given = self.mark, self.platform.options
         budget = Budget(actions=mark.max_actions_per_turn, cost=mark.max_cost_per_turn, tokens=mark.max_tokens_per_turn)

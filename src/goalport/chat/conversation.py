@@ -9,16 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from goalport.caller import Caller
 from goalport.chat.messages import SUMMARY, Asset, ConversationMessage, from_record, role_of
 from goalport.errors import GoalportError
 from goalport.llm import Message, UserMessage
 from goalport.store import ConversationRecord, MessageRecord, persistent
-
-if TYPE_CHECKING:
-    from goalport.chat.turn import Turn
 
 __all__ = ["Conversation", "Loaded"]
 
@@ -39,8 +35,8 @@ class Loaded:
         """Held while messages are stored."""
         self.turns = asyncio.Lock()
         """Held during a turn: turns of a conversation run one after another."""
-        self.turn: Turn | None = None
-        """The turn that runs."""
+        self.turn: object = None
+        """The `Turn` that began last."""
         self.renew(record, messages)
 
     def renew(self, record: ConversationRecord, messages: Iterable[MessageRecord]) -> None:

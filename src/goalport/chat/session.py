@@ -5,25 +5,60 @@ conversation goes on from an earlier message, another process begins with the sa
 conversations, processes. Above: chatbots. (User guide, section 3.12.12.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from goalport.caller import Caller
+from goalport.caller import ANONYMOUS, Caller
 from goalport.chat.conversation import Conversation
 from goalport.chat.messages import ConversationMessage, role_of
+from goalport.chat.platform import Platform
+from goalport.chat.process_behind import ProcessBehind, runs
 from goalport.chat.turn import Turn, TurnResult
-from goalport.errors import BadInput, ConversationEnded, UnknownName, Unreadable
+from goalport.domain import ChatbotMark
+from goalport.errors import BadInput
 from goalport.events import EventListener
 from goalport.llm import Message, SystemMessage, UserMessage
-from goalport.process import AgentProcess, Completed, ProcessStatus, Question
+from goalport.process import AgentProcess, Question
 
-if TYPE_CHECKING:
-    from goalport.chat.chatbots import AgentProcessChatbot
+__all__ = ["ChatSession", "Chatbot"]
 
-__all__ = ["ChatSession"]
 
-_BOUND_AS = "conversation"
+class Chatbot(Protocol):
+    """Somebody to talk to."""
+
+    @property
+    def name(self) -> str:
+        """Its name, unique on the platform."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it is for, for people and models."""
+        ...
+
+    @property
+    def mark(self) -> ChatbotMark:
+        """How people talk to it."""
+        ...
+
+    async def create_session(
+        self,
+        caller: Caller = ANONYMOUS,
+        channel: EventListener | None = None,
+        *,
+        system_message: str = "",
+        conversation_id: str = "",
+        context_id: str = "",
+    ) -> "ChatSession":
+        """Begin a conversation, or go on with the one of that id."""
+        ...
+
+    async def find_session(
+        self, conversation_id: str, caller: Caller = ANONYMOUS, channel: EventListener | None = None
+    ) -> "ChatSession | None":
+        """The session of a conversation that there is."""
+        ...
 
 
 class ChatSession:
@@ -31,15 +66,17 @@ class ChatSession:
 
     def __init__(
         self,
-        chatbot: "AgentProcessChatbot",
+        chatbot: Chatbot,
         conversation: Conversation,
         caller: Caller,
-        channel: EventListener | None = None,
-        process: AgentProcess | None = None,
+        channel: EventListener | None,
+        platform: Platform,
+        new_process: Callable[[Conversation, Caller], AgentProcess],
     ) -> None:
+        """`new_process` makes a process of the chatbot that has not begun."""
         self.chatbot, self.conversation, self.caller, self.channel = chatbot, conversation, caller, channel
-        self._platform = chatbot.platform
-        self._process = process
+        self._platform = platform
+        self._behind = ProcessBehind(platform, conversation, lambda: new_process(conversation, caller))
 
     @property
     def process_id(self) -> str:
@@ -49,12 +86,14 @@ class ChatSession:
     @property
     def idle(self) -> bool:
         """Whether nothing runs: it waits for a message, or for the answer to a question."""
-        return self._process is None or not (self._process.active or _runs(self._process))
+        process = self._behind.last_seen
+        return process is None or not (process.active or runs(process))
 
     @property
     def questions(self) -> tuple[Question, ...]:
         """What people have to answer before it goes on; the answer to any of them may come over any door."""
-        return () if self._process is None else self._process.open_questions
+        process = self._behind.last_seen
+        return () if process is None else process.open_questions
 
     def is_finished(self) -> bool:
         """Whether the conversation has reached its goal: nothing more is answered."""
@@ -108,7 +147,7 @@ class ChatSession:
 
         Raises what that raises.
         """
-        process = await self._behind()
+        process = await self._behind.find()
         if process is None:
             raise BadInput("No question is open, so nothing can be answered.")
         turn = self._turn(process, reacts=False)
@@ -125,8 +164,8 @@ class ChatSession:
         turn = self._running
         if turn is not None:
             return turn
-        process = await self._behind()
-        return self._watch(process) if process is not None and _runs(process) else None
+        process = await self._behind.find()
+        return self._watch(process) if process is not None and runs(process) else None
 
     async def last_turn(self) -> Turn | None:
         """The turn that runs now, or how the last one left the process; None: there is no process.
@@ -136,14 +175,14 @@ class ChatSession:
         turn = self._running
         if turn is not None:
             return turn
-        process = await self._behind()
+        process = await self._behind.find()
         return None if process is None else self._watch(process)
 
     @property
     def _running(self) -> Turn | None:
         """The turn that runs now, if it was begun here."""
         turn = self.conversation.loaded.turn
-        return None if turn is None or turn.over else turn
+        return turn if isinstance(turn, Turn) and not turn.over else None
 
     def _watch(self, process: AgentProcess) -> Turn:
         turn = self._turn(process, reacts=False)
@@ -169,7 +208,7 @@ class ChatSession:
         loaded = self.conversation.loaded
         await loaded.turns.acquire()
         try:
-            process = await self._ready(after, again=again)
+            process = await self._behind.ready(after, again=again)
             await self._platform.conversations.append(self.conversation, *added)
             turn = await self._tell(process, told, reacts=reacts)
         except BaseException:
@@ -178,16 +217,6 @@ class ChatSession:
         loaded.turn = turn
         turn.go_on(loaded.turns.release)
         return turn
-
-    async def _ready(self, after: str | None, *, again: bool) -> AgentProcess:
-        """The process that is told next, at rest, in the branch that ends with the message `after`."""
-        await self._at_rest()
-        if again or (after is not None and after != self._last_said):
-            await self._fork(after or "")
-        process = await self._behind()
-        if self.is_finished() or (process is not None and process.over):
-            raise ConversationEnded(self.conversation.id)
-        return process or await self._new_process()
 
     async def _tell(self, process: AgentProcess, told: Sequence[object], *, reacts: bool) -> Turn:
         turn = self._turn(process, reacts=reacts)
@@ -198,57 +227,14 @@ class ChatSession:
             raise
         return turn
 
-    @property
-    def _last_said(self) -> str:
-        said = self.conversation.entries
-        return said[-1].id if said else ""
-
-    async def _at_rest(self) -> None:
-        """Wait until nothing runs in the process, here or elsewhere, and show what is stored by then."""
-        await self._platform.conversations.load(self.conversation)
-        process = await self._behind()
-        while process is not None and _runs(process):
-            await process.changed()
-        await self._platform.conversations.load(self.conversation)
-
-    async def _behind(self) -> AgentProcess | None:
-        """The process of the conversation, if it can go on; None: there is none, or it was ended, or is unreadable."""
-        process_id = self.process_id
-        if not process_id:
-            return None
-        try:
-            process = await self._platform.process(process_id)
-        except (UnknownName, Unreadable):
-            return None
-        self._process = process
-        return None if process.over and not isinstance(process.outcome, Completed) else process
-
-    async def _new_process(self) -> AgentProcess:
-        process = self.chatbot.new_process(self.conversation, self.caller)
-        process.blackboard.bind_protected(_BOUND_AS, self.conversation)
-        await self._platform.conversations.change(self.conversation, lambda record: record._replace(process=process.id))
-        self._process = process
-        return process
-
-    async def _fork(self, after: str) -> None:
-        process = await self._behind()
-        await self._platform.conversations.fork(self.conversation, after)
-        if process is not None:
-            process.terminate("The conversation goes on from an earlier message, in another process.")
-        self._process = None
-
     def _turn(self, process: AgentProcess, *, reacts: bool) -> Turn:
         return Turn(process, self.conversation, self._platform.conversations.load, reacts=reacts)
 
     async def look_up(self) -> None:
         """Find the process behind it, so that `questions` and `idle` say how it stands."""
-        await self._behind()
+        await self._behind.find()
 
     async def instruct(self, text: str) -> None:
         """Begin the conversation with instructions for the model."""
         said = ConversationMessage(role="system", message=SystemMessage(text))
         await self._platform.conversations.append(self.conversation, said)
-
-
-def _runs(process: AgentProcess) -> bool:
-    return process.status in {ProcessStatus.RUNNING, ProcessStatus.PAUSED}

@@ -1,0 +1,66 @@
+"""What chatbots need of the platform, which is above them."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from goalport.caller import ANONYMOUS, Caller
+from goalport.chat.conversations import Conversations
+from goalport.domain import Agent
+from goalport.process import AgentProcess, ProcessOptions
+
+__all__ = ["DeployedAgents", "Platform"]
+
+
+class DeployedAgents(Protocol):
+    """What is deployed on a platform."""
+
+    def __iter__(self) -> Iterator[Agent]: ...
+
+    def named(self, name: str, /) -> Agent:
+        """The agent of a name. Raises `UnknownName`."""
+        ...
+
+
+class Platform(Protocol):
+    """What chatbots need of a platform; `AgentPlatform` has it."""
+
+    @property
+    def agents(self) -> DeployedAgents:
+        """The deployed agents."""
+        ...
+
+    @property
+    def options(self) -> ProcessOptions:
+        """The options of runs that are given none."""
+        ...
+
+    @property
+    def conversations(self) -> Conversations:
+        """The stored conversations."""
+        ...
+
+    def deploy(self, agent: object, /) -> Agent:
+        """Deploy an agent."""
+        ...
+
+    def create_agent_process(
+        self, agent: str | Agent, /, *, options: ProcessOptions | None = None, caller: Caller = ANONYMOUS
+    ) -> AgentProcess:
+        """A process that has not begun."""
+        ...
+
+    async def process(self, process_id: str, /) -> AgentProcess:
+        """The process of an id."""
+        ...
+
+    async def tell(
+        self, process: str | AgentProcess, /, *objects: object, caller: Caller | None = None
+    ) -> AgentProcess:
+        """Begin a turn of a process with more objects."""
+        ...
+
+    async def answer(
+        self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""
+    ) -> AgentProcess:
+        """Answer a question of a process."""
+        ...

@@ -1,0 +1,86 @@
+"""The process behind a conversation: found, waited for, and replaced where it cannot go on.
+
+Below: processes and conversations. Above: sessions.
+"""
+
+from collections.abc import Callable
+
+from goalport.chat.conversation import Conversation
+from goalport.chat.platform import Platform
+from goalport.errors import ConversationEnded, UnknownName, Unreadable
+from goalport.process import AgentProcess, Completed, ProcessStatus
+
+__all__ = ["ProcessBehind", "runs"]
+
+
+class ProcessBehind:
+    """Knows the process of a conversation.
+
+    Parameters: `make` makes another process, which has not begun, where that one is gone, or was ended, or cannot be
+    read any more, or where the conversation goes on from an earlier message.
+    """
+
+    def __init__(self, platform: Platform, conversation: Conversation, make: Callable[[], AgentProcess]) -> None:
+        self._platform, self._conversation, self._make = platform, conversation, make
+        self.last_seen: AgentProcess | None = None
+        """The process as it was found last."""
+
+    async def find(self) -> AgentProcess | None:
+        """The process, if it can go on or has reached its goal; None: another one is needed. Raises `StoreError`."""
+        process_id = self._conversation.loaded.record.process
+        if not process_id:
+            return None
+        try:
+            process = await self._platform.process(process_id)
+        except (UnknownName, Unreadable):
+            return None
+        self.last_seen = process
+        return None if process.over and not isinstance(process.outcome, Completed) else process
+
+    async def ready(self, after: str | None, *, again: bool) -> AgentProcess:
+        """The process that is told next, at rest, where the conversation ends with the message `after`.
+
+        If another message is the last one, or with `again`, the conversation is forked first. Raises
+        `ConversationEnded`, `BadInput` for the id of no message, and `StoreError`.
+        """
+        await self._rest()
+        if again or (after is not None and after != self._last_said):
+            await self._fork(after or "")
+        process = await self.find()
+        if self._conversation.finished or (process is not None and process.over):
+            raise ConversationEnded(f"Conversation {self._conversation.id} has reached its goal. Begin another one.")
+        return process or await self._begin()
+
+    async def _rest(self) -> None:
+        """Wait until nothing runs in the process, here or elsewhere, and show what is stored by then."""
+        await self._platform.conversations.load(self._conversation)
+        process = await self.find()
+        while process is not None and runs(process):
+            await process.changed()
+        await self._platform.conversations.load(self._conversation)
+
+    async def _begin(self) -> AgentProcess:
+        process = self._make()
+        process.blackboard.bind_protected("conversation", self._conversation)
+        await self._platform.conversations.change(
+            self._conversation, lambda record: record._replace(process=process.id)
+        )
+        self.last_seen = process
+        return process
+
+    async def _fork(self, after: str) -> None:
+        process = await self.find()
+        await self._platform.conversations.fork(self._conversation, after)
+        if process is not None:
+            process.terminate("The conversation goes on from an earlier message, in another process.")
+        self.last_seen = None
+
+    @property
+    def _last_said(self) -> str:
+        said = self._conversation.entries
+        return said[-1].id if said else ""
+
+
+def runs(process: AgentProcess) -> bool:
+    """Whether it runs, here or in another program."""
+    return process.status in {ProcessStatus.RUNNING, ProcessStatus.PAUSED}
