@@ -73,17 +73,16 @@ class Conversations:
         return conversation
 
     async def delete(self, conversation_id: str, caller: Caller) -> bool:
-        """Delete a conversation with all its messages and its process, for good. Returns whether there was one."""
-        conversation = await self.find(conversation_id, caller)
-        if conversation is None:
+        """Delete a conversation with all its messages and processes, for good. Returns whether there was one.
+
+        Raises `LeaseHeld` if another program does not let go of a process, and `StoreError`; then it is still there.
+        """
+        if await self.find(conversation_id, caller) is None:
             return False
-        process_id = conversation.loaded.record.process
-        deleted = await self._store.delete(conversation_id)
-        self._tell(conversation_id)
+        for each in await self._store.processes(conversation_id):
+            await self._drop_process(each)
         self._loaded.pop(conversation_id, None)
-        if process_id:
-            await self._drop_process(process_id)
-        return deleted
+        return await self._store.delete(conversation_id)
 
     async def export(self, conversation_id: str, caller: Caller) -> dict[str, Any]:
         """A conversation with the messages of all its branches, as JSON. Raises `UnknownName` and `StoreError`."""

@@ -6,7 +6,7 @@ conversations, processes. Above: chatbots. (User guide, section 3.12.12.)
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from typing import Protocol
 
 from goalport.caller import ANONYMOUS, Caller
@@ -151,11 +151,10 @@ class ChatSession:
         if process is None:
             raise BadInput("No question is open, so nothing can be answered.")
         turn = self._turn(process, reacts=False)
-        try:
+        with ExitStack() as undo:
+            undo.callback(turn.abandon)
             await self._platform.answer(process.id, question_id, response, declined=declined)
-        except BaseException:
-            turn.abandon()
-            raise
+            undo.pop_all()
         turn.go_on(lambda: None)
         return turn
 
@@ -206,25 +205,17 @@ class ChatSession:
         again: bool = False,
     ) -> Turn:
         loaded = self.conversation.loaded
-        await loaded.turns.acquire()
-        try:
+        with ExitStack() as undo:
+            await loaded.turns.acquire()
+            undo.callback(loaded.turns.release)
             process = await self._behind.ready(after, again=again)
             await self._platform.conversations.append(self.conversation, *added)
-            turn = await self._tell(process, told, reacts=reacts)
-        except BaseException:
-            loaded.turns.release()
-            raise
+            turn = self._turn(process, reacts=reacts)
+            undo.callback(turn.abandon)
+            await self._platform.tell(process, *told, caller=self.caller)
+            undo.pop_all()
         loaded.turn = turn
         turn.go_on(loaded.turns.release)
-        return turn
-
-    async def _tell(self, process: AgentProcess, told: Sequence[object], *, reacts: bool) -> Turn:
-        turn = self._turn(process, reacts=reacts)
-        try:
-            await self._platform.tell(process, *told, caller=self.caller)
-        except BaseException:
-            turn.abandon()
-            raise
         return turn
 
     def _turn(self, process: AgentProcess, *, reacts: bool) -> Turn:

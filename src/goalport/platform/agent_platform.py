@@ -8,19 +8,18 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Self
 
 from goalport.ai import Ai, Guard, LlmOperations
-from goalport.autonomy import Autonomy, front_agent
+from goalport.autonomy import Autonomy
 from goalport.caller import ANONYMOUS, Caller
-from goalport.chat import Chatbot, Chatbots, Conversations, ConversationTurns, open_chatbot
+from goalport.chat import Chatbot, Chatbots, Conversations, ConversationTurns
 from goalport.domain import Agent, Goal, RetryPolicy
-from goalport.errors import GoalportError, UnknownName, Unreadable
+from goalport.errors import GoalportError
 from goalport.events import AgentDeployed, AgentUndeployed, EventListener
-from goalport.llm import LanguageModel, LlmOptions, Models
+from goalport.llm import LanguageModel, Models
 from goalport.plan import Explanation
 from goalport.platform.backends import (
     Engines,
@@ -34,6 +33,7 @@ from goalport.platform.backends import (
     workspace_upstream,
 )
 from goalport.platform.deployments import Deployments
+from goalport.platform.dropping import drop_process
 from goalport.platform.durability import unstorable_in
 from goalport.platform.knowledge import DocumentsOfPlatform, document_index, workspace_references
 from goalport.platform.process_engine import ProcessEngine
@@ -41,6 +41,7 @@ from goalport.platform.process_factory import Inputs
 from goalport.platform.processes import Processes
 from goalport.platform.reachability import explain_goal, starting_types
 from goalport.platform.retention import Retention
+from goalport.platform.workspace_parts import workspace_autonomy, workspace_own_agents, workspace_retention
 from goalport.process import (
     AgentProcess,
     ArgumentResolver,
@@ -55,7 +56,7 @@ from goalport.rag import DocumentIndex
 from goalport.references import NamedReferences
 from goalport.sealing import ProcessSeals, sealing_keys
 from goalport.secrecy import register_secrets
-from goalport.settings import AutonomySettings, Settings, secrets_of
+from goalport.settings import Settings, secrets_of
 from goalport.store import InMemoryProcessStore, ProcessStore, Seals
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.arithmetic import math_group
@@ -116,6 +117,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """A sentence for each declaration of a workspace that could not be deployed."""
     autonomy: Autonomy
     """It chooses an agent or a goal by what somebody said."""
+    conversations: Conversations
+    """The stored conversations of people with chatbots."""
+    chatbots: Chatbots
+    """The chatbots by name, as they are now."""
     references: NamedReferences = NamedReferences()
     """The references and contributors that prompts can name: those of the workspace's `references.yml`."""
     _own_agents: tuple[object, ...] = ()
@@ -174,11 +179,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             engine,
         )
         self.processes.keep_journals = keep_journals
-        self.conversations = Conversations(self.store.conversations, self._drop_process)
-        """The stored conversations of people with chatbots."""
+        self.conversations = Conversations(self.store.conversations, partial(drop_process, self.processes, self.store))
         self.processes.turns = ConversationTurns(self.conversations)
         self.chatbots = Chatbots(self)
-        """The chatbots by name, as they are now."""
         self.ai = self._engines.ai(lambda: self.groups, self.processes.listeners)
         self.agents = self._no_deployments()
         self.on_deployment: Callable[[], object] = lambda: None
@@ -227,12 +230,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         platform._documents.make = lambda: document_index(platform.models, settings)
         platform._read_references = partial(workspace_references, platform._documents, settings)
         platform._own_store = store if isinstance(store, AbstractAsyncContextManager) else None
-        platform._retention = _retention(store, settings)
-        platform.autonomy = _autonomy(platform, settings.autonomy)
-        if settings.front_tool:
-            platform._own_agents += (front_agent(platform.autonomy, open_mode=settings.front_tool == "open"),)
-        if settings.chatbot:
-            platform._own_agents += (open_chatbot(settings.chatbot),)
+        platform._retention = workspace_retention(store, settings)
+        platform.autonomy = workspace_autonomy(platform, settings.autonomy)
+        platform._own_agents = tuple(workspace_own_agents(settings, platform.autonomy))
         platform.load(workspace)
         platform._reloaded_by = settings if models is None else None
         return platform
@@ -483,15 +483,6 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         if self._own_store is not None:
             await self._own_store.__aexit__(None, None, None)
 
-    async def _drop_process(self, process_id: str) -> None:
-        """End a process that nobody needs any more."""
-        try:
-            process = await self.process(process_id)
-        except (UnknownName, Unreadable):
-            return
-        process.kill("Its conversation was deleted.")
-        await process.rest()
-
     def _no_deployments(self) -> Deployments:
         resolvers = tuple(each for each in self._services if isinstance(each, ArgumentResolver))
         return Deployments(type(self), self.service, resolvers)
@@ -501,18 +492,3 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.groups = ToolGroupResolver(groups, [self.upstream.groups])
         self.expected_groups = ExpectedGroups(groups, self.upstream.groups)
         """The groups that count as there when a goal is explained and no process runs yet."""
-
-
-def _autonomy(platform: AgentPlatform, settings: AutonomySettings) -> Autonomy:
-    return Autonomy(
-        platform=platform,
-        agent_confidence_cut_off=settings.agent_confidence_cut_off,
-        goal_confidence_cut_off=settings.goal_confidence_cut_off,
-        llm=LlmOptions(model=settings.ranking_llm) if settings.ranking_llm else None,
-        max_attempts=settings.ranking_max_attempts,
-    )
-
-
-def _retention(store: ProcessStore, settings: Settings) -> Retention:
-    age = timedelta(days=settings.retention_days) if settings.retention_days else None
-    return Retention(store, age, settings.retention_count or None)
