@@ -16,7 +16,7 @@ from goalport.errors import BadInput, UnknownName, Unreadable
 from goalport.platform.agent_platform import AgentPlatform
 from goalport.process import AgentProcess
 
-__all__ = ["CANCELLED", "Disconnect", "IdempotentCall", "Run", "Runs", "Watch", "process_of"]
+__all__ = ["CANCELLED", "Disconnect", "IdempotentCall", "Run", "Runs", "Watch", "end_for_caller", "process_of"]
 
 _LONGEST_KEY: Final = 256
 CANCELLED: Final = "Its caller cancelled the call or went away."
@@ -31,8 +31,16 @@ class Run:
     watches: "set[Watch]" = field(default_factory=set["Watch"])
 
 
+def end_for_caller(process: AgentProcess, reason: str) -> None:
+    """End a process whose result its caller wants no more; of a conversation, only the turn that runs."""
+    if process.options.turns and process.outcome is None:
+        process.stop_turn(reason)
+    else:
+        process.kill(reason)
+
+
 class Watch:
-    """One call that waits for a run. When the last one leaves, a process that is not detached is killed."""
+    """One call that waits for a run. When the last one leaves, a process that is not detached is ended."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -49,7 +57,7 @@ class Watch:
         if self in run.watches:
             run.watches.discard(self)
             if not run.watches and not run.detached and run.process.outcome is None:
-                run.process.kill(CANCELLED)
+                end_for_caller(run.process, CANCELLED)
 
 
 class Disconnect:

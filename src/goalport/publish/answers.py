@@ -183,7 +183,7 @@ def _handle_in_words(handle: Handle) -> Iterator[str]:
     goal, process = handle.goal, handle.process_id
     status = "waits for a person's answer" if handle.waiting else "is still running"
     how = "" if handle.waiting else f" To get the result, {handle.status_call}"
-    yield f"{goal} is not done: process {process} {status}. Do not call {goal} again: that would start another.{how}"
+    yield f"{goal} is not done: process {process} {status}. {handle.not_again}{how}"
     yield from handle.waits_for
     for question in handle.questions:
         yield from (

@@ -17,6 +17,7 @@ from mcp_types import Tool
 from goalport.domain import Action, Agent, Goal
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, asks_models
+from goalport.publish.chat_reply import ChatReply, chat_tool_name
 from goalport.publish.exported_tools import annotations_of
 from goalport.publish.faults import Fault, read_or_fault
 from goalport.publish.handle import HANDLE, LARGE, with_alternatives
@@ -180,8 +181,16 @@ class CallPolicy:
         )
 
     @classmethod
+    def of_chatbot(cls, agent: Agent) -> "CallPolicy":
+        """The policy of the turns of the chatbot that an agent is."""
+        stops = agent.chat is not None and agent.chat.stop_when_reader_leaves
+        return cls(chat_tool_name(agent.name), OutputFormat.of(ChatReply), detached=not stops, may_give_handle=True)
+
+    @classmethod
     def of_process(cls, process: AgentProcess) -> "CallPolicy":
         """The policy of a process that a caller follows by its handle."""
+        if process.options.turns:
+            return cls.of_chatbot(process.agent)
         goals = [process.scope.goals[name] for name in process.goals]
         return cls.of(published_name(process.agent, goals[0]), goals, may_wait=True)
 

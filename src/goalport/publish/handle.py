@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from goalport.chat import conversation_of
 from goalport.process import AgentProcess, Question
 from goalport.publish.companions import CANCEL, READ, STATUS
 from goalport.publish.forms import FORMS, Form, form_of
 from goalport.publish.portability import Schema, split_definitions
 
-__all__ = ["HANDLE", "LARGE", "Handle", "LargeResult", "NextCall", "OpenQuestion", "with_alternatives"]
+__all__ = ["CHAT_HANDLE", "HANDLE", "LARGE", "Handle", "LargeResult", "NextCall", "OpenQuestion", "with_alternatives"]
 
 _STATUS_SECONDS: Final = 25
 """How long the call of `process_status` that a handle names waits."""
@@ -66,6 +67,11 @@ HANDLE: Final[Schema] = {
         },
     },
     "required": ["processId", "status", "questions", "next"],
+}
+CHAT_HANDLE: Final[Schema] = {
+    **HANDLE,
+    "description": "Not the reply yet: the chatbot goes on, or waits for answers",
+    "properties": {**HANDLE["properties"], "conversationId": {"type": "string"}},
 }
 LARGE: Final[Schema] = {
     "title": "LargeResult",
@@ -136,12 +142,22 @@ class Handle:
     questions: tuple[OpenQuestion, ...]
     waits_for: tuple[str, ...] = ()
     """What the process waits for, such as a model provider that will be asked again; one sentence each."""
+    conversation_id: str = ""
+    """The conversation whose turn this is; empty if the process is none of a chatbot."""
 
     @classmethod
     def of(cls, process: AgentProcess, goal: str) -> "Handle":
         """The handle of a process. Raises one of `UNREADABLE` if the answer to a question cannot be read from JSON."""
         questions = tuple(map(OpenQuestion.of, process.open_questions))
-        return cls(process.id, goal, process.outcome is not None, questions, tuple(_waits_of(process)))
+        conversation = conversation_of(process)
+        waiting, waits = process.outcome is not None, tuple(_waits_of(process))
+        return cls(process.id, goal, waiting, questions, waits, conversation.id if conversation is not None else "")
+
+    @property
+    def not_again(self) -> str:
+        """Why the tool is not to be called again, in a sentence."""
+        told = "say the same again" if self.conversation_id else "start another"
+        return f"Do not call {self.goal} again: that would {told}."
 
     def answer_call(self, question: OpenQuestion) -> NextCall:
         """The call that answers a question, with an example of an answer in it."""
@@ -173,7 +189,8 @@ class Handle:
             "status": "waiting" if self.waiting else "running",
             "questions": [each.structured for each in self.questions],
             **({"waitsFor": [*self.waits_for]} if self.waits_for else {}),
-            "next": call.structured(f"{when} Do not call {self.goal} again: that would start another."),
+            **({"conversationId": self.conversation_id} if self.conversation_id else {}),
+            "next": call.structured(f"{when} {self.not_again}"),
         }
 
 

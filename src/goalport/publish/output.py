@@ -326,11 +326,11 @@ def _is_union_of_objects(schema: Schema) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The result of a process, cut into pages."""
+    """A result or another long text, cut into pages."""
 
     media: str
     text: str
-    """The whole result."""
+    """The whole of it."""
     pages: tuple[str, ...]
 
     @classmethod
@@ -338,7 +338,11 @@ class Pages:
         """The pages of the result of a process, each at most `limit` bytes in JSON; None if it has no result."""
         if not isinstance(process.outcome, Completed) or process.goal is None:
             return None
-        media, text = OutputFormat.of(process.goal.output).document(process.outcome.value)
+        return cls.of_text(*OutputFormat.of(process.goal.output).document(process.outcome.value), limit)
+
+    @classmethod
+    def of_text(cls, media: str, text: str, limit: int) -> "Pages":
+        """The pages of a text of a media type, each at most `limit` bytes in JSON."""
         return cls(media, text, tuple(_cut(text, min(limit - _BESIDE, _PAGE))))
 
 

@@ -14,7 +14,9 @@ from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
 from goalport.domain import Agent, Goal
 from goalport.platform import AgentPlatform
+from goalport.publish.chat_tools import ChatTool
 from goalport.publish.companions import Companion, handle_tools, result_tool
+from goalport.publish.conversation_resources import ConversationResources
 from goalport.publish.exported_tools import FunctionTool, PublishedGroups, banner, exported_groups, publish_groups
 from goalport.publish.faults import Fault, read_or_fault
 from goalport.publish.goal_tools import GoalTool, Offer, Refusal, UnreadableGoal, offers_of
@@ -89,7 +91,7 @@ class RawTemplate:
     """The scopes that a caller needs; None: the scope to read."""
 
 
-PublishedTool = GoalTool | FunctionTool | RawTool | Companion
+PublishedTool = GoalTool | ChatTool | FunctionTool | RawTool | Companion
 PublishedPrompt = GoalPrompt | RawPrompt
 
 
@@ -140,7 +142,9 @@ class Publication:
         return self.granted is None or self.granted >= self.scopes.rules.of_export(goal.export)
 
     def shows_agent(self, agent: Agent) -> bool:
-        """Whether a deployed agent may be shown: one of its goals is, or it has none."""
+        """Whether a deployed agent may be shown: one of its goals is, or it has none; of a chatbot, who may talk."""
+        if agent.chat is not None:
+            return self.granted is None or self.granted >= self.scopes.rules.of_chatbot(agent.chat)
         return not agent.goals or any(map(self.shows_goal, agent.goals))
 
 
@@ -154,14 +158,14 @@ def publish(
     references = exports_of(platform.references.published, problems)
     exported = [*workspace.exported_tools(), *(tool for each in references for tool in each.tools())]
     raw = (_Candidate(each.tool.name, f"the raw tool {each.tool.name}", each) for each in workspace.values(RawTool))
-    candidates = [*_goals(offered, problems), *_functions(exported, settings, problems), *raw]
+    candidates = [*_goals(offered, problems), *_chatbots(platform), *_functions(exported, settings, problems), *raw]
     tools = _tools(candidates, problems)
     of_groups = publish_groups(exported_groups(platform), {name: each.owner for name, each in tools.items()}, before)
     problems += of_groups.problems
     tools |= {name: _Candidate(name, "", each) for name, each in of_groups.present.items()}
     prompts = _prompts(tools.values(), workspace, problems)
     resources = _resources(workspace, problems)
-    exports = [*workspace.values(McpToolExport), *references]
+    exports = [*workspace.values(McpToolExport), *references, *_conversations(platform, settings)]
     provided, templates = providers(exports, problems), workspace.values(RawTemplate)
     published = [each.published.tool for each in tools.values()]
     publication = Publication(
@@ -221,6 +225,8 @@ def _scopes_of_tool(publication: Publication, platform: AgentPlatform, published
         case GoalTool(agent=agent, goals=names):
             goals = platform.agents.scope(agent).goals
             return rules.of_goals(map(goals.__getitem__, names))
+        case ChatTool(mark=mark):
+            return rules.of_chatbot(mark)
         case FunctionTool(tool=tool, exported=exported):
             group = platform.upstream.groups.config.get(publication.of_groups.roles.get(tool.name, ""))
             scopes = exported.scopes if group is None or group.scopes is None else group.scopes
@@ -267,6 +273,20 @@ def _goals(offered: Iterable[Offer | Refusal | UnreadableGoal], problems: list[s
         )
 
 
+def _chatbots(platform: AgentPlatform) -> Iterator[_Candidate]:
+    for agent in platform.agents:
+        if agent.chat is not None:
+            tool = ChatTool.of(agent)
+            yield _Candidate(tool.tool.name, f"chatbot {agent.name}", tool)
+
+
+def _conversations(platform: AgentPlatform, settings: Settings) -> Iterator[McpToolExport]:
+    """The conversations as resources, where there is a chatbot."""
+    if any(agent.chat is not None for agent in platform.agents):
+        provider = ConversationResources(platform.conversations, settings.max_result_bytes)
+        yield McpToolExport((), resources=(provider,))
+
+
 def _functions(exported: Iterable[ExportedTool], settings: Settings, problems: list[str]) -> Iterator[_Candidate]:
     banners = (banner(settings.name),) if settings.hello_banner else ()
     for tool in (*banners, *exported):
@@ -278,10 +298,10 @@ def _functions(exported: Iterable[ExportedTool], settings: Settings, problems: l
 
 
 def _tools(candidates: Sequence[_Candidate], problems: list[str]) -> dict[str, _Candidate]:
-    """The candidates by name, with the companion tools that the goals need; problems are appended to `problems`."""
-    goals = [each.published for each in candidates if isinstance(each.published, GoalTool)]
-    hints = [each.tool.annotations for each in goals if each.policy.may_give_handle]
-    large = any(each.policy.output.may_be_large for each in goals)
+    """The candidates by name, with the companion tools that they need; problems are appended to `problems`."""
+    followed = [each.published for each in candidates if isinstance(each.published, GoalTool | ChatTool)]
+    hints = [each.tool.annotations for each in followed if each.policy.may_give_handle]
+    large = any(each.policy.output.may_be_large for each in followed)
     needed = [*(handle_tools(hints) if hints else ()), *([result_tool()] if large else ())]
     companions = {each.tool.name: each for each in needed}
     problems += [

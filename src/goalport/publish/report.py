@@ -10,6 +10,7 @@ from typing import Any
 
 from goalport.platform import AgentPlatform, UpstreamServers
 from goalport.process import asks_a_model
+from goalport.publish.chat_tools import ChatTool
 from goalport.publish.companions import READ, Companion
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool
@@ -51,6 +52,9 @@ def _what(tool: PublishedTool) -> str:
             named = " ".join(sorted({scope for each in goals for scope in each.export.scopes or ()}))
             who = f"; needs the scopes {named}" if named else ""
             return f"goal {' or '.join(tool.goals)} of {tool.agent.name}, from {starts}{how}{who}"
+        case ChatTool(chatbot=chatbot, mark=mark):
+            who = f"; needs the scopes {' '.join(sorted(mark.scopes))}" if mark.scopes else ""
+            return f"talk to the chatbot {chatbot}{who}"
         case FunctionTool():
             return "exported tool"
         case Companion() if tool.tool.name == READ:

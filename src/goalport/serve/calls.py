@@ -17,6 +17,7 @@ from goalport.platform.runs import IdempotentCall
 from goalport.process import AgentProcess, DirectCalls, Failed, Stuck, Terminated
 from goalport.publish.answers import error_wire
 from goalport.publish.calls import Call
+from goalport.publish.chat_tools import ChatTool
 from goalport.publish.companions import Companion
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool
@@ -25,6 +26,7 @@ from goalport.publish.output import WrittenResult
 from goalport.publish.publication import PublishedTool, RawTool
 from goalport.serve.admission import GONE, admitted, limit_wire
 from goalport.serve.call_context import CallContext
+from goalport.serve.chat_calls import call_chatbot
 from goalport.serve.companion_calls import call_companion
 from goalport.serve.disconnects import ended_by
 from goalport.serve.elicitation import answer_when_settled, earlier_round
@@ -76,6 +78,9 @@ async def _answer(
         case GoalTool():
             async with admitted(context, begins=params.request_state is None) as place:
                 return await _call_goal(context, published, params, call, place)
+        case ChatTool():
+            async with admitted(context, begins=params.request_state is None) as place:
+                return await call_chatbot(context, published, params, call, place)
         case Companion():
             return await call_companion(context, published, params, call)
         case FunctionTool():

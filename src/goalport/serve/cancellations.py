@@ -18,7 +18,7 @@ from starlette.types import Scope
 
 from goalport.errors import StoreError, UnknownName, Unreadable
 from goalport.platform import AgentPlatform
-from goalport.platform.runs import CANCELLED, Watch
+from goalport.platform.runs import CANCELLED, Watch, end_for_caller
 from goalport.publish.goal_tools import CallPolicy
 
 __all__ = ["Cancellations", "session_of", "with_session"]
@@ -106,4 +106,4 @@ class Cancellations:
             _log.warning("A cancelled call goes on at another server: %s", error)
             return
         if process.outcome is None and not CallPolicy.of_process(process).detached:
-            process.kill(CANCELLED)
+            end_for_caller(process, CANCELLED)

@@ -12,10 +12,13 @@ from mcp_types import CallToolRequestParams
 
 from goalport.auth import current_caller
 from goalport.errors import AlreadyAnswered, BadInput
+from goalport.platform.runs import end_for_caller
 from goalport.process import AgentProcess, Completed, ProcessStatus, Question
 from goalport.publish.answer_tools import Answer, AnswerTool, tool_called
 from goalport.publish.answers import error_wire
 from goalport.publish.calls import Call
+from goalport.publish.chat_answers import reply_pages
+from goalport.publish.chat_reply import ChatReply, last_reply
 from goalport.publish.companions import (
     CANCEL,
     STATUS,
@@ -30,8 +33,8 @@ from goalport.publish.handle import LargeResult
 from goalport.publish.output import Pages, Wire, WrittenResult, done, text_block
 from goalport.serve.admission import admitted
 from goalport.serve.call_context import CallContext
+from goalport.serve.chat_observer import observer_of, session_of_process
 from goalport.serve.elicitation import Round, answer_when_settled, earlier_round
-from goalport.serve.progress_notifications import Observer
 from goalport.serve.state import McpState
 
 __all__ = ["call_companion", "stop"]
@@ -60,18 +63,20 @@ async def call_companion(
         match call:
             case StatusCall():
                 policy = CallPolicy.of_process(process)
-                return await answer_when_settled(Observer(context, process), policy, earlier, call.wait_seconds)
+                observer = await observer_of(context, process)
+                return await answer_when_settled(observer, policy, earlier, call.wait_seconds)
             case Answer():
                 async with admitted(context, begins=False) as place:
                     policy = CallPolicy.of_process(process)
                     if earlier is None:
                         earlier = await _answer(context, process, call)
                     run = state.runs.of(process, detached=policy.detached)
-                    return await answer_when_settled(Observer(context, process, run, place), policy, earlier)
+                    observer = await observer_of(context, process, run, place)
+                    return await answer_when_settled(observer, policy, earlier)
             case CancelCall():
                 return await _cancel(context.state, process)
             case ReadCall():
-                return _page(context, process, call.page)
+                return await _page(context.state, process, call.page)
             case _:
                 assert_never(call)
     except BadInput as refusal:
@@ -104,7 +109,7 @@ async def _cancel(state: McpState, process: AgentProcess) -> Wire:
 
 async def stop(state: McpState, process: AgentProcess) -> None:
     """End a process because its caller wants that, and wait a moment until it has stopped."""
-    process.kill(_CANCELLED)
+    end_for_caller(process, _CANCELLED)
     state.publisher.audit_trail.ended(current_caller(), process.id)
     with anyio.move_on_after(_END_SECONDS):
         await process.rest()
@@ -115,8 +120,13 @@ def _stopped(process_id: str, status: ProcessStatus) -> Wire:
     return done([text_block(text)], {"processId": process_id, "status": str(status), "questions": []})
 
 
-def _page(context: CallContext, process: AgentProcess, number: int) -> Wire:
-    result = Pages.of(process, context.state.settings.max_result_bytes)
+async def _page(state: McpState, process: AgentProcess, number: int) -> Wire:
+    result, most = None, state.settings.max_result_bytes
+    session = await session_of_process(state, process)
+    if session is None:
+        result = Pages.of(process, most)
+    elif reply := last_reply(session.conversation):
+        result = reply_pages(ChatReply.of(session.conversation, reply), most)
     if result is None:
         raise BadInput(f"Process {process.id} has no result to read. {_next_step(process)}")
     if number > (last := len(result.pages)):

@@ -126,7 +126,7 @@ async def answer_when_settled(
         if scope.cancelled_caught:
             break
         outcome = await observer.outcome(deadline - anyio.current_time())
-    return elicitation.input_required() or answers.of(policy, process, outcome)
+    return elicitation.input_required() or await observer.answer(policy, outcome)
 
 
 def _after(seconds: float | None) -> float:

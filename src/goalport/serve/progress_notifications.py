@@ -29,13 +29,15 @@ from goalport.events import (
 from goalport.observe import in_words
 from goalport.platform.runs import Run, Watch
 from goalport.process import AgentProcess, Outcome
+from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.limits import Place
+from goalport.publish.output import WrittenResult
 from goalport.serve.call_context import CallContext
 from goalport.serve.notifier import Notifier
 from goalport.upstream.active_calls import call_hooks
 from goalport.words import first_line
 
-__all__ = ["Meter", "Observer", "ProgressStep", "heartbeat"]
+__all__ = ["Meter", "Observer", "ProcessProgress", "ProgressStep", "heartbeat"]
 
 _LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
 _EARLY: Final = 0.95
@@ -77,24 +79,23 @@ class Meter:
                 how = "" if status == "succeeded" else f" {status}"
                 return ProgressStep(number, planned, f"{number}/{planned} {_short(action)}{how}")
             case ActionRetried(action=action, attempt=attempt, delay_seconds=delay):
-                return self._between_actions(
-                    f"{_short(action)} failed at attempt {attempt}, trying again in {delay:g} s"
-                )
+                return self.says(f"{_short(action)} failed at attempt {attempt}, trying again in {delay:g} s")
             case ModelCalled(model=model, turn=1, action=action):
-                return self._between_actions(f"{_short(action)} asks {model}")
+                return self.says(f"{_short(action)} asks {model}")
             case ToolCalled(tool=tool, action=action):
-                return self._between_actions(f"{_short(action)} calls {tool}")
+                return self.says(f"{_short(action)} calls {tool}")
             case ProgressUpdated(message=message):
-                return self._between_actions(message)
+                return self.says(message)
             case _:
                 return None
 
     def beat(self, seconds: float, doing: str = "") -> ProgressStep:
         """The heartbeat after this many seconds; `doing` says what is done, if that is not the current action."""
         doing = doing or (f"still at {self._action}" if self._action else "still planning")
-        return self._between_actions(f"{doing} after {seconds:.0f} s")
+        return self.says(f"{doing} after {seconds:.0f} s")
 
-    def _between_actions(self, message: str) -> ProgressStep:
+    def says(self, message: str) -> ProgressStep:
+        """The progress that comes with a message between two actions."""
         self._steps += 1
         return ProgressStep(self._done + self._steps / (self._steps + 1), self._planned, message)
 
@@ -115,18 +116,19 @@ class Observer:
     ) -> None:
         self.context, self.process, self.place = context, process, place
         self._run = run
-        self._progress: _ProcessProgress | None = None
+        self.progress: ProcessProgress | None = None
+        """What the client was sent so far, if it wants anything."""
 
     async def outcome(self, patience: float | None) -> Outcome | None:
         """The outcome of the process; None if it still runs after `patience` seconds."""
         if self._run is None:
-            return await self._observed(patience)
+            return await self.observed(patience)
         watch, context = Watch(self._run), self.context
         if context.disconnect is not None:
             context.disconnect.then(watch.leave)
         try:
             with context.state.cancellations.reachable(context.session, context.request_id, watch):
-                outcome = await self._observed(patience)
+                outcome = await self.observed(patience)
             watch.end()
         finally:
             # After `end` this does nothing; after a cancellation or an error this request watches the run no more.
@@ -135,10 +137,15 @@ class Observer:
 
     async def beat(self, doing: str) -> None:
         """Send heartbeats that say what is done meanwhile, until cancelled; none to a client that wants no progress."""
-        if self._progress is not None:
-            await self._progress.beat(doing)
+        if self.progress is not None:
+            await self.progress.beat(doing)
 
-    async def _observed(self, patience: float | None) -> Outcome | None:
+    async def answer(self, policy: CallPolicy, outcome: Outcome | None) -> WrittenResult:
+        """The answer to the request; an outcome of None means that the process still runs."""
+        return self.context.state.answers.of(policy, self.process, outcome)
+
+    async def observed(self, patience: float | None) -> Outcome | None:
+        """What `outcome` gives, without a watch."""
         with nullcontext() if patience is None else anyio.move_on_after(patience):
             if self.context.notifier is not None:
                 await self._follow(self.context.notifier)
@@ -148,12 +155,18 @@ class Observer:
     async def _follow(self, notifier: Notifier) -> None:
         """Send the messages that the client asked for, until the process has ended or waits for a person."""
         if notifier.progress_wanted or notifier.log_level:
-            begin, seconds = 0.0 if self.place is None else self.place.progress, self.context.heartbeat_seconds
-            self._progress = self._progress or _ProcessProgress(notifier, begin, seconds)
-            await self._progress.follow(self.process)
+            self.progress = self.progress or ProcessProgress(
+                notifier, self.progress_before, self.context.heartbeat_seconds
+            )
+            await self.progress.follow(self.process)
+
+    @property
+    def progress_before(self) -> float:
+        """The progress that the client was told while the call waited for its place."""
+        return 0.0 if self.place is None else self.place.progress
 
 
-class _ProcessProgress:
+class ProcessProgress:
     """The progress and log notifications to one request while it waits for a process."""
 
     def __init__(self, notifier: Notifier, begin: float, heartbeat_seconds: float) -> None:
@@ -185,7 +198,7 @@ class _ProcessProgress:
             while process.outcome is None or self._unreported:
                 await self._until_more()
                 while self._unreported:
-                    await self._report_event(self._unreported.popleft())
+                    await self.report_event(self._unreported.popleft())
                 # Events that are no progress also set `_arrived`, so the clock decides whether a heartbeat is due.
                 if process.outcome is None and anyio.current_time() >= self._reported_at + self._interval:
                     await self._report(self._meter.beat(anyio.current_time() - self._began))
@@ -197,12 +210,16 @@ class _ProcessProgress:
         await asyncio.sleep(0)  # what a quick process has to report is sent together with its answer
         waits = not self._arrived.is_set()
         if waits or anyio.current_time() >= self._flushed_at + _LONGEST_DELAY:
-            await self._notifier.flush()
-            self._flushed_at = anyio.current_time()
+            await self.flush()
         if waits:
             with anyio.CancelScope(deadline=self._reported_at + self._interval if self._progress else math.inf):
                 await self._arrived.wait()
         self._arrived.clear()
+
+    async def flush(self) -> None:
+        """Send what was reported and still waits."""
+        await self._notifier.flush()
+        self._flushed_at = anyio.current_time()
 
     async def beat(self, doing: str) -> None:
         """Send a heartbeat whenever nothing was sent for an interval, until cancelled."""
@@ -210,15 +227,20 @@ class _ProcessProgress:
             await anyio.sleep_until(self._reported_at + self._interval)
             if anyio.current_time() >= self._reported_at + self._interval:
                 await self._report(self._meter.beat(anyio.current_time() - self._began, doing))
-                await self._notifier.flush()
+                await self.flush()
 
-    async def _report(self, step: ProgressStep) -> None:
+    async def report_words(self, words: str) -> None:
+        """Send progress with a text of several lines."""
+        await self._report(self._meter.says(words), words)
+
+    async def _report(self, step: ProgressStep, words: str | None = None) -> None:
         if self._progress:
             self._reported_at = anyio.current_time()
-            total = None if step.total is None else step.total + self._begin
-            await self._notifier.report_progress(step.progress + self._begin, total, first_line(step.message))
+            total, message = None if step.total is None else step.total + self._begin, words or first_line(step.message)
+            await self._notifier.report_progress(step.progress + self._begin, total, message)
 
-    async def _report_event(self, event: Event) -> None:
+    async def report_event(self, event: Event) -> None:
+        """Send what a client that asked for it is told of an event."""
         step = self._meter.after(event)
         if step is not None:
             await self._report(step)

@@ -28,6 +28,7 @@ from goalport.auth import current_caller
 from goalport.errors import BadInput, UnknownName
 from goalport.events import Event
 from goalport.process import AgentProcess
+from goalport.publish.conversation_resources import conversation_at
 from goalport.publish.output import Pages
 from goalport.publish.own_resources import ResourceUri, agent_view, goals_view, process_view, read_uri
 from goalport.secrecy import hide_known
@@ -161,6 +162,8 @@ async def _may_watch(state: McpState, uri: str) -> bool:
     """Whether the current caller may watch a URI: one that it has the scopes for, if not of another's process."""
     if state.access.lacks(scopes_of_resource(state, uri)):
         return False
+    if conversation_id := conversation_at(uri):
+        return await state.platform.conversations.find(conversation_id, current_caller()) is not None
     own = read_uri(uri)
     return own is None or not own.process or await state.process(own.process, current_caller()) is not None
 

@@ -17,6 +17,7 @@ from goalport.errors import BadInput, HandedOver, StoreError, Unreadable
 from goalport.platform.runs import process_of
 from goalport.process import AgentProcess
 from goalport.publish.answers import AnswerFormat
+from goalport.publish.conversation_resources import conversation_uris
 from goalport.publish.faults import logged
 from goalport.publish.limits import LimitReached
 from goalport.publish.publication import Publication
@@ -53,11 +54,16 @@ class McpState:
         self.asked: set[str] = set()
         """The ids of the questions that clients are asked in the middle of their calls just now."""
         publisher.subscribe(self.notifications.announce)
+        self.platform.conversations.on_change.append(self._mark_conversation)
 
     @property
     def publication(self) -> Publication:
         """What the caller of the current request may list and use of the current publication."""
         return self.access.publication
+
+    def _mark_conversation(self, conversation_id: str) -> None:
+        for uri in conversation_uris(conversation_id):
+            self.notifications.mark(uri)
 
     async def process(self, process_id: str, caller: Caller) -> AgentProcess | None:
         """A process that this caller may follow; None if there is none, or, without a difference, if it is another's.

@@ -153,11 +153,15 @@ async def state_of(context: Context, process: AgentProcess) -> Wire:
 
 
 async def task_of(context: Context, task_id: str) -> AgentProcess | None:
-    """The process of a task; None if there is none, or if it is another caller's. Raises `MCPError`."""
+    """The process of a task; None if there is none, or if it is another caller's. Raises `MCPError`.
+
+    A process that goes on from turn to turn is no task: a task that has ended changes no more.
+    """
     try:
-        return await context.lifespan_context.process(task_id, current_caller())
+        process = await context.lifespan_context.process(task_id, current_caller())
     except BadInput as error:
         raise MCPError(INTERNAL_ERROR, str(error)) from error
+    return None if process is None or process.options.turns else process
 
 
 def refuse_without_tasks(context: Context) -> None:

@@ -1,0 +1,84 @@
+"""Calls that say something to a chatbot: each is a turn of a conversation, which begins with its first call.
+
+Turns of one conversation run one after another, so a call may have to wait for others. Its client may leave: the reply
+is finished and kept nevertheless, unless the chatbot is marked otherwise. `chat_observer` waits for the reply; `calls`
+is above.
+"""
+
+from functools import partial
+
+from mcp.server.context import HandlerResult
+from mcp_types import CallToolRequestParams
+
+from goalport.auth import current_caller
+from goalport.chat import ChatSession, Turn
+from goalport.errors import BadInput, UnknownName
+from goalport.llm import UserMessage
+from goalport.publish.calls import Call
+from goalport.publish.chat_tools import ChatCall, ChatTool
+from goalport.publish.limits import Place
+from goalport.publish.output import WrittenResult
+from goalport.publish.turns import counted_turn, note_turn
+from goalport.serve.admission import GONE
+from goalport.serve.call_context import CallContext
+from goalport.serve.chat_observer import ChatObserver, observer_of
+from goalport.serve.disconnects import ended_by
+from goalport.serve.elicitation import answer_when_settled, earlier_round
+from goalport.serve.progress_notifications import Observer, heartbeat
+from goalport.serve.state import McpState
+
+__all__ = ["call_chatbot"]
+
+
+async def call_chatbot(
+    context: CallContext, chat: ChatTool, params: CallToolRequestParams, call: Call, place: Place
+) -> HandlerResult | WrittenResult:
+    """Answer one call. Raises `BadInput`, `LimitReached`, and `StoreError`."""
+    state, earlier = context.state, earlier_round(params)
+    if earlier is None:
+        observer: Observer = await _begin(context, chat, chat.read(params.arguments or {}), call, place)
+    else:
+        call.process = process = await state.known_process(earlier.process_id, current_caller())
+        run = state.runs.of(process, detached=chat.policy.detached)
+        observer = await observer_of(context, process, run, place)
+    answer = await answer_when_settled(observer, chat.policy, earlier)
+    if isinstance(observer, ChatObserver) and observer.result is not None:
+        note_turn(call, observer.result)
+    return answer
+
+
+async def _begin(context: CallContext, chat: ChatTool, said: ChatCall, call: Call, place: Place) -> ChatObserver:
+    """Begin a turn, once it is its turn in the conversation."""
+    state = context.state
+    session = await _session(state, chat, said.conversation_id)
+    begun: Turn | None = None
+    with heartbeat(context, place), ended_by(context.disconnect):
+        try:
+            begin = partial(session.begin_turn, UserMessage(said.message))
+            begun = await counted_turn(state.publisher.limits, call, begin)
+        except UnknownName:  # it was deleted meanwhile
+            raise _unknown(chat, session.conversation.id) from None
+    if begun is None:
+        raise BadInput(GONE)
+    run = state.runs.of(begun.process, detached=chat.policy.detached)
+    return ChatObserver(context, begun.process, session, run, place, turn=begun)
+
+
+async def _session(state: McpState, chat: ChatTool, conversation_id: str | None) -> ChatSession:
+    try:
+        chatbot = state.platform.chatbots.named(chat.chatbot)
+    except UnknownName as error:  # it was undeployed a moment ago
+        raise BadInput(str(error)) from None
+    if not conversation_id:
+        return await chatbot.create_session(current_caller())
+    session = await chatbot.find_session(conversation_id, current_caller())
+    if session is None:
+        raise _unknown(chat, conversation_id)
+    return session
+
+
+def _unknown(chat: ChatTool, conversation_id: str) -> BadInput:
+    return BadInput(
+        f"There is no conversation {conversation_id[:100]!r} with {chat.chatbot}, or it is not yours. Give the"
+        " conversationId of an earlier answer, or none to begin another conversation."
+    )
