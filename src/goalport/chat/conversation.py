@@ -12,7 +12,7 @@ from functools import cached_property
 
 from goalport.caller import Caller
 from goalport.chat.messages import SUMMARY, Asset, ConversationMessage, from_record, role_of
-from goalport.errors import GoalportError
+from goalport.errors import BadInput, GoalportError
 from goalport.llm import Message, UserMessage
 from goalport.store import ConversationRecord, MessageRecord, persistent
 
@@ -130,6 +130,18 @@ class Conversation:
             return said
         covered = next((place for place, each in enumerate(said) if each.id == summary.covers), -1) + 1
         return [*(each for each in said[:covered] if each.role == "system"), summary, *said[covered:]]
+
+    def reply_to(self, message_id: str) -> str:
+        """The id of the last message that answers a message of a person, or of that message if nothing does.
+
+        Of several replies it is the one that came last. Raises `BadInput` if there is no message of that id.
+        """
+        if message_id not in self.loaded.messages:
+            raise BadInput(f"Conversation {self.id} has no message {message_id!r}.")
+        replies = {each.parent: each.id for each in self.loaded.messages.values() if each.role != "user"}
+        while message_id in replies:
+            message_id = replies[message_id]
+        return message_id
 
     def __iter__(self) -> Iterator[Message]:
         """The messages that a model is shown, so that `ai.respond(conversation)` works."""

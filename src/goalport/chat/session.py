@@ -135,12 +135,15 @@ class ChatSession:
         told = [*([message] if message is not None else []), *events]
         return await self._begin(told, added, after, reacts=message is not None)
 
-    async def regenerate(self) -> Turn:
-        """Answer the last message of a person again, in another branch. Raises as `begin_turn` does."""
-        asked = next((each for each in reversed(self.conversation.entries) if each.role == "user"), None)
-        if asked is None:
+    async def regenerate(self, message_id: str = "") -> Turn:
+        """Answer a message of a person again, in another branch: the last one, or that of the id.
+
+        Raises as `begin_turn` does, and `BadInput` if nobody has said it.
+        """
+        said = [each for each in self.conversation.entries if each.role == "user" and message_id in {"", each.id}]
+        if not said:
             raise BadInput("Nobody has said anything yet, so there is nothing to answer again.")
-        return await self._begin([asked.message], [], asked.id, reacts=True, again=True)
+        return await self._begin([said[-1].message], [], said[-1].id, reacts=True, again=True)
 
     async def answer(self, question_id: str | None = None, response: object = None, *, declined: str = "") -> Turn:
         """Answer a question, as `AgentPlatform.answer` does, and return the turn that goes on with it.

@@ -26,7 +26,7 @@ from goalport.publish.publisher import Publisher
 from goalport.rest.process_answers import answer_to, record_line, view_of
 from goalport.rest.requests import ContinueRequest, EndQuery, ListQuery, NoQuery, StartRequest, StateQuery
 from goalport.tools.schemas import UNREADABLE
-from goalport.web.admission import admitted
+from goalport.web.admission import admitted, client_left
 from goalport.web.endpoint import HttpDoor, body_of, call_of, read, root_of
 from goalport.web.problems import Problem, invalid
 from goalport.words import type_name
@@ -266,8 +266,7 @@ async def _outcome_for(request: Request, run: Run, seconds: float) -> Outcome | 
 
 
 async def _leave_with(request: Request, watch: Watch) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+    await client_left(request)
     watch.leave()
 
 

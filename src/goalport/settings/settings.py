@@ -109,6 +109,8 @@ class Settings(BaseSettings):
     """Origins of web pages that may call the server; without any, only pages of this machine may."""
     rest: bool | None = None
     """Whether processes are also served over REST; None: if callers are authenticated, or all of this machine."""
+    openai_api: bool | None = None
+    """Whether chatbots and goals are also served as models of OpenAI's API; None: as `rest` by default."""
     stateless: bool = False
     """No sessions: for replicas behind a load balancer."""
     max_body_bytes: Size = 4 * 1024 * 1024
@@ -258,6 +260,11 @@ class Settings(BaseSettings):
     def serves_rest(self) -> bool:
         """Whether processes are also served over REST."""
         return not self.open_to_others if self.rest is None else self.rest
+
+    @property
+    def serves_openai_api(self) -> bool:
+        """Whether chatbots and goals are also served as models of OpenAI's API."""
+        return not self.open_to_others if self.openai_api is None else self.openai_api
 
     @field_validator("workspace")
     @classmethod

@@ -94,6 +94,11 @@ class AuthSettings(BaseModel):
         """The scope to read the server's metrics, for the program that collects them."""
         return f"{self.scope_prefix}:metrics"
 
+    @property
+    def on_behalf_scope(self) -> str:
+        """The scope to act for others: for a program, such as a chat interface, that says whose request it sends."""
+        return f"{self.scope_prefix}:on-behalf-of"
+
     def expanded(self, granted: Iterable[str]) -> frozenset[str]:
         """These scopes, with all that they imply."""
         implied = {self.admin_scope: (self.write_scope,), self.write_scope: (self.read_scope,)}

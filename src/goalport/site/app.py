@@ -3,7 +3,7 @@
 It does not listen: `listener` or any ASGI server does. A new door is one more entry of `DOORS`.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -16,6 +16,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from goalport.auth import Access, Authentication, AuthGuard, current_caller
+from goalport.openai_api import OpenAiDoor
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
 from goalport.rest import RestDoor
@@ -89,8 +90,14 @@ class Door(Protocol):
         ...
 
 
-DOORS: Final[Sequence[Callable[[Publisher, Access], Door]]] = (McpDoor, RestDoor)
+DOORS: Final[Sequence[Callable[[Publisher, Access], Door]]] = (McpDoor, RestDoor, OpenAiDoor)
 """All doors of a server; the report names the first route of the first one as the server's address."""
+
+
+def _closed(settings: Settings) -> Collection[Callable[[Publisher, Access], Door]]:
+    """The doors that the settings close."""
+    is_open = {RestDoor: settings.serves_rest, OpenAiDoor: settings.serves_openai_api}
+    return [door for door, served in is_open.items() if not served]
 
 
 def create_app(
@@ -116,8 +123,8 @@ class Site:
         self.publisher = publisher
         self._authentication = authentication or Authentication.of(publisher.settings)
         access = Access(publisher, self._authentication)
-        served = publisher.settings.serves_rest
-        self.doors = [door(publisher, access) for door in DOORS if served or door is not RestDoor]
+        closed = _closed(publisher.settings)
+        self.doors = [door(publisher, access) for door in DOORS if door not in closed]
         exposed = [REQUEST_ID_HEADER, *(header for door in self.doors for header in door.exposed_headers)]
         refusals = {route.path: door.refusal for door in self.doors for route in door.routes}
         open_details = self._authentication is None and publisher.settings.on_loopback

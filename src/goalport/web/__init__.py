@@ -4,9 +4,20 @@ It knows no door's paths and no protocol: a door says in its `HttpDoor` how it i
 Below: publish and auth. Above: the doors, and the site for its own refusals.
 """
 
-from goalport.web.admission import admitted
+from goalport.web.admission import admitted, client_left
 from goalport.web.endpoint import Endpoint, Handler, HttpDoor, StartEndpoint
-from goalport.web.event_streams import EventStream, OpenStreams
+from goalport.web.event_streams import AnswerStream, EventStream, OpenStreams
 from goalport.web.problems import Problem
 
-__all__ = ["Endpoint", "EventStream", "Handler", "HttpDoor", "OpenStreams", "Problem", "StartEndpoint", "admitted"]
+__all__ = [
+    "AnswerStream",
+    "Endpoint",
+    "EventStream",
+    "Handler",
+    "HttpDoor",
+    "OpenStreams",
+    "Problem",
+    "StartEndpoint",
+    "admitted",
+    "client_left",
+]

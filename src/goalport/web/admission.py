@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from goalport.auth import current_caller
 from goalport.publish.limits import Limits
 
-__all__ = ["admitted"]
+__all__ = ["admitted", "client_left"]
 
 
 @asynccontextmanager
@@ -36,7 +36,12 @@ async def admitted(limits: Limits, request: Request, *, begins: bool) -> AsyncGe
         place.leave()
 
 
-async def _cancel_when_left(request: Request, scope: anyio.CancelScope) -> None:
+async def client_left(request: Request) -> None:
+    """Wait until the client of a request has left. Its body has to be read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+async def _cancel_when_left(request: Request, scope: anyio.CancelScope) -> None:
+    await client_left(request)
     scope.cancel()

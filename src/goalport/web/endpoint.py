@@ -23,6 +23,7 @@ from goalport.publish.faults import logged
 from goalport.publish.limits import LimitReached
 from goalport.publish.publisher import Publisher
 from goalport.publish.scopes import Scopes
+from goalport.web.event_streams import AnswerStream
 from goalport.web.problems import Problem, invalid, limit_reached, mistakes, unavailable
 from goalport.words import corrections, validation_problems
 
@@ -79,6 +80,9 @@ class Endpoint:
                 response = await self._answer(request)
                 if response.status_code >= HTTPStatus.BAD_REQUEST and not _ended(call):
                     call.status = "error" if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR else "refused"
+                if isinstance(response, AnswerStream):
+                    await response(scope, request.receive, send)
+                    return
         except ClientDisconnect:
             return
         await response(scope, request.receive, send)

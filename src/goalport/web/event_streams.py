@@ -6,7 +6,7 @@ The heartbeat keeps proxies from closing a stream in which nothing happens. Abov
 
 from collections import Counter
 from collections.abc import AsyncIterator, Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from http import HTTPStatus
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -16,7 +16,7 @@ from goalport.caller import Caller
 from goalport.settings import Settings
 from goalport.web.problems import unavailable
 
-__all__ = ["EventStream", "OpenStreams"]
+__all__ = ["AnswerStream", "EventStream", "OpenStreams"]
 
 
 class OpenStreams:
@@ -60,6 +60,27 @@ class EventStream(EventSourceResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._counted:
+            await super().__call__(scope, receive, send)
+
+
+class AnswerStream(EventStream):
+    """A stream that is the answer to a call: the call is open until it has been sent, and a shutdown waits for it.
+
+    `place` is left when it has been sent.
+    """
+
+    def __init__(
+        self,
+        events: AsyncIterator[ServerSentEvent],
+        beat: float,
+        place: AsyncExitStack,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(events, beat, ExitStack(), headers)
+        self._place = place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._place:
             await super().__call__(scope, receive, send)
 
 

@@ -1,0 +1,136 @@
+"""The conversation that a request goes on with, found by its id or by what was said, and the turn that begins with it.
+
+Clients send the whole history with each request. What is new is added; what was edited, or is answered anew, is another
+branch of the conversation; a history that nobody knows here is taken over. Above: the handlers.
+"""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Final
+
+from goalport.caller import Caller
+from goalport.chat import ChatSession, Turn
+from goalport.chat.history import HistoryMatch, compare
+from goalport.errors import BadInput
+from goalport.llm import AssistantMessage, Message, SystemMessage, UserMessage
+from goalport.openai_api.models import ChatbotModel
+from goalport.openai_api.response_ids import ResponseId
+from goalport.platform import AgentPlatform
+from goalport.store.conversations import words_of
+from goalport.web import Problem
+
+__all__ = ["begin_turn", "continue_after", "continued", "find_session", "stored_reply"]
+
+_MOST_CHARACTERS: Final = 200
+"""How much of the last reply is searched for."""
+_MOST_LIKE_IT: Final = 10
+"""How many stored conversations with the same words are compared with a history."""
+
+
+async def find_session(
+    platform: AgentPlatform, model: ChatbotModel, caller: Caller, conversation_id: str, history: Sequence[Message]
+) -> ChatSession:
+    """The session of the conversation of that id, or else of the one in which the history was said; or a new one.
+
+    Raises `Problem` (404) if the id is that of another's conversation, or of one with another chatbot.
+    """
+    if not conversation_id:
+        known = await _with_history(platform, model, caller, history)
+        return known or await model.chatbot.create_session(caller)
+    try:
+        return await model.chatbot.create_session(caller, conversation_id=conversation_id)
+    except BadInput:
+        raise _not_found(conversation_id, model) from None
+
+
+async def continued(
+    model: ChatbotModel, caller: Caller, conversation_id: str, previous_response_id: str
+) -> tuple[ChatSession, str | None]:
+    """The session that a request goes on with, and the id of the message after which it does; None: after the last.
+
+    Raises `Problem` (404) for a conversation or a response that the caller does not have with this chatbot.
+    """
+    previous = ResponseId.read(previous_response_id)
+    if previous_response_id and previous is None:
+        raise _not_found(previous_response_id, model)
+    named = conversation_id if previous is None else previous.conversation
+    session = await model.chatbot.find_session(named, caller)
+    if session is None:
+        raise _not_found(named, model)
+    if previous is None:
+        return session, None
+    try:
+        return session, session.conversation.reply_to(previous.said)
+    except BadInput:
+        raise _not_found(previous_response_id, model) from None
+
+
+async def continue_after(session: ChatSession, given: Sequence[Message], after: str | None) -> Turn:
+    """The turn in which the last message is answered, after a message that is stored, or after the last one.
+
+    Raises what `ChatSession.begin_turn` raises.
+    """
+    *earlier, said = given
+    assert isinstance(said, UserMessage)
+    return await session.begin_turn(said, earlier=earlier, after=after)
+
+
+def stored_reply(session: ChatSession, given: Sequence[Message]) -> str:
+    """What was answered to the last message of a history, where it was sent before and nothing followed; else empty."""
+    entries = session.conversation.entries
+    match = compare(entries, given)
+    if not match.regenerates:
+        return ""
+    place = next(at for at, each in enumerate(entries) if each.id == match.after)
+    following = entries[place + 1 :]
+    said = all(each.role == "assistant" for each in following)
+    return "\n\n".join(each.text for each in following) if said else ""
+
+
+async def begin_turn(session: ChatSession, given: Sequence[Message], *, name: str = "") -> Turn:
+    """The turn in which the last message of a history is answered. `name` is that of the speaker.
+
+    Raises what `ChatSession.begin_turn` raises.
+    """
+    match = compare(session.conversation.entries, given)
+    if not match.tail:
+        running = None if match.forks else await session.follow()
+        return running or await session.regenerate(match.after)
+    *earlier, said = match.tail
+    assert isinstance(said, UserMessage)
+    earlier = [*_new_instructions(session, given, match), *earlier]
+    return await session.begin_turn(said, earlier=earlier, name=name, after=match.after)
+
+
+def _new_instructions(session: ChatSession, given: Sequence[Message], match: HistoryMatch) -> Sequence[SystemMessage]:
+    """The instructions of a request, unless the branch that it goes on with ends with the same ones."""
+    told = "\n\n".join(each.content for each in given if isinstance(each, SystemMessage))
+    known = ""
+    for each in session.conversation.entries if match.after else ():
+        if each.role == "system":
+            known = each.text
+        if each.id == match.after:
+            break
+    return [SystemMessage(told)] if told and told != known else []
+
+
+async def _with_history(
+    platform: AgentPlatform, model: ChatbotModel, caller: Caller, history: Sequence[Message]
+) -> ChatSession | None:
+    """The session of the conversation in which all up to the last reply of a history was said, if it is known."""
+    last = next((at for at, each in reversed([*enumerate(history)]) if isinstance(each, AssistantMessage)), None)
+    if last is None:
+        return None
+    said = history[: last + 1]
+    words = words_of(said[-1].content[:_MOST_CHARACTERS])
+    found = await platform.conversations.list(caller, chatbot=model.name, search=" ".join(words), limit=_MOST_LIKE_IT)
+    for record in found:
+        session = await model.chatbot.find_session(record.id, caller) if caller.same_as(record.caller) else None
+        if session is not None and not compare(session.conversation.entries, said).tail:
+            return session
+    return None
+
+
+def _not_found(conversation: str, model: ChatbotModel) -> Problem:
+    told = f"There is no conversation {conversation[:100]!r} of yours with {model.name}. Give another id, or none."
+    return Problem(HTTPStatus.NOT_FOUND, "conversation-not-found", told)

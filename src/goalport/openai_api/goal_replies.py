@@ -1,0 +1,91 @@
+"""A goal as a model: what a person says last is its input, and its result is the reply.
+
+Below: processes of goals, and how their results are written. Above: the handlers.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, final
+
+from pydantic_core import from_json
+
+from goalport.caller import Caller
+from goalport.errors import ToolError
+from goalport.events import Event, ProgressUpdated
+from goalport.llm import Message, UserMessage
+from goalport.openai_api.models import GoalModel
+from goalport.openai_api.replies import Note, Piece, ReplyEnd, Text
+from goalport.platform import AgentPlatform
+from goalport.platform.runs import Runs, Watch
+from goalport.process import AgentProcess, Completed, Outcome, Waiting
+from goalport.publish.answers import reason_of, written_by
+
+__all__ = ["GoalReply", "start"]
+
+
+async def start(platform: AgentPlatform, model: GoalModel, said: Sequence[Message], caller: Caller) -> AgentProcess:
+    """Start a process from the last message. Raises `BadInput` if that is no input of the goal, and `StoreError`."""
+    last = said[-1]
+    assert isinstance(last, UserMessage)
+    objects = model.tool.arguments.begin({model.field: last.content})
+    process = await platform.start_stored(model.tool.agent, *objects, goals=model.tool.goals, caller=caller)
+    assert process is not None  # only a call that is made `once` gives none
+    return process
+
+
+@final
+class GoalReply:
+    """The result of a process as a reply; its progress comes as notes."""
+
+    def __init__(self, process: AgentProcess, model: GoalModel, runs: Runs) -> None:
+        self._process = process
+        self._model = model
+        self._watch = Watch(runs.of(process, detached=model.tool.policy.detached))
+        self._failure = ""
+
+    async def pieces(self) -> AsyncGenerator[Piece]:
+        """The progress, and then the result, or what a person has to answer."""
+        news: asyncio.Queue[Event | None] = asyncio.Queue()
+        unsubscribe = self._process.subscribe(_Listener(news))
+        ending = asyncio.create_task(self._process.wait())
+        ending.add_done_callback(lambda _: news.put_nowait(None))
+        try:
+            while (event := await news.get()) is not None:
+                if isinstance(event, ProgressUpdated):
+                    yield Note(event.message)
+            outcome = await ending
+            self._watch.end()
+            yield Text(self._text_of(outcome))
+        finally:
+            ending.cancel()
+            unsubscribe()
+
+    async def end(self) -> ReplyEnd:
+        """What the process has cost, and whether it has failed."""
+        return ReplyEnd(self._process.usage, self._failure)
+
+    def leave(self) -> None:
+        """Stop the process if nobody else waits for it, unless its goal is detached."""
+        self._watch.leave()
+
+    def _text_of(self, outcome: Outcome) -> str:
+        if isinstance(outcome, Waiting):
+            return ""
+        if not isinstance(outcome, Completed):
+            self._failure = reason_of(outcome, self._model.name) or ""
+            return ""
+        try:
+            written = written_by(self._model.tool.policy.output.written, self._model.name, outcome.value)
+        except ToolError as error:
+            self._failure = str(error)
+            return ""
+        blocks: Sequence[Mapping[str, Any]] = from_json(b"".join(written.content))
+        return "\n\n".join(each["text"] for each in blocks if each["type"] == "text")
+
+
+class _Listener:
+    def __init__(self, news: "asyncio.Queue[Event | None]") -> None:
+        self._news = news
+
+    def on_event(self, event: Event, /) -> None:
+        self._news.put_nowait(event)

@@ -1,0 +1,159 @@
+"""The handlers of chat completions and of responses: who asks which model what, and the reply.
+
+Below: requests, conversations, replies and the formats. Above: the door.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from goalport.auth import current_caller
+from goalport.chat import ChatSession, Turn
+from goalport.errors import HandedOver, StoreError
+from goalport.llm import Message
+from goalport.openai_api.answers import Format, sent_as_stream, sent_whole
+from goalport.openai_api.completions import ChatFormat
+from goalport.openai_api.conversations import begin_turn, continue_after, continued, find_session, stored_reply
+from goalport.openai_api.goal_replies import GoalReply, start
+from goalport.openai_api.identity import CONVERSATION, for_user, named_conversation
+from goalport.openai_api.interface_tasks import answer_to_task, is_task
+from goalport.openai_api.messages import conversation_of
+from goalport.openai_api.models import ChatbotModel, GoalModel, Model, Models
+from goalport.openai_api.replies import Reply, TurnReply, WholeReply
+from goalport.openai_api.requests import ChatRequest, ResponseRequest, read_request
+from goalport.openai_api.response_ids import ResponseId
+from goalport.openai_api.responses import ResponseFormat
+from goalport.process import AgentProcess, new_id
+from goalport.publish.turns import counted_turn, note_turn
+from goalport.web import HttpDoor, admitted
+from goalport.web.endpoint import body_of, call_of
+
+__all__ = ["ChatHandlers"]
+
+_RETRIES: Final = "x-stainless-retry-count"
+"""The header by which OpenAI's clients say how often they have sent a request before."""
+
+
+_Asked = ChatRequest | ResponseRequest
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A reply that has begun, with what it belongs to."""
+
+    reply: Reply
+    session: ChatSession | None = None
+    process: AgentProcess | None = None
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Those of the response."""
+        return {} if self.session is None else {CONVERSATION: self.session.conversation.id}
+
+    @property
+    def response_id(self) -> ResponseId:
+        """The id by which a later request goes on from here."""
+        if self.session is not None:
+            said = next(each.id for each in reversed(self.session.conversation.entries) if each.role == "user")
+            return ResponseId(self.session.conversation.id, said)
+        return ResponseId(new_id() if self.process is None else self.process.id)
+
+
+class ChatHandlers:
+    """The handlers of requests that are answered by a model."""
+
+    def __init__(self, door: HttpDoor, models: Models) -> None:
+        self._publisher = door.publisher
+        self._platform = door.publisher.platform
+        self._settings = door.publisher.settings
+        self._models = models
+        self._forgetting: set[asyncio.Task[None]] = set()
+
+    async def complete(self, request: Request) -> Response:
+        """Answer the last message of a history (`/v1/chat/completions`)."""
+        return await self._answer(request, ChatRequest)
+
+    async def respond(self, request: Request) -> Response:
+        """Answer the input of a response (`/v1/responses`)."""
+        return await self._answer(request, ResponseRequest)
+
+    async def _answer(self, request: Request, kind: type[ChatRequest] | type[ResponseRequest]) -> Response:
+        body = await body_of(request)
+        asked = read_request(kind, body)
+        named = named_conversation(request, self._settings.auth, current_caller())
+        async with AsyncExitStack() as place:
+            model = await self._model(request, body, asked.model, place)
+            begun = await self._begun(request, asked, model, named)
+            reply, written = begun.reply, _format_of(asked, begun)
+            if not asked.stream:
+                return await sent_whole(request, reply, written, begun.headers)
+            beat = self._settings.heartbeat_seconds
+            return sent_as_stream(reply, written, begun.headers, beat, place.pop_all())
+
+    async def _model(self, request: Request, body: Mapping[str, Any], name: str, place: AsyncExitStack) -> Model:
+        """The model of a request, once it has its place among those that are answered at once. Raises `Problem`."""
+        place.enter_context(for_user(request, self._settings.auth))
+        call = call_of(request)
+        call.caller, call.arguments = current_caller(), tuple(body)
+        model = self._models.named(name)
+        call.name = name
+        await place.enter_async_context(admitted(self._publisher.limits, request, begins=True))
+        return model
+
+    async def _begun(self, request: Request, asked: _Asked, model: Model, named: str) -> _Begun:
+        said = conversation_of(asked.messages)
+        if is_task(said):
+            return _Begun(WholeReply(await answer_to_task(said, self._platform)))
+        if isinstance(model, GoalModel):
+            begin = partial(start, self._platform, model, said, current_caller())
+            call_of(request).process = process = await self._publisher.limits.started(current_caller(), begin)
+            return _Begun(GoalReply(process, model, self._publisher.runs), process=process)
+        return await self._talk(request, asked, model, named, said)
+
+    async def _talk(
+        self, request: Request, asked: _Asked, model: ChatbotModel, named: str, said: Sequence[Message]
+    ) -> _Begun:
+        call, caller = call_of(request), current_caller()
+        if isinstance(asked, ResponseRequest) and asked.goes_on:
+            session, after = await continued(model, caller, asked.conversation_id, asked.previous_response_id)
+            begin = partial(continue_after, session, said, after)
+        else:
+            session = await find_session(self._platform, model, caller, named, said)
+            if request.headers.get(_RETRIES, "0") != "0" and (text := stored_reply(session, said)):
+                return _Begun(WholeReply(text), session)
+            begin = partial(begin_turn, session, said, name=asked.messages[-1].name)
+        turn = await counted_turn(self._publisher.limits, call, begin)
+        if isinstance(asked, ResponseRequest) and not asked.store:
+            self._forget(turn, session)
+        return _Begun(TurnReply(turn, model.chatbot.mark, partial(note_turn, call)), session)
+
+    def _forget(self, turn: Turn, session: ChatSession) -> None:
+        """Delete a conversation once a turn is over."""
+
+        async def forget() -> None:
+            with suppress(HandedOver, StoreError):
+                await turn.result()
+                await self._platform.conversations.delete(session.conversation.id, session.caller)
+
+        task = asyncio.create_task(forget())
+        self._forgetting.add(task)
+        task.add_done_callback(self._forgetting.discard)
+
+
+def _format_of(asked: _Asked, begun: _Begun) -> Format:
+    if isinstance(asked, ChatRequest):
+        return ChatFormat(asked.model, with_usage=asked.stream_options.include_usage)
+    return ResponseFormat(
+        id=str(begun.response_id),
+        model=asked.model,
+        conversation=begun.headers.get(CONVERSATION, ""),
+        previous=asked.previous_response_id,
+        instructions=asked.instructions,
+        stored=asked.store,
+    )

@@ -1,0 +1,187 @@
+"""Chatbots answer OpenAI's client: whole or as a stream, with the history compared to what is stored."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from openai import InternalServerError, NotFoundError
+from openai.types.chat import ChatCompletionMessageParam
+
+from goalport import ActionContext, action
+from goalport.chat import chatbot
+from goalport.llm import UserMessage
+from tests.rooms.openai_api.chats import Chats, Echo, chats, history
+
+CONVERSATION = "x-conversation-id"
+
+
+@chatbot(description="Begins to speak, and breaks off")
+class Breaks:
+    @action(trigger=UserMessage, can_rerun=True)
+    async def speak(self, message: UserMessage, context: ActionContext) -> None:
+        if message.content == "half":
+            await context.send_message("The first half.")
+        raise ValueError("no breath")
+
+
+async def _said(server: Chats, *said: str, **headers: str) -> tuple[str, str]:
+    """What is answered to a history, and the id of the conversation."""
+    raw = server.openai.chat.completions.with_raw_response
+    answer = await raw.create(model="Echo", messages=history(*said), extra_headers=headers)
+    return answer.parse().choices[0].message.content or "", answer.headers[CONVERSATION]
+
+
+async def _messages(server: Chats, conversation: str) -> int:
+    """How many messages all branches of a conversation have."""
+    return len(await server.web.platform.store.conversations.messages(conversation))
+
+
+async def test_a_reply_comes_whole(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        reply = await server.openai.chat.completions.create(model="Echo", messages=history("good day"))
+        (choice,) = reply.choices
+        assert (reply.object, reply.model) == ("chat.completion", "Echo")
+        assert (choice.message.role, choice.message.content, choice.finish_reason) == (
+            "assistant",
+            "1: good day",
+            "stop",
+        )
+        assert reply.usage is not None
+        assert reply.usage.total_tokens == 0
+
+
+async def test_a_streamed_reply_begins_with_the_role_and_ends_with_reason_usage_and_done(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        request = {"model": "Echo", "messages": history("good day"), "stream": True}
+        text = await server.post("chat/completions", {**request, "stream_options": {"include_usage": True}})
+        events = [line for line in text.text.split("\n\n") if line]
+        assert text.headers["content-type"].startswith("text/event-stream")
+        assert ": Listening" in events
+        data = [each.removeprefix("data: ") for each in events if each.startswith("data: ")]
+        assert data[-1] == "[DONE]"
+        chunks: list[Any] = [json.loads(each) for each in data[:-1]]
+        deltas = [each["choices"][0]["delta"] for each in chunks[:-1]]
+        assert deltas == [
+            {"role": "assistant", "content": ""},
+            *({"content": each} for each in ("1:", " good", " day")),
+            {},
+        ]
+        assert [each["choices"][0]["finish_reason"] for each in chunks[:-1]] == [None] * 4 + ["stop"]
+        assert [each["usage"] for each in chunks[:-1]] == [None] * 5
+        assert chunks[-1]["choices"] == []
+        assert chunks[-1]["usage"]["total_tokens"] == 0
+        assert len({each["id"] for each in chunks}) == 1
+
+
+async def test_what_is_new_in_a_history_is_added_whether_or_not_the_conversation_is_named(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        _, conversation = await _said(server, "one")
+        assert await _said(server, "one", "1: one", "two") == ("2: two", conversation)
+        named = await _said(server, "one", "1: one", "two", "2: two", "three", **{CONVERSATION: conversation})
+        assert named == ("3: three", conversation)
+        assert await _messages(server, conversation) == 6
+
+
+async def test_an_edited_message_is_answered_in_a_branch_of_its_own(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        _, conversation = await _said(server, "one")
+        await _said(server, "one", "1: one", "two")
+        edited = await _said(server, "one", "1: one", "deux", **{CONVERSATION: conversation})
+        assert edited == ("2: deux", conversation)
+        assert await _messages(server, conversation) == 6
+
+
+async def test_an_earlier_message_is_answered_anew(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        _, conversation = await _said(server, "one")
+        await _said(server, "one", "1: one", "two")
+        again = await _said(server, "one", **{CONVERSATION: conversation})
+        assert again == ("1: one", conversation)
+        assert await _messages(server, conversation) == 5
+
+
+async def test_a_request_that_is_sent_again_gets_the_stored_reply(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        named = {CONVERSATION: "mine"}
+        first = await _said(server, "one", **named)
+        assert await _said(server, "one", **named, **{"x-stainless-retry-count": "1"}) == first
+        assert await _messages(server, "mine") == 2
+
+
+async def test_an_unknown_history_is_taken_over_with_its_instructions(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        said: list[ChatCompletionMessageParam] = [
+            {"role": "system", "content": "Be brief."},
+            {"role": "developer", "content": "Be kind."},
+            *history("from", "elsewhere", "here"),
+        ]
+        raw = server.openai.chat.completions.with_raw_response
+        answer = await raw.create(model="Echo", messages=said)
+        assert answer.parse().choices[0].message.content == "2: here"
+        stored = await server.web.platform.store.conversations.messages(answer.headers[CONVERSATION])
+        assert [(each.role, each.text) for each in stored] == [
+            ("system", "Be brief.\n\nBe kind."),
+            ("user", "from"),
+            ("assistant", "elsewhere"),
+            ("user", "here"),
+            ("assistant", "2: here"),
+        ]
+
+
+async def test_two_tabs_that_speak_at_once_are_both_answered(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        _, conversation = await _said(server, "one")
+        replies: list[tuple[str, str]] = []
+
+        async def say(text: str) -> None:
+            replies.append(await _said(server, "one", "1: one", text, **{CONVERSATION: conversation}))
+
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tabs:
+                tabs.start_soon(say, "left")
+                tabs.start_soon(say, "right")
+        assert sorted(replies) == [("2: left", conversation), ("2: right", conversation)]
+
+
+async def test_a_reader_that_goes_away_leaves_the_reply_to_finish(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        request: Any = {"model": "Echo", "messages": history("to the end"), "extra_headers": {CONVERSATION: "left"}}
+        stream = await server.openai.chat.completions.create(**request, stream=True)
+        await anext(aiter(stream))
+        await stream.close()
+        session = await server.web.platform.chatbots["Echo"].find_session("left")
+        assert session is not None
+        if (turn := await session.follow()) is not None:
+            await turn.result()
+        assert (await _said(server, "to the end", "1: to the end", "on", **{CONVERSATION: "left"}))[0] == "2: on"
+
+
+async def test_a_conversation_of_somebody_else_is_not_found(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        await _said(server, "secret", caller="anna", **{CONVERSATION: "hers"})
+        with pytest.raises(NotFoundError, match="no conversation 'hers'") as refused:
+            await _said(server, "secret", "1: secret", "and?", caller="bert", **{CONVERSATION: "hers"})
+        assert refused.value.code == "conversation_not_found"
+        _, other = await _said(server, "secret", "1: secret", "and?", caller="bert")
+        assert other != "hers"
+
+
+async def test_a_failure_is_an_error_that_is_not_tried_again(tmp_path: Path) -> None:
+    async with chats(tmp_path, Breaks) as server:
+        create = server.openai.with_options(max_retries=2).chat.completions.create
+        with pytest.raises(InternalServerError, match=r"Breaks\.speak failed") as failed:
+            await create(model="Breaks", messages=history("go"), extra_headers={CONVERSATION: "once"})
+        assert (failed.value.code, failed.value.type) == ("reply_failed", "server_error")
+        assert await _messages(server, "once") == 1
+        half = await create(model="Breaks", messages=history("half"))
+        assert (half.choices[0].message.content, half.choices[0].finish_reason) == ("The first half.", "length")
+
+
+async def test_a_failure_in_a_stream_is_told_in_it(tmp_path: Path) -> None:
+    async with chats(tmp_path, Breaks) as server:
+        answer = await server.post("chat/completions", {"model": "Breaks", "messages": history("go"), "stream": True})
+        *_, error, done = [each.removeprefix("data: ") for each in answer.text.split("\n\n") if each]
+        assert json.loads(error)["error"]["code"] == "reply_failed"
+        assert done == "[DONE]"
