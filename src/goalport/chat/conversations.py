@@ -24,11 +24,12 @@ Change = Callable[[ConversationRecord], ConversationRecord]
 class Conversations:
     """Finds and saves conversations.
 
-    Parameters: `drop_process` ends and deletes the process of a conversation that is deleted, by its id.
+    Parameters: `erase_process` ends a process of a conversation that is deleted, by its id and with a reason, and drops
+    all that is stored of it.
     """
 
-    def __init__(self, store: ConversationStore, drop_process: Callable[[str], Awaitable[None]]) -> None:
-        self._store, self._drop_process = store, drop_process
+    def __init__(self, store: ConversationStore, erase_process: Callable[[str, str], Awaitable[None]]) -> None:
+        self._store, self._erase_process = store, erase_process
         self._loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
         self.on_change: list[Callable[[str], None]] = []
         """Called with the id of each conversation that this program has changed or deleted."""
@@ -73,16 +74,21 @@ class Conversations:
         return conversation
 
     async def delete(self, conversation_id: str, caller: Caller) -> bool:
-        """Delete a conversation with all its messages and processes, for good. Returns whether there was one.
+        """Delete a conversation with all its messages and its processes, for good. Returns whether there was one.
 
-        Raises `LeaseHeld` if another program does not let go of a process, and `StoreError`; then it is still there.
+        What runs in it is ended. Raises `StoreError`; then it is finished, and can be deleted again.
         """
-        if await self.find(conversation_id, caller) is None:
+        conversation = await self.find(conversation_id, caller)
+        if conversation is None:
             return False
+        # From now on no process begins for it, in whatever program.
+        await self.change(conversation, lambda record: record._replace(finished=True))
         for each in await self._store.processes(conversation_id):
-            await self._drop_process(each)
+            await self._erase_process(each, "Its conversation was deleted.")
         self._loaded.pop(conversation_id, None)
-        return await self._store.delete(conversation_id)
+        deleted = await self._store.delete(conversation_id)
+        self._tell(conversation_id)
+        return deleted
 
     async def export(self, conversation_id: str, caller: Caller) -> dict[str, Any]:
         """A conversation with the messages of all its branches, as JSON. Raises `UnknownName` and `StoreError`."""

@@ -6,10 +6,12 @@ Below: processes and conversations. Above: sessions, which begin turns.
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from goalport.chat.conversation import Conversation
 from goalport.chat.messages import ConversationMessage
+from goalport.errors import UnknownName
 from goalport.events import Event, MessageSent, QuestionAsked
 from goalport.llm import TokenUsage
 from goalport.process import AgentProcess, Completed, Outcome, Question, Stuck, Waiting
@@ -114,7 +116,8 @@ class Turn:
     async def _follow(self) -> TurnResult:
         outcome = await self.process.wait()
         await self.process.rest()
-        await self._load(self._conversation)
+        with suppress(UnknownName):  # it was deleted meanwhile, which is why the process has ended
+            await self._load(self._conversation)
         said = tuple(
             each for each in self._conversation.entries if each.role == "assistant" and each.id not in self._known
         )

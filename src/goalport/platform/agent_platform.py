@@ -33,7 +33,6 @@ from goalport.platform.backends import (
     workspace_upstream,
 )
 from goalport.platform.deployments import Deployments
-from goalport.platform.dropping import drop_process
 from goalport.platform.durability import unstorable_in
 from goalport.platform.knowledge import DocumentsOfPlatform, document_index, workspace_references
 from goalport.platform.process_engine import ProcessEngine
@@ -179,7 +178,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             engine,
         )
         self.processes.keep_journals = keep_journals
-        self.conversations = Conversations(self.store.conversations, partial(drop_process, self.processes, self.store))
+        self.conversations = Conversations(self.store.conversations, self.processes.erase)
         self.processes.turns = ConversationTurns(self.conversations)
         self.chatbots = Chatbots(self)
         self.ai = self._engines.ai(lambda: self.groups, self.processes.listeners)

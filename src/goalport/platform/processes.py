@@ -16,6 +16,7 @@ from goalport.errors import BadInput, GoalportError, StoreError, UnknownName
 from goalport.llm import AssistantMessage
 from goalport.observe import RareLog
 from goalport.platform.commands import answer_command, end_command, execute, go_on_command
+from goalport.platform.erasure import Erasure
 from goalport.platform.families import ExpiryTimers, interrupted_in, park, ready_after, ready_in, update_ancestors
 from goalport.platform.process_engine import Deliveries, ProcessEngine
 from goalport.platform.process_factory import Inputs, ProcessFactory, given_to_child
@@ -103,9 +104,10 @@ class Processes:
         self.turns: TurnHooks = NoTurns()
         """What happens around the turns of a process that talks to people."""
         self._repository = AgentProcessRepository(store, self._factory, seals)
-        self.page_of_records = self._repository.page_of_records
-        self.counts = self._repository.counts
+        self.page_of_records = self._repository.lists.page
+        self.counts = self._repository.lists.counts
         self._replicas = Replicas(self._repository, self._continue_family, partial(execute, self), lease_seconds)
+        self.erase = Erasure(self.find, self._repository, self._replicas).erase
         self._deliveries = Deliveries(process_engine, self._repository, self._continue_family, lease_seconds)
 
     async def open(self) -> None:
@@ -338,7 +340,7 @@ class Processes:
 
     async def records(self) -> Sequence[ProcessRecord]:
         """What is known of all processes that are still kept, oldest first."""
-        return await self._repository.records()
+        return await self._repository.lists.records()
 
     @property
     def running(self) -> Sequence[AgentProcess]:

@@ -7,10 +7,8 @@ outlives the program, a family is saved under its lease, which this program take
 changes here. Below: the records. Above: the platform, which runs processes.
 """
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from logging import getLogger
 from types import MappingProxyType
 from typing import Final
@@ -18,7 +16,6 @@ from weakref import WeakSet, WeakValueDictionary
 
 import anyio
 
-from goalport.caller import Caller
 from goalport.errors import LeaseHeld, LeaseLost, StoreError, Unreadable, Unstorable
 from goalport.process.agent_process import AgentProcess
 from goalport.process.event_log import EventLogs
@@ -26,11 +23,12 @@ from goalport.process.family import DUE_NOW, family_of, is_alone, is_busy, is_wa
 from goalport.process.family_records import Definitions, FamilyRecords
 from goalport.process.ids import ID
 from goalport.process.lifecycle import ProcessStatus, Terminated
-from goalport.process.recording import record_of, remains_of
+from goalport.process.process_lists import ProcessLists
+from goalport.process.recording import remains_of
 from goalport.process.restoring import restored
 from goalport.process.retries import retried
 from goalport.process.unsaved import UnsavedFamilies
-from goalport.store import EventRecord, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
+from goalport.store import EventRecord, Lease, ProcessStore, Seals, StoredProcess
 
 __all__ = ["AgentProcessRepository"]
 
@@ -60,6 +58,7 @@ class AgentProcessRepository:
         """The leases of this program, by the id of the root."""
         self._unsaved = UnsavedFamilies(store)
         self.events = EventLogs(store, self._holds)
+        self.lists = ProcessLists(store, self._held, self._known)
         store.attach(self.records_of.codec, lambda root: is_watched(self._known.get(root)))
 
     def hold(self, process: AgentProcess) -> None:
@@ -297,6 +296,23 @@ class AgentProcessRepository:
             del self._leases[root.id]
         self._confirm(root, changes, events)
 
+    async def erase(self, root_id: str) -> bool:
+        """Drop all that is stored of a family in which nothing runs here, for good, by the id of its root.
+
+        Returns False if another program runs it: nothing is dropped then. Raises `StoreError`.
+        """
+        async with self._locks.setdefault(root_id, anyio.Lock()):
+            try:
+                await self.store.drop(root_id)
+            except LeaseHeld:
+                return False
+            if root := self._known.get(root_id):
+                self._leave(root)
+                self.records_of.forget(root)
+                for each in family_of(root):
+                    self.drop(each)
+            return True
+
     async def check_leases(self) -> None:
         """Stop running families whose leases other programs have taken, because this one was held up for too long."""
         leases = [*self._leases]
@@ -463,38 +479,3 @@ class AgentProcessRepository:
             self.events.open(root)
         root.note_version(version)
         return {each.id: each for each in found}
-
-    async def counts(self) -> Mapping[str, int]:
-        """How many processes have each status; those that live in this program count as they are now."""
-        counts = Counter(await self.store.counts())
-        for process in tuple(self._held.values()):
-            stored = await self.store.find(process.id)
-            if stored is not None:
-                counts[stored.status] -= 1
-            counts[str(process.status)] += 1
-        return +counts
-
-    async def records(self) -> list[ProcessRecord]:
-        """The records of all processes, oldest first; of one that lives in this program, as it is now."""
-        held = dict(self._held)  # one that is stored while the store answers is held no more
-        records = {each.id: each for each in await self.store.records()}
-        kept = {*records, *held, *self._held}
-        records.update((each.id, record_of(each)) for each in {**held, **self._known}.values() if each.id in kept)
-        return sorted(records.values(), key=lambda each: each.created_at)
-
-    async def page_of_records(
-        self, caller: Caller | None, *, after: str, limit: int, statuses: Collection[str], newest_first: bool
-    ) -> Sequence[ProcessRecord]:
-        """At most `limit` records of a caller's processes, or of all, from the one that follows the process `after`.
-
-        A store that outlives the program does not know processes yet that it only gets when they have ended.
-        """
-        if self.store.durable:
-            return await self.store.records(
-                after=after, limit=limit, caller=caller, statuses=statuses, newest_first=newest_first
-            )
-        known = await self.records()
-        ordered = known[::-1] if newest_first else known
-        begin = next((place for place, each in enumerate(ordered, 1) if each.id == after), len(known)) if after else 0
-        own = (each for each in ordered[begin:] if caller is None or caller.same_as(each.caller))
-        return [*islice((each for each in own if not statuses or each.status in statuses), limit)]

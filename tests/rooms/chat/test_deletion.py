@@ -1,0 +1,73 @@
+"""Deleting a conversation: nothing of what was said in it is kept anywhere, whatever runs in it and wherever."""
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import pytest
+
+from goalport import ActionContext, AgentPlatform, action
+from goalport.caller import Caller
+from goalport.chat import chatbot
+from goalport.errors import UnknownName
+from goalport.llm import AssistantMessage, UserMessage
+from goalport.store import InMemoryProcessStore, ProcessStore
+from goalport.store.sqlite import SqliteProcessStore
+from tests.rooms.chat.talkers import Careful, Parrot
+
+ANNA = Caller("anna")
+
+
+@chatbot(description="Thinks about a message as long as it may")
+@dataclass
+class Thinker:
+    begun: anyio.Event = field(default_factory=anyio.Event)
+
+    @action(trigger=UserMessage, can_rerun=True)
+    async def think(self, context: ActionContext) -> None:
+        self.begun.set()
+        await anyio.sleep_forever()
+        await context.send_message(AssistantMessage("Nothing."))
+
+
+async def test_nothing_of_a_deleted_conversation_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "processes.db"
+    async with SqliteProcessStore(file) as store, AgentPlatform([Parrot, Careful], store=store) as platform:
+        session = await platform.chatbots["Parrot"].create_session(ANNA)
+        for text in ("Rumpelstiltskin one", "Rumpelstiltskin two"):
+            await session.on_user_message(UserMessage(text))
+        await (await session.begin_turn(UserMessage("Rumpelstiltskin zwei"), after="")).result()
+        asking = await platform.chatbots["Careful"].create_session(ANNA)
+        assert (await asking.on_user_message(UserMessage("Rumpelstiltskin"))).questions
+        for each in (session, asking):
+            assert await platform.conversations.delete(each.conversation.id, ANNA)
+            assert not await platform.conversations.delete(each.conversation.id, ANNA)
+        assert list(await store.records()) == []
+        assert await platform.processes.counts() == {}
+        with pytest.raises(UnknownName):
+            await platform.process(session.process_id)
+        with pytest.raises(UnknownName):
+            await session.on_user_message(UserMessage("Rumpelstiltskin three"))
+        assert list(await store.conversations.list()) == []
+        assert list(await store.records()) == []
+    assert b"rumpelstiltskin" not in (await anyio.Path(file).read_bytes()).lower()
+
+
+@pytest.mark.parametrize("durable", [True, False])
+async def test_a_reply_that_is_being_made_ends_with_its_conversation(tmp_path: Path, *, durable: bool) -> None:
+    thinker = Thinker()
+    make: Callable[[], ProcessStore] = InMemoryProcessStore
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(SqliteProcessStore(tmp_path / "p.db")) if durable else make()
+        platform = await stack.enter_async_context(AgentPlatform([thinker], store=store))
+        session = await platform.chatbots["Thinker"].create_session(ANNA)
+        turn = await session.begin_turn(UserMessage("What is left?"))
+        with anyio.fail_after(60):
+            await thinker.begun.wait()
+            assert await platform.conversations.delete(session.conversation.id, ANNA)
+            assert (await turn.result()).failure == "Its conversation was deleted."
+        assert await platform.processes.counts() == {}
+        assert list(await store.records()) == []
+        assert list(await store.conversations.list()) == []
