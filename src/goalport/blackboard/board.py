@@ -224,6 +224,13 @@ class Blackboard:
         """The newest object; None when the last action returned nothing."""
         return None if self._last_entry is None else self._last_entry.value
 
+    def renew(self, entry: Entry) -> None:
+        """Let an object be the newest again, also of its type, so that an action reacts to it once more."""
+        if self.last(type(entry.value)) is entry.value:
+            self._last_entry = entry
+        else:
+            self.declare(DEFAULT_BINDING, entry.value, entry.kind)
+
     def clear_last_result(self) -> None:
         """Note that the last action has returned nothing."""
         self._last_entry = None

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import TypeVar
 
 from goalport.caller import Caller
 from goalport.chat.messages import SUMMARY, Asset, ConversationMessage, from_record, role_of
@@ -17,6 +18,8 @@ from goalport.llm import Message, UserMessage
 from goalport.store import ConversationRecord, MessageRecord, persistent
 
 __all__ = ["Conversation", "Loaded"]
+
+M = TypeVar("M", bound=Message)
 
 
 class Loaded:
@@ -147,7 +150,7 @@ class Conversation:
         """The messages that a model is shown, so that `ai.respond(conversation)` works."""
         return iter(self.messages)
 
-    def add_message(self, message: Message, *, name: str = "", assets: Sequence[Asset] = ()) -> Message:
+    def add_message(self, message: M, *, name: str = "", assets: Sequence[Asset] = ()) -> M:
         """Add a message at the end and return it. It is stored with the next one that is sent, or after the turn.
 
         `name` is that of the speaker, and `assets` are what the message brings along.

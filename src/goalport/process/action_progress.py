@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Generic, NamedTuple, TypeVar, cast
 
+from goalport.blackboard import Entry
 from goalport.errors import ModelError, ProcessEnded, leaves
 from goalport.llm import TokenUsage
 from goalport.process.journal import Child, Journal, Step
@@ -93,6 +94,8 @@ class ActionProgress(Generic[P]):
         """Actions that wait for a sub-process, which waits for a person."""
         self.journals: dict[str, Journal[P]] = {}
         """The journals of actions that have begun and are not over."""
+        self.triggers: dict[str, Entry] = {}
+        """What has triggered each action that was parked since: no other action reacts to it, and this one goes on."""
         self.interrupted: frozenset[str] = _NO_NAMES
         """Actions in whose middle the program ended, and which may not be repeated: somebody has to decide."""
         self.begun = 0
@@ -117,9 +120,9 @@ class ActionProgress(Generic[P]):
             interrupted=self.interrupted,
         )
 
-    def restore(self, state: ActionProgressState, results: Mapping[str, object]) -> None:
+    def restore(self, state: ActionProgressState, results: Mapping[str, object], triggers: Mapping[str, Entry]) -> None:
         """Have the progress that a process had, and a journal without records for each action that has begun."""
-        self.results = dict(results)
+        self.results, self.triggers = dict(results), dict(triggers)
         self.has_run = set(state.has_run)
         self.skipped, self.interrupted = frozenset(state.skipped), frozenset(state.interrupted)
         self.left_out, self.declined, self.waits = dict(state.left_out), dict(state.declined), dict(state.waits)
@@ -161,6 +164,7 @@ class ActionProgress(Generic[P]):
     def end(self, action: str) -> Journal[P]:
         """Note that an action is over, and return its journal; its next run gets a new one."""
         self._sequence.pop(action, None)
+        self.triggers.pop(action, None)
         return self.journals.pop(action)
 
     def record(self, invocation: ActionInvocation) -> None:
@@ -179,6 +183,10 @@ class ActionProgress(Generic[P]):
     def leave_out(self, action: str, reason: str) -> None:
         """Note that an action has failed for good; `reason` is a sentence that begins with its name."""
         self.left_out[action] = reason
+
+    def end_turn(self) -> None:
+        """Let actions that have failed be tried again in the next turn."""
+        self.left_out.clear()
 
     def skip(self, action: str) -> None:
         """Leave an action out of the next plan."""
@@ -208,6 +216,10 @@ class ActionProgress(Generic[P]):
     def park(self, action: str, child: P) -> None:
         """Note that an action waits for a sub-process."""
         self.parked[action] = child
+
+    def keep_trigger(self, action: str, trigger: Entry) -> None:
+        """Note what has triggered an action that is parked; one that was noted before stays."""
+        self.triggers.setdefault(action, trigger)
 
     def unpark(self, child: P) -> bool:
         """Let actions that waited for a sub-process run again. Returns whether there were any."""

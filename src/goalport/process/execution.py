@@ -83,7 +83,7 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         child = next((each for each in progress.journals[action.name].waits_for if not each.status.ended), None)
         if child is not None:
             progress.park(action.name, child)
-        progress.journals[action.name].rest()
+        _rest(process, action)
         await process.checkpoint()
         return None
     journal = progress.journals[action.name]
@@ -100,6 +100,15 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         await process.checkpoint(soon=_ends(process, action, end))
     mistake = _mistake_in(end.error)
     return None if mistake is None else Failed(hide(str(mistake)), caller_mistake=True)
+
+
+def _rest(process: AgentProcess, action: Action) -> None:
+    """Let an action that is parked rest, and keep what has triggered it, so that no other action reacts to that."""
+    process.progress.journals[action.name].rest()
+    last = process.blackboard.last_entry
+    if action.settings.trigger is not None and last is not None:
+        process.progress.keep_trigger(action.name, last)
+        process.blackboard.clear_last_result()
 
 
 def _mistake_in(error: BaseException | None) -> BadInput | None:

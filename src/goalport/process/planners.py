@@ -107,7 +107,14 @@ class Utility:
             return Waiting(process.open_questions)
         ran = dict.fromkeys(each.action for each in process.progress.history if each.status == "succeeded")
         done = f"Nothing is left to do after {', '.join(ran)}" if ran else "There is nothing to do"
-        return failed(process) or Stuck(f"{declined_actions(process)}{done}: {idleness(problem)}.")
+        failure = None if _answered(process) else failed(process)
+        return failure or Stuck(f"{declined_actions(process)}{done}: {idleness(problem)}.")
+
+
+def _answered(process: AgentProcess) -> bool:
+    """Whether, in a turn in which actions have failed, another one has done the work in their place."""
+    history = process.progress.history
+    return process.options.turns and bool(history) and history[-1].status == "succeeded"
 
 
 PLANNERS: Final[Mapping[PlannerType, Planner]] = {

@@ -89,6 +89,8 @@ class ProcessState(NamedTuple):
     None: unknown, since journals were not kept then."""
     trace: Mapping[str, str] = {}
     """Where it was started in a trace; empty: nobody looked."""
+    triggers: Mapping[str, int] = {}
+    """The object that has triggered each action that is parked."""
 
 
 class Recorder:
@@ -272,6 +274,7 @@ class Recorder:
             conditions=board.conditions,
             last_entry=None if board.last_entry is None else self._number(board.last_entry),
             results={name: self._number_of(each) for name, each in progress.results.items() if each is not None},
+            triggers={action: self._number(entry) for action, entry in progress.triggers.items()},
             parked={action: child.id for action, child in progress.parked.items()} if progress.parked else {},
             waits_for={name: tuple(each.id for each in journals[name].waits_for) for name in journals}
             if journals

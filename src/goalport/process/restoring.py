@@ -93,7 +93,8 @@ def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) 
     if stored.whole:
         process.blackboard.restore(_board_state(state, entries))
     results = {action: entries[number].value for action, number in state.results.items() if number in entries}
-    process.progress.restore(state.progress, results)
+    triggers = {action: entries[number] for action, number in state.triggers.items() if number in entries}
+    process.progress.restore(state.progress, results, triggers)
     for each in stored.journal:
         if each.kind == "begun":
             process.progress.restore_begun(each.action, cast("int", each.value))

@@ -77,7 +77,8 @@ def _end(process: AgentProcess, outcome: Outcome | None) -> None:
     outcome = _outcome(process.end_requested, outcome)
     if process.options.turns and process.end_requested is None and isinstance(outcome, Failed | Terminated):
         outcome = Stuck(outcome.reason, turn_failed=True)
-        process.progress.left_out.clear()
+    if process.options.turns and isinstance(outcome, Stuck):
+        process.progress.end_turn()
     if outcome.final:
         for child in process.children:
             if not child.status.ended:
@@ -103,11 +104,16 @@ async def tick(process: AgentProcess) -> Outcome | None:
     """Plan and run one action. Returns the outcome when the process has one, else None."""
     if process.end_requested is not None:
         return process.end_requested
+    resumed = _resumed(process)
+    if resumed and process.progress.triggers[resumed] is process.blackboard.last_entry:
+        return await _go_on(process, resumed)
     planner = planner_for(process.agent, process.options)
     found, actual = await formulate(process, planner)
     skipped = process.progress.take_skipped()
     if not isinstance(found, Plan):
-        return None if skipped else await unstick(process, found)
+        if skipped:
+            return None
+        return await _go_on(process, resumed) if resumed else await unstick(process, found)
     process.pursue(process.scope.goals.get(found.goal.name), tuple([step.action for step in found.steps]))
     steps = planner.steps(process, found, actual) if found.steps else []
     if not steps:
@@ -122,6 +128,22 @@ async def tick(process: AgentProcess) -> Outcome | None:
         process.emit(PlanFormulated(found.goal.name, process.plan, process_id=process.id))
     actions = [process.scope.actions[step.action] for step in steps]
     return await (invoke(process, actions[0]) if len(actions) == 1 else invoke_all(process, actions))
+
+
+def _resumed(process: AgentProcess) -> str:
+    """The first of the actions that were parked after a trigger and can go on; empty: there is none."""
+    progress = process.progress
+    waiting = {*process.pending, *progress.interrupted} if progress.triggers else ()
+    return next((each for each in progress.triggers if each not in waiting), "")
+
+
+async def _go_on(process: AgentProcess, action: str) -> Outcome | None:
+    """Let an action that was parked go on with what had triggered it, whatever is worth more by now."""
+    if overrun := process.options.overrun(process):
+        return Terminated(overrun)
+    process.blackboard.renew(process.progress.triggers[action])
+    process.pursue(process.goal, (action,))
+    return await invoke(process, process.scope.actions[action])
 
 
 def _goal_reached(process: AgentProcess) -> Completed:
