@@ -4,10 +4,11 @@ Clients such as those of OpenAI's API send the whole conversation each time. Pur
 """
 
 from collections.abc import Sequence
+from itertools import islice, takewhile
 from typing import NamedTuple
 
-from goalport.chat.messages import ConversationMessage, role_of
-from goalport.llm import Message, SystemMessage, UserMessage
+from goalport.chat.messages import REPLY_SEPARATOR, ConversationMessage, role_of
+from goalport.llm import AssistantMessage, Message, SystemMessage, UserMessage
 
 __all__ = ["HistoryMatch", "compare"]
 
@@ -31,17 +32,26 @@ class HistoryMatch(NamedTuple):
 def compare(entries: Sequence[ConversationMessage], given: Sequence[Message]) -> HistoryMatch:
     """Compare the messages of a stored branch with those that a client gives. Instructions (`system`) do not count.
 
-    Messages are the same if their roles are, and their texts but for white space at the ends, and their images.
+    Messages are the same if their roles are, and their texts but for white space at the ends, and their images. Several
+    messages of a chatbot in a row are the same as one that shows them all.
     """
     stored = [each for each in entries if each.role != "system"]
     said = [each for each in given if not isinstance(each, SystemMessage)]
-    agree = 0
-    for one, other in zip(stored, said, strict=False):
-        if not _same(one.message, other):
-            break
-        agree += 1
+    agree = known = 0
+    while known < len(said) and (shown := _shown_as(stored, agree, said[known])):
+        agree, known = agree + shown, known + 1
     after = stored[agree - 1].id if agree else ""
-    return HistoryMatch(after, tuple(said[agree:]), forks=agree < len(stored))
+    return HistoryMatch(after, tuple(said[known:]), forks=agree < len(stored))
+
+
+def _shown_as(stored: Sequence[ConversationMessage], at: int, said: Message) -> int:
+    """How many stored messages, from a place on, a message is: one, several that were shown as one, or none."""
+    if at < len(stored) and _same(stored[at].message, said):
+        return 1
+    replies = takewhile(lambda each: each.role == "assistant", islice(stored, at, None))
+    texts = [each.text for each in replies] if isinstance(said, AssistantMessage) else []
+    shown = (_plain(REPLY_SEPARATOR.join(texts[:number])) for number in range(2, len(texts) + 1))
+    return next((number for number, text in enumerate(shown, 2) if text == _plain(said.content)), 0)
 
 
 def _same(one: Message, other: Message) -> bool:

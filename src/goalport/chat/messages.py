@@ -16,9 +16,20 @@ from goalport.llm import AssistantMessage, Image, Message, SystemMessage, ToolCa
 from goalport.process import new_id
 from goalport.store import MessageRecord
 
-__all__ = ["SUMMARY", "Asset", "ConversationMessage", "Role", "from_record", "message_json", "to_record"]
+__all__ = [
+    "REPLY_SEPARATOR",
+    "SUMMARY",
+    "Asset",
+    "ConversationMessage",
+    "Role",
+    "from_record",
+    "message_json",
+    "to_record",
+]
 
 Role = Literal["user", "assistant", "system", "tool", "summary"]
+REPLY_SEPARATOR: Final = "\n\n"
+"""What stands between the messages of a chatbot where a reader is shown them as one."""
 SUMMARY: Final = "summary"
 """The role of a message that nobody said: it tells a model what came before it."""
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from goalport.chat.conversation import Conversation
-from goalport.chat.messages import ConversationMessage
+from goalport.chat.messages import REPLY_SEPARATOR, ConversationMessage
 from goalport.errors import UnknownName
 from goalport.events import Event, MessageSent, QuestionAsked
 from goalport.llm import TokenUsage
@@ -39,7 +39,7 @@ class TurnResult:
     @property
     def text(self) -> str:
         """The messages as one text."""
-        return "\n\n".join(each.text for each in self.messages)
+        return REPLY_SEPARATOR.join(each.text for each in self.messages)
 
 
 class Turn:

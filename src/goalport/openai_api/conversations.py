@@ -11,6 +11,7 @@ from typing import Final
 from goalport.caller import Caller
 from goalport.chat import ChatSession, Turn
 from goalport.chat.history import HistoryMatch, compare
+from goalport.chat.messages import REPLY_SEPARATOR
 from goalport.errors import BadInput
 from goalport.llm import AssistantMessage, Message, SystemMessage, UserMessage
 from goalport.openai_api.models import ChatbotModel
@@ -84,7 +85,7 @@ def stored_reply(session: ChatSession, given: Sequence[Message]) -> str:
     place = next(at for at, each in enumerate(entries) if each.id == match.after)
     following = entries[place + 1 :]
     said = all(each.role == "assistant" for each in following)
-    return "\n\n".join(each.text for each in following) if said else ""
+    return REPLY_SEPARATOR.join(each.text for each in following) if said else ""
 
 
 async def begin_turn(session: ChatSession, given: Sequence[Message], *, name: str = "") -> Turn:

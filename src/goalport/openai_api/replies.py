@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, final
 
 from goalport.chat import ChatbotMark, Turn, TurnResult
+from goalport.chat.messages import REPLY_SEPARATOR
 from goalport.events import MessageDelta, MessageSent, ProgressUpdated
 from goalport.llm import TokenUsage
 from goalport.publish.turns import reader_left
@@ -158,7 +159,7 @@ class _Said:
 
     def more(self, message: str, text: str) -> str:
         """A piece of a message as it continues the text: after an empty line where another message begins."""
-        between = "\n\n" if self._last not in {"", message} else ""
+        between = REPLY_SEPARATOR if self._last not in {"", message} else ""
         self._last = message
         self._texts[message] = self._texts.get(message, "") + text
         return between + text

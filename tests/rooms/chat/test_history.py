@@ -52,6 +52,16 @@ def test_an_unknown_history_is_all_tail() -> None:
     assert compare([], said).tail == tuple(said)
 
 
+@given(st.lists(TEXTS.filter(str.strip), min_size=2, max_size=4), st.lists(MESSAGES, max_size=3))
+def test_several_replies_in_a_row_may_be_shown_as_one(replies: list[str], more: list[Message]) -> None:
+    entries = _entries([UserMessage("Well?"), *map(AssistantMessage, replies)])
+    shown = AssistantMessage("\n\n".join(replies))
+    match = compare(entries, [UserMessage("Well?"), shown, *more])
+    assert (match.after, match.tail, match.forks) == (entries[-1].id, tuple(more), False)
+    edited = compare(entries, [UserMessage("Well?"), AssistantMessage(f"{shown.content} edited")])
+    assert edited.after == entries[0].id
+
+
 @given(MESSAGES, TEXTS)
 def test_a_stored_message_is_read_as_it_was_written(message: Message, name: str) -> None:
     entry = ConversationMessage(role=role_of(message), message=message, name=name)
