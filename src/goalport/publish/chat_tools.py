@@ -63,6 +63,11 @@ class ChatTool:
         )
         return cls(tool, agent.name, agent.chat or ChatbotMark(), arguments, policy)
 
+    @property
+    def errand(self) -> str:
+        """What a model is asked to do with it, in a prompt."""
+        return f"Talk to the chatbot {self.chatbot} and show the person what it replies"
+
     def read(self, arguments: Mapping[str, Any]) -> ChatCall:
         """What a call says. Raises `BadInput` with one line for each mistake."""
         (call,) = self.arguments.read(arguments)

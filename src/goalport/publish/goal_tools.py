@@ -232,6 +232,11 @@ class GoalTool:
         )
         return cls(tool, offer.agent, tuple(goal.name for goal in offer.goals), arguments, policy)
 
+    @property
+    def errand(self) -> str:
+        """What a model is asked to do with it, in a prompt."""
+        return f"Reach the goal {self.tool.name}"
+
 
 def _may_ask(platform: AgentPlatform, action: Action) -> bool:
     """Whether an action may ask a person: by its output, or in its middle by a tool of a group that it names."""

@@ -1,4 +1,4 @@
-"""Goals as MCP prompts, which a person picks from a menu and fills in; the model gets one message.
+"""Goals and chatbots as MCP prompts, which a person picks from a menu and fills in; the model gets one message.
 
 The arguments of a prompt are texts; where the tool takes another type, the message shows them as JSON. Nothing runs.
 """
@@ -12,6 +12,7 @@ from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Te
 from pydantic_core import from_json
 
 from goalport.errors import BadInput
+from goalport.publish.chat_tools import ChatTool
 from goalport.publish.goal_tools import GoalTool
 from goalport.words import corrections
 
@@ -20,14 +21,14 @@ __all__ = ["GoalPrompt"]
 
 @dataclass(frozen=True, slots=True)
 class GoalPrompt:
-    """A prompt that asks a model to call a goal's tool with the given values."""
+    """A prompt that asks a model to call the tool of a goal or of a chatbot with the given values."""
 
     prompt: Prompt
-    goal: GoalTool
+    goal: GoalTool | ChatTool
 
     @classmethod
-    def of(cls, name: str, goal: GoalTool) -> "GoalPrompt":
-        """The prompt for one goal tool, with one argument for each argument of the tool."""
+    def of(cls, name: str, goal: GoalTool | ChatTool) -> "GoalPrompt":
+        """The prompt for one tool, with one argument for each argument of the tool."""
         schema = goal.arguments.schema
         required = set(schema.get("required", ()))
         arguments = [
@@ -50,7 +51,7 @@ class GoalPrompt:
             raise BadInput(corrections(problems))
         arguments = {name: self._parsed(name, text) for name, text in given.items() if text or name in required}
         lines = [
-            f"Reach the goal {tool}: {self.prompt.description}",
+            f"{self.goal.errand}: {self.prompt.description}",
             f"Call the tool {tool} once{' with these values:' if arguments else '; it needs no values.'}",
         ]
         for name, value in arguments.items():

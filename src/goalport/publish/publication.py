@@ -277,7 +277,7 @@ def _chatbots(platform: AgentPlatform) -> Iterator[_Candidate]:
     for agent in platform.agents:
         if agent.chat is not None:
             tool = ChatTool.of(agent)
-            yield _Candidate(tool.tool.name, f"chatbot {agent.name}", tool)
+            yield _Candidate(tool.tool.name, f"the chatbot {agent.name}", tool, tool.tool.name)
 
 
 def _conversations(platform: AgentPlatform, settings: Settings) -> Iterator[McpToolExport]:
@@ -316,12 +316,14 @@ def _tools(candidates: Sequence[_Candidate], problems: list[str]) -> dict[str, _
 
 
 def _prompts(candidates: Iterable[_Candidate], workspace: Workspace, problems: list[str]) -> dict[str, PublishedPrompt]:
-    wanted: list[tuple[str, str, GoalTool | RawPrompt]] = [
-        (each.prompt, each.owner, each.published) for each in candidates if isinstance(each.published, GoalTool)
+    wanted: list[tuple[str, str, GoalTool | ChatTool | RawPrompt]] = [
+        (each.prompt, each.owner, each.published)
+        for each in candidates
+        if isinstance(each.published, GoalTool | ChatTool)
     ]
     wanted += [(each.prompt.name, f"the raw prompt {each.prompt.name}", each) for each in workspace.values(RawPrompt)]
     return {
-        name: GoalPrompt.of(name, each) if isinstance(each, GoalTool) else each
+        name: each if isinstance(each, RawPrompt) else GoalPrompt.of(name, each)
         for name, each in _by_name("prompt", wanted, problems).items()
     }
 
