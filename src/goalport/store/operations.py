@@ -7,8 +7,8 @@ the statement once for each. Below: the statements. Above: a store that runs the
 
 import json
 from collections.abc import Collection, Generator, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeVar
 
 from sqlalchemy import SelectBase, TextClause, UpdateBase
 
@@ -28,7 +28,7 @@ from goalport.store.rows import (
     process_record,
     stored_processes,
 )
-from goalport.store.spent_statement import SPENT
+from goalport.store.spent_statement import COSTS_KEPT, SPENT
 from goalport.store.statements import Dialect, upserts
 
 __all__ = [
@@ -58,6 +58,7 @@ Statement = SelectBase | UpdateBase | TextClause
 Step = tuple[Statement, Values | Sequence[Values]]
 Operation = Generator[Step, Sequence[Row], T]
 
+_DAY: Final = timedelta(days=1)
 _FIRST_LEASE = {"lease_token": 1, "version": 1}
 _NO_LEASE = {"lease_token": 0, "version": 0, "lease_owner": None, "wake_at": None}
 
@@ -233,6 +234,7 @@ class Operations:
         if not rows or rows[0]["root"] != root:
             return False
         yield from self.claim(root)  # which fails if another program runs it
+        yield COSTS_KEPT, {"root": root, "since_text": _iso(datetime.now(UTC) - _DAY)}
         yield the.MESSAGES_DROPPED, {"root": root}
         yield from _dropped([root])
         return True
@@ -347,10 +349,14 @@ def spent(caller: Caller, since: datetime) -> Operation[Mapping[str, float]]:
         "caller_id": caller.id,
         "caller_issuer": caller.issuer,
         "since": microseconds(since),
-        "since_text": since.astimezone(UTC).replace(tzinfo=None).isoformat(),
+        "since_text": _iso(since),
     }
     rows = yield SPENT, values
     return {each["root"]: each["cost"] for each in rows}
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat()
 
 
 def counts() -> Operation[Mapping[str, int]]:

@@ -369,8 +369,8 @@ class ProcessStore(Protocol):
     async def drop(self, root: str, /) -> bool:
         """Drop a family by the id of its root, for good, whether it has ended or not, with what is left for it.
 
-        A lease that this program has of it is lost then. Returns whether there was one. Raises `LeaseHeld` if another
-        program that lives has its lease; `StoreError`.
+        A lease that this program has of it is lost then. What it has cost in the last day still counts for `spent`.
+        Returns whether there was one. Raises `LeaseHeld` if another program that lives has its lease; `StoreError`.
         """
         ...
 

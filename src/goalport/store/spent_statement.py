@@ -1,19 +1,21 @@
-"""The statement that sums what the processes of a caller have cost, from the spendings that are stored as JSON.
+"""The statements about what the processes of a caller have cost, from the spendings that are stored as JSON.
 
-Its parameters are the caller's `caller_id` and `caller_issuer`, and the moment as `since`, in microseconds, and as
-`since_text`, in UTC as ISO 8601 has it. `operations` is above.
+`SPENT` sums it. Its parameters are the caller's `caller_id` and `caller_issuer`, and the moment as `since`, in
+microseconds, and as `since_text`, in UTC as ISO 8601 has it. `COSTS_KEPT` keeps it for a family, by its `root`, that is
+going to be dropped. `operations` is above.
 """
 
 from typing import Any, ClassVar, Final
 
-from sqlalchemy import ColumnElement, Float, Integer, Text, and_, bindparam, func, literal_column, select, union
+from sqlalchemy import Float, Text, and_, bindparam, func, insert, literal_column, select, union, union_all
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from goalport.store.tables import process, spendings
+from goalport.store.expressions import NOW, ZERO
+from goalport.store.tables import dropped_costs, process, spendings
 
-__all__ = ["SPENT"]
+__all__ = ["COSTS_KEPT", "SPENT"]
 
 _SPENDING: Final = "goalport.process.ledger:Spending"
 
@@ -62,9 +64,8 @@ _CALLERS_TOO: Final = and_(
     process.c.caller_issuer == bindparam("caller_issuer"),
 )
 # SQLite would also look for the least number from the first process on, were it not computed.
-_ZERO: Final[ColumnElement[int]] = literal_column("0", Integer)
 _FIRST: Final = (
-    select(func.min(process.c.number + _ZERO)).where(process.c.finished_at >= bindparam("since")).scalar_subquery()
+    select(func.min(process.c.number + ZERO)).where(process.c.finished_at >= bindparam("since")).scalar_subquery()
 )
 _SPENDERS: Final = union(
     select(process.c.number, process.c.root).where(_CALLERS, process.c.number >= _FIRST),
@@ -72,9 +73,24 @@ _SPENDERS: Final = union(
         _CALLERS_TOO, process.c.status.in_([literal_column(f"'{each}'") for each in _OPEN])
     ),
 ).subquery("spenders")
-SPENT: Final = (
-    select(_SPENDERS.c.root, func.sum(_Cost(spendings.c.value)).label("cost"))
+_COST, _SPENT_AT = _Cost(spendings.c.value), _Time(spendings.c.value)
+_SINCE: Final = bindparam("since_text", type_=Text)
+SPENT: Final = union_all(
+    select(_SPENDERS.c.root, func.sum(_COST).label("cost"))
     .join(spendings, spendings.c.process == _SPENDERS.c.number)
-    .where(_Time(spendings.c.value) >= bindparam("since_text", type_=Text))
-    .group_by(_SPENDERS.c.root)
+    .where(_SPENT_AT >= _SINCE)
+    .group_by(_SPENDERS.c.root),
+    select(dropped_costs.c.root, func.sum(dropped_costs.c.cost).label("cost"))
+    .where(
+        dropped_costs.c.caller_id == bindparam("caller_id"),
+        dropped_costs.c.caller_issuer == bindparam("caller_issuer"),
+        dropped_costs.c.spent_at >= _SINCE,
+    )
+    .group_by(dropped_costs.c.root),
+)
+COSTS_KEPT: Final = insert(dropped_costs).from_select(
+    [each.name for each in dropped_costs.columns],
+    select(process.c.root, process.c.caller_id, process.c.caller_issuer, _SPENT_AT, _COST, NOW)
+    .join(spendings, spendings.c.process == process.c.number)
+    .where(process.c.root == bindparam("root"), _SPENT_AT >= _SINCE, _COST > ZERO),
 )

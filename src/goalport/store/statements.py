@@ -34,7 +34,18 @@ from sqlalchemy import (
 )
 
 from goalport.store.expressions import NOW, ONE, ZERO, among
-from goalport.store.tables import PARTS, contexts, events, journal, keys, messages, process, programs, schema_version
+from goalport.store.tables import (
+    PARTS,
+    contexts,
+    dropped_costs,
+    events,
+    journal,
+    keys,
+    messages,
+    process,
+    programs,
+    schema_version,
+)
 
 __all__ = [
     "CHANGED_CONTEXT",
@@ -278,8 +289,9 @@ TIDIED: Final = (
         or_(messages.c.sent_at < _DAY_AGO, and_(messages.c.withdrawn, messages.c.sent_at < _MINUTE_AGO))
     ),
     delete(keys).where(keys.c.made_at < _DAY_AGO),
+    delete(dropped_costs).where(dropped_costs.c.dropped_at < _DAY_AGO),
 )
-"""Remove messages that nobody waits for any more, and keys that are old."""
+"""Remove messages that nobody waits for any more, and keys and costs that are old."""
 _CONTEXT_OF_ID: Final = contexts.c.id == bindparam("id")
 CONTEXT: Final = select(contexts.c.value).where(_CONTEXT_OF_ID)
 CHANGED_CONTEXT: Final = (

@@ -11,7 +11,19 @@ JSON as text.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, Table, Text, UniqueConstraint, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
 
 __all__ = [
     "LATEST_VERSION",
@@ -20,6 +32,7 @@ __all__ = [
     "contexts",
     "conversation_messages",
     "conversations",
+    "dropped_costs",
     "events",
     "history",
     "journal",
@@ -177,6 +190,18 @@ contexts = Table(
     Column("saved_at", BigInteger, nullable=False),
     Column("value", Text, nullable=False),
 )
+dropped_costs = Table(
+    "dropped_cost",
+    metadata,
+    # What a process has cost that was dropped counts for its caller until the day is over.
+    Column("root", Text, nullable=False),
+    Column("caller_id", Text, nullable=False),
+    Column("caller_issuer", Text, nullable=False),
+    Column("spent_at", Text, nullable=False),
+    Column("cost", Double, nullable=False),
+    Column("dropped_at", BigInteger, nullable=False),
+)
+Index("dropped_cost_caller", dropped_costs.c.caller_id, dropped_costs.c.caller_issuer)
 conversations = Table(
     "conversation",
     metadata,
@@ -316,6 +341,13 @@ _SECOND: Final = (
 _THIRD: Final = ("ALTER TABLE process ADD COLUMN caller_claims TEXT NOT NULL DEFAULT '{{}}'",)
 
 _FOURTH: Final = (
+    """
+    CREATE TABLE dropped_cost (
+        root TEXT NOT NULL, caller_id TEXT NOT NULL, caller_issuer TEXT NOT NULL, spent_at TEXT NOT NULL,
+        cost DOUBLE PRECISION NOT NULL, dropped_at BIGINT NOT NULL
+    )
+    """,
+    "CREATE INDEX dropped_cost_caller ON dropped_cost (caller_id, caller_issuer)",
     """
     CREATE TABLE conversation (
         number {numbered}, id TEXT NOT NULL UNIQUE, chatbot TEXT NOT NULL, caller_id TEXT NOT NULL,

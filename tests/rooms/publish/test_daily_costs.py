@@ -65,6 +65,17 @@ async def test_no_call_is_told_less_because_others_read_at_the_same_time(make_da
     assert told == [pytest.approx(0.3)] * 3
 
 
+async def test_what_a_process_has_cost_counts_after_it_was_dropped(make_database: MakeDatabase) -> None:
+    opened = make_database()
+    async with AgentPlatform([Spender()], store=opened()) as platform:
+        for caller in (ADA, OTHER):
+            for cents in ("30", "20"):
+                process = await spend(platform, cents, caller)
+            assert await platform.store.drop(process.id)
+        assert await DailyCosts(platform.store).spent(ADA) == pytest.approx(0.5)
+        assert await platform.store.spent(ADA, datetime.now(UTC) + timedelta(hours=1)) == {}
+
+
 async def test_a_new_day_begins_with_nothing_spent(make_database: MakeDatabase) -> None:
     opened, days = make_database(), timedelta()
     async with AgentPlatform([Spender()], store=opened()) as platform:
