@@ -245,6 +245,8 @@ class ToolCalled(_Record):
     arguments: str
     """The JSON text that the model wrote."""
     action: str = ""
+    call_id: str = ""
+    """The id that the model gave the call; the event of the result has the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +259,7 @@ class ToolReturned(_Record):
     result: str
     """The text, cut when it is long."""
     action: str = ""
+    call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,9 @@ class ToolCalls:
                 return CompletedCall(call, tool, recorded)
             await self.operation.before_turn(call.name)
         process_id, action = self.operation.place
-        self.operation.emit(ToolCalled(process_id=process_id, tool=call.name, arguments=call.arguments, action=action))
+        self.operation.emit(
+            ToolCalled(process_id=process_id, tool=call.name, arguments=call.arguments, action=action, call_id=call.id)
+        )
         started = monotonic()
         result = ToolResult.of_error(self.tools.correction(call.name)) if tool is None else await self._ask(tool, call)
         self.operation.emit(
@@ -99,6 +101,7 @@ class ToolCalls:
                 is_error=result.is_error,
                 result=result.text[:_SHOWN],
                 action=action,
+                call_id=call.id,
             )
         )
         return CompletedCall(call, tool, result)

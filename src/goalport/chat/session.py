@@ -84,6 +84,11 @@ class ChatSession:
         return self.conversation.loaded.record.process
 
     @property
+    def process(self) -> AgentProcess | None:
+        """The process behind it, as it was found last; None: there is none."""
+        return self._behind.last_seen
+
+    @property
     def idle(self) -> bool:
         """Whether nothing runs: it waits for a message, or for the answer to a question."""
         process = self._behind.last_seen

@@ -340,14 +340,18 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         once: tuple[str, str] | None = None,
         goals: Sequence[str] | None = None,
         caller: Caller = ANONYMOUS,
+        listener: EventListener | None = None,
     ) -> AgentProcess | None:
         """Start a process that its caller may leave alone, to find it again by its id; with all its events.
 
         It is stored when this returns, and then at each step, if the store outlives the program. `once` is the key and
-        the digest of `start_once`, with the same result. Raises `UnknownName`, and `StoreError`.
+        the digest of `start_once`, with the same result. `listener` hears the process from its beginning.
+        Raises `UnknownName`, and `StoreError`.
         """
         options = self.options.with_(keep_events=True)
         process = self.create_agent_process(agent, *inputs, goals=goals, options=options, caller=caller)
+        if listener is not None:
+            process.subscribe(listener)
         return await self.processes.once(*(once or ("", "")), process)
 
     def create_agent_process(
