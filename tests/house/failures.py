@@ -43,6 +43,7 @@ EDGES = {
     "src/goalport/publish/": (1, "a user's type may raise anything when it is read, and must become a problem"),
     "src/goalport/serve/": (1, "a bug in one request must become an answer"),
     "src/goalport/web/": (1, "a bug in one request must become an answer"),
+    "src/goalport/agui/": (1, "a bug in one run must become the event that ends it"),
     "src/goalport/auth/": (1, "a verifier that fails in any way must let nobody pass, and others be served"),
     "src/goalport/site/": (1, "a changed file may break loading in any way, and what was loaded before must be served"),
     "src/goalport/platform/": (

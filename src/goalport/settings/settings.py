@@ -109,6 +109,8 @@ class Settings(BaseSettings):
     """Origins of web pages that may call the server; without any, only pages of this machine may."""
     rest: bool | None = None
     """Whether processes are also served over REST; None: if callers are authenticated, or all of this machine."""
+    agui: bool | None = None
+    """Whether chatbots and goals are also served over AG-UI; None: as `rest` by default."""
     openai_api: bool | None = None
     """Whether chatbots and goals are also served as models of OpenAI's API; None: as `rest` by default."""
     stateless: bool = False
@@ -260,6 +262,11 @@ class Settings(BaseSettings):
     def serves_rest(self) -> bool:
         """Whether processes are also served over REST."""
         return not self.open_to_others if self.rest is None else self.rest
+
+    @property
+    def serves_agui(self) -> bool:
+        """Whether chatbots and goals are also served over AG-UI."""
+        return not self.open_to_others if self.agui is None else self.agui
 
     @property
     def serves_openai_api(self) -> bool:

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Scope
 
+from goalport.agui import AguiDoor
 from goalport.auth import Access, Authentication, AuthGuard, current_caller
 from goalport.openai_api import OpenAiDoor
 from goalport.platform import AgentPlatform
@@ -90,13 +91,17 @@ class Door(Protocol):
         ...
 
 
-DOORS: Final[Sequence[Callable[[Publisher, Access], Door]]] = (McpDoor, RestDoor, OpenAiDoor)
+DOORS: Final[Sequence[Callable[[Publisher, Access], Door]]] = (McpDoor, RestDoor, AguiDoor, OpenAiDoor)
 """All doors of a server; the report names the first route of the first one as the server's address."""
 
 
 def _closed(settings: Settings) -> Collection[Callable[[Publisher, Access], Door]]:
     """The doors that the settings close."""
-    is_open = {RestDoor: settings.serves_rest, OpenAiDoor: settings.serves_openai_api}
+    is_open = {
+        RestDoor: settings.serves_rest,
+        AguiDoor: settings.serves_agui,
+        OpenAiDoor: settings.serves_openai_api,
+    }
     return [door for door, served in is_open.items() if not served]
 
 

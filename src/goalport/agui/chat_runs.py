@@ -1,0 +1,188 @@
+"""Runs of chatbots: what a person says, or answers, becomes a turn of their conversation, told as events.
+
+A thread of the front end is a conversation of its caller, and nobody else's. Below: the events, the transcript and the
+interrupts. Above: the door.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing
+from functools import partial
+from hashlib import sha256
+from typing import Final
+
+import anyio
+from ag_ui.core import (
+    BaseEvent,
+    MessagesSnapshotEvent,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunFinishedOutcome,
+    RunFinishedSuccessOutcome,
+)
+
+from goalport.agui.interrupts import RunRefused, answers, interrupt_of
+from goalport.agui.run_events import RunEvents
+from goalport.agui.shared_state import SharedState
+from goalport.agui.transcript import Asked, asked, instructions, merged
+from goalport.chat import AgentProcessChatbot, ChatSession, Turn, TurnResult
+from goalport.errors import BadInput
+from goalport.process.ids import ID
+from goalport.publish.calls import Call
+from goalport.publish.own_resources import question_view
+from goalport.publish.publisher import Publisher
+from goalport.publish.turns import counted_turn, note_turn, reader_left
+from goalport.secrecy import hide_known
+from goalport.words import cleaned
+
+__all__ = ["ChatRun"]
+
+_LONGEST_ID: Final = 200
+_SPOKE_WHILE_ASKED: Final = (
+    "The conversation waits for answers. Send them as `resume`, or cancel the interrupts there, and then go on: "
+)
+
+
+class ChatRun:
+    """One run of a chatbot.
+
+    Parameters: `given` is what the front end has sent. `call` is the call that the run is.
+    """
+
+    def __init__(self, chatbot: AgentProcessChatbot, given: RunAgentInput, publisher: Publisher, call: Call) -> None:
+        self._chatbot, self._given, self._publisher, self._call = chatbot, given, publisher, call
+        self._caller = call.caller
+        self._state = SharedState(given.state)
+        self._events = RunEvents(self._state)
+        self._result: TurnResult | None = None
+
+    async def events(self) -> AsyncGenerator[BaseEvent]:
+        """What happens, from after the start of the run to its end. Raises `RunRefused`, `BadInput`, `StoreError`."""
+        session = await self._session()
+        for each in self._state.snapshot(conversation=_view(session), plan=None, questions=[]):
+            yield each
+        async for each in self._turns(session):
+            yield each
+        for each in (*self._events.close(), *self._end(session)):
+            yield each
+
+    async def _session(self) -> ChatSession:
+        """The session of the thread: the caller's conversation of that id, or else one that is the caller's alone.
+
+        Somebody else may have a conversation of that id. Then this caller's has an id made of both.
+        """
+        thread = self._given.thread_id
+        who = [*self._caller.identity, self._chatbot.name, thread]
+        ids = [sha256("\n".join(who).encode()).hexdigest()]
+        if ID.fullmatch(thread) and len(thread) <= _LONGEST_ID:
+            ids.insert(0, thread)
+        for each in ids:
+            if (found := await self._chatbot.find_session(each, self._caller)) is not None:
+                return found
+        told = instructions(self._given.messages)
+        for each in ids:
+            try:
+                return await self._chatbot.create_session(self._caller, conversation_id=each, system_message=told)
+            except BadInput:
+                # Another request was first, perhaps of this caller.
+                if (found := await self._chatbot.find_session(each, self._caller)) is not None:
+                    return found
+        raise RunRefused("thread-taken", "No conversation could be begun under this threadId. Use another one.")
+
+    async def _turns(self, session: ChatSession) -> AsyncGenerator[BaseEvent]:
+        """The turns of the run, one after another: of the answers, and of what is said."""
+        for begin in (self._resumed, self._asked):
+            if self._result is not None and (self._result.failure or self._result.questions):
+                return
+            turn = await begin(session)
+            if turn is None:
+                continue
+            for each in self._state.change("conversation", _view(session)):
+                yield each
+            async for each in self._followed(turn):
+                yield each
+
+    async def _resumed(self, session: ChatSession) -> Turn | None:
+        """The turn that goes on with the answers of the run; None: it has none."""
+        turn = None
+        if self._given.resume:
+            process = session.process
+            for each in answers(process, self._given.resume):
+                begin = partial(session.answer, each.question.id, each.response, declined=each.declined)
+                turn = await self._begun(begin)
+                self._publisher.audit_trail.answered(
+                    self._caller, each.question, each.response, declined=bool(each.declined)
+                )
+        return turn
+
+    async def _asked(self, session: ChatSession) -> Turn | None:
+        """The turn that begins with what is new, or the one that runs if nothing is; None: nothing happens."""
+        new = asked(session.conversation.entries, self._given.messages, self._given.state)
+        if isinstance(new, Asked):
+            if session.questions:
+                waiting = ", ".join(each.id for each in session.questions)
+                raise RunRefused("open-interrupts", f"{_SPOKE_WHILE_ASKED}{waiting}.")
+            return await self._begun(partial(session.begin_turn, new.message, earlier=new.earlier, after=new.after))
+        running = await session.follow()
+        if running is not None or new is None or session.questions or self._given.resume:
+            return running
+        return await self._begun(partial(session.regenerate, new.message_id))
+
+    async def _begun(self, begin: Callable[[], Awaitable[Turn]]) -> Turn:
+        """A turn, also if whoever asked for it goes away meanwhile: what was said is both stored and told."""
+        turn: Turn | None = None
+        with anyio.CancelScope(shield=True):
+            turn = await counted_turn(self._publisher.limits, self._call, begin)
+        assert turn is not None
+        return turn
+
+    async def _followed(self, turn: Turn) -> AsyncGenerator[BaseEvent]:
+        try:
+            async with aclosing(turn.events()) as events:
+                async for event in events:
+                    for each in self._events.of(event):
+                        yield each
+        finally:
+            if not turn.over:
+                reader_left(turn, self._chatbot.mark)
+        self._result = await turn.result()
+        note_turn(self._call, self._result)
+
+    def _end(self, session: ChatSession) -> Iterator[BaseEvent]:
+        result, events = self._result, self._events
+        questions = session.questions if result is None else result.questions
+        told = {"conversation": _view(session), "questions": [question_view(each) for each in questions]}
+        shown = [*self._given.messages, *events.messages]
+        whole = merged(shown, session.conversation.entries)
+        if questions or events.withdrawn or [each.id for each in whole] != [each.id for each in shown]:
+            yield MessagesSnapshotEvent(messages=whole)
+        if questions:
+            yield from self._state.snapshot(**told)
+            yield self._finished(RunFinishedInterruptOutcome(interrupts=[interrupt_of(each) for each in questions]))
+            return
+        for name, value in told.items():
+            yield from self._state.change(name, value)
+        if result is not None and result.failure:
+            yield RunErrorEvent(message=cleaned(hide_known(result.failure)), code="turn-failed", usage=events.usage)
+        else:
+            yield self._finished(RunFinishedSuccessOutcome())
+
+    def _finished(self, outcome: RunFinishedOutcome) -> BaseEvent:
+        given = self._given
+        return RunFinishedEvent(
+            thread_id=given.thread_id, run_id=given.run_id, outcome=outcome, usage=self._events.usage
+        )
+
+
+def _view(session: ChatSession) -> dict[str, object]:
+    """What the state tells of a conversation."""
+    conversation = session.conversation
+    entries = conversation.entries
+    return {
+        "id": conversation.id,
+        "chatbot": conversation.chatbot,
+        "title": conversation.title,
+        "head": entries[-1].id if entries else "",
+        "finished": conversation.finished,
+    }
