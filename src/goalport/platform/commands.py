@@ -95,9 +95,9 @@ async def execute(handler: CommandHandler, process_id: str, command: Command) ->
                 await process.rest()
         case {"do": "go on", "retry": bool(retry)}:
             await handler.go_on(process, retry=retry)
-        case {"do": "tell", "objects": list(objects), "caller": caller}:
+        case {"do": "tell", "caller": caller}:
             codec = handler.codec(process_id)
-            told = [codec.decode(each) for each in cast("list[Json]", objects)]
+            told = [codec.decode(each) for each in cast("list[Json]", command["objects"])]
             await handler.tell(process, told, cast("Caller | None", codec.decode(caller)))
         case {"do": "stop turn", "reason": str(reason)}:
             process.stop_turn(reason)

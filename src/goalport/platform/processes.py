@@ -105,12 +105,8 @@ class Processes:
         self.page_of_records = self._repository.lists.page
         self.counts = self._repository.lists.counts
         steering = Steering(self, self._repository, lambda: self._replicas)
-        self.answer, self.tell, self.go_on, self.stop_turn = (
-            steering.answer,
-            steering.tell,
-            steering.go_on,
-            steering.stop_turn,
-        )
+        self.answer, self.go_on = steering.answer, steering.go_on
+        self.tell, self.stop_turn = steering.tell, steering.stop_turn
         self._replicas = Replicas(self._repository, self._continue_family, partial(execute, self), lease_seconds)
         self.erase = Erasure(self.find, self._repository, self._replicas).erase
         self._deliveries = Deliveries(process_engine, self._repository, self._continue_family, lease_seconds)
@@ -131,7 +127,7 @@ class Processes:
         if self._durable and not options.ephemeral:
             parent = inputs.parent
             lasts = not scope.lasting_goals.isdisjoint(process.goals) if parent is None else parent.lasting
-            if lasts or self.keep_journals:
+            if lasts or options.turns or self.keep_journals:
                 process.store_each_step()
         if inputs.parent is None and (process.lasting or options.keep_events):
             self._repository.events.open(process, new=True)
