@@ -89,11 +89,12 @@ def _read(process: AgentProcess, entry: ResumeEntry) -> Answer | None:
     response = _response(question, entry.payload)
     if not _settled(question):
         return Answer(question, response)
-    if question.status == "answered" and question.answer == response:
+    accepted = question.validated(response)
+    if question.answer == accepted and question.status == ("declined" if accepted is None else "answered"):
         return None
     status = "expired" if question.expired else question.status
     told = f"Question {question.id} is {status} already: the first answer counts. Cancel the interrupt to go on."
-    raise RunRefused("already-answered" if status == "answered" else status, told)
+    raise RunRefused("already-answered" if status in {"answered", "declined"} else status, told)
 
 
 def _settled(question: Question) -> bool:
@@ -103,12 +104,14 @@ def _settled(question: Question) -> bool:
 def _response(question: Question, payload: object) -> object:
     try:
         form = form_of(question)
-        return question.validated(form.read(_bare(payload) if form.schema.get("type") == "boolean" else payload))
+        response = form.read(_bare(payload) if form.schema.get("type") == "boolean" else payload)
+        question.validated(response)
     except UNREADABLE:
         told = f"The answer to {question.id} cannot be read from JSON. Cancel the interrupt."
         raise RunRefused("unreadable-interrupt", told) from None
     except BadInput as error:
         raise RunRefused("invalid-answer", str(error)) from None
+    return response
 
 
 def _bare(payload: object) -> object:

@@ -20,7 +20,15 @@ from goalport.agui.goal_runs import GoalRun
 from goalport.agui.interrupts import RunRefused
 from goalport.auth import current_caller
 from goalport.chat import AgentProcessChatbot
-from goalport.errors import BadInput, ConversationEnded, HandedOver, StoreError, UnknownName, Unreadable
+from goalport.errors import (
+    AlreadyAnswered,
+    BadInput,
+    ConversationEnded,
+    HandedOver,
+    StoreError,
+    UnknownName,
+    Unreadable,
+)
 from goalport.publish.calls import Call
 from goalport.publish.faults import logged
 from goalport.publish.goal_tools import GoalTool
@@ -134,6 +142,8 @@ class RunHandlers:
             return
         except RunRefused as refused:
             error = _error(refused.code, refused)
+        except AlreadyAnswered as answered:
+            error = _error("already-answered", answered)
         except ConversationEnded as ended:
             error = _error("conversation-ended", ended)
         except (BadInput, UnknownName) as mistake:
