@@ -8,8 +8,9 @@ import pytest
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
 
 from tests.rooms.rest.test_limits import Bakery
-from tests.rooms.serve.askers import Answering, Pizzeria, call
+from tests.rooms.serve.askers import Answering, Gate, Pizzeria, call
 from tests.rooms.serve.served import ERAS, Served, as_caller, served, text_of
+from tests.rooms.serve.test_chatting import Novelist, Parrot, reply_of, say
 
 ADD = "from goalport import tool\n@tool(export=True)\ndef add(a: int, b: int) -> int:\n    '''Add.'''\n    return a + b"
 HAM = {"name": "ham", "portions": 2}
@@ -90,3 +91,42 @@ async def test_a_call_that_is_cancelled_while_it_waits_never_begins(tmp_path: Pa
                 breads.let("rye")
             await bake(server, era, "rye", results)
     assert breads.begun == ["rye", "rye"]
+
+
+async def test_a_turn_of_a_chatbot_counts_as_a_process_while_it_runs_and_not_between_turns(tmp_path: Path) -> None:
+    gate = Gate()
+    async with served(tmp_path, Novelist(gate), Parrot(), limits={"processes": 1}) as server, server.client() as client:
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(say, client, "chat_novelist", "Write")
+                await gate.begun.wait()
+                refused = await say(client, "chat_parrot", "hello")
+                gate.opened.set()
+        assert refused.is_error
+        assert "1 processes of yours are running" in text_of(refused)
+        known = None
+        for number in range(1, 4):
+            reply = reply_of(await say(client, "chat_parrot", "hello", known))
+            known = reply["conversationId"]
+            assert reply["reply"].startswith(str(number))
+
+
+async def test_a_turn_of_a_chatbot_waits_in_the_fair_queue(tmp_path: Path) -> None:
+    gate = Gate()
+    replies: list[CallToolResult] = []
+    async with served(tmp_path, Novelist(gate), Parrot(), limits={"total_calls": 1}) as server:
+        async with server.client() as client:
+
+            async def hello() -> None:
+                replies.append(await say(client, "chat_parrot", "hello"))
+
+            with anyio.fail_after(60):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(say, client, "chat_novelist", "Write")
+                    await gate.begun.wait()
+                    tasks.start_soon(hello)
+                    while not server.state.publisher.limits.waiting:
+                        await anyio.lowlevel.checkpoint()
+                    assert not replies
+                    gate.opened.set()
+        assert reply_of(replies[0])["reply"] == "1: hello … hello"
