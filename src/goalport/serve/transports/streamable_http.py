@@ -19,6 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from goalport.errors import GoalportError
+from goalport.publish.chat_tools import ChatTool
 from goalport.publish.companions import Companion
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.publication import RawTool
@@ -106,7 +107,7 @@ class StreamableHttp:
         match published:
             case RawTool():
                 return True
-            case GoalTool():
+            case GoalTool() | ChatTool():
                 return elicits and published.policy.may_give_handle
             case _:
                 return elicits and isinstance(published, Companion)
