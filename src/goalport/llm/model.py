@@ -158,6 +158,15 @@ class TokenUsage:
             cost=self.cost + other.cost,
         )
 
+    def __sub__(self, earlier: "TokenUsage") -> "TokenUsage":
+        """What was used after an earlier sum of the same requests."""
+        return TokenUsage(
+            input_tokens=self.input_tokens - earlier.input_tokens,
+            output_tokens=self.output_tokens - earlier.output_tokens,
+            cache_read_tokens=self.cache_read_tokens - earlier.cache_read_tokens,
+            cost=max(self.cost - earlier.cost, 0.0),  # sums of fractions are not exact
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelCall:

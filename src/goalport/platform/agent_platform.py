@@ -179,7 +179,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         )
         self.processes.keep_journals = keep_journals
         self.conversations = Conversations(self.store.conversations, self.processes.erase)
-        self.processes.turns = ConversationTurns(self.conversations)
+        self.processes.turns.hooks = ConversationTurns(self.conversations)
         self.chatbots = Chatbots(self)
         self.ai = self._engines.ai(lambda: self.groups, self.processes.listeners)
         self.agents = self._no_deployments()
@@ -440,9 +440,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         party as its caller, with the scopes of today. Raises `UnknownName`, and `BadInput` if it has ended for good.
         """
         found = await self.process(process) if isinstance(process, str) else process
-        if caller is not None and caller.same_as(found.caller):
-            found.caller = caller
-        await self.processes.tell(found, objects)
+        await self.processes.tell(found, objects, caller)
         return found
 
     def explain(self, goal: str | Goal, given: Sequence[object] = ()) -> Explanation:

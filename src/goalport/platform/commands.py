@@ -1,15 +1,25 @@
 """Commands of one program to the program that runs a process, as data that a store can pass on."""
 
-from collections.abc import Mapping
-from typing import Final, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol, cast
 
 import anyio
 
+from goalport.caller import Caller
 from goalport.errors import BadInput, Unstorable
 from goalport.process import AgentProcess, Killed, Terminated
 from goalport.store import Codec, Json, Sealed
 
-__all__ = ["Command", "CommandHandler", "answer_command", "end_command", "execute", "go_on_command"]
+__all__ = [
+    "Command",
+    "CommandHandler",
+    "answer_command",
+    "end_command",
+    "execute",
+    "go_on_command",
+    "stop_command",
+    "tell_command",
+]
 
 Command = Mapping[str, Json]
 _END_SECONDS: Final = 5.0
@@ -29,6 +39,10 @@ class CommandHandler(Protocol):
 
     async def go_on(self, process: AgentProcess, *, retry: bool) -> None:
         """Go on with a process in which an action was interrupted."""
+        ...
+
+    async def tell(self, process: AgentProcess, objects: Sequence[object], caller: Caller | None) -> None:
+        """Begin a turn of a process with more objects."""
         ...
 
     def codec(self, process_id: str, /) -> Codec:
@@ -58,6 +72,16 @@ def go_on_command(*, retry: bool) -> Command:
     return {"do": "go on", "retry": retry}
 
 
+def tell_command(codec: Codec, objects: Sequence[object], caller: Caller | None) -> Command:
+    """To begin a turn with more objects. Raises `Unstorable` for one that cannot be written."""
+    return {"do": "tell", "objects": [codec.encode(each) for each in objects], "caller": codec.encode(caller)}
+
+
+def stop_command(reason: str) -> Command:
+    """To stop the turn that runs."""
+    return {"do": "stop turn", "reason": reason}
+
+
 async def execute(handler: CommandHandler, process_id: str, command: Command) -> None:
     """Carry a command out. Raises what it is refused with."""
     process = await handler.find(process_id)
@@ -71,5 +95,11 @@ async def execute(handler: CommandHandler, process_id: str, command: Command) ->
                 await process.rest()
         case {"do": "go on", "retry": bool(retry)}:
             await handler.go_on(process, retry=retry)
+        case {"do": "tell", "caller": caller}:
+            codec = handler.codec(process_id)
+            told = [codec.decode(each) for each in cast("list[Json]", command["objects"])]
+            await handler.tell(process, told, cast("Caller | None", codec.decode(caller)))
+        case {"do": "stop turn", "reason": str(reason)}:
+            process.stop_turn(reason)
         case _:
             raise BadInput(f"Process {process_id} runs in a program that does not know this command.")

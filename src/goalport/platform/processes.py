@@ -13,16 +13,16 @@ from typing import Final
 from goalport.ai import Engine, Operation
 from goalport.domain import RetryPolicy
 from goalport.errors import BadInput, GoalportError, StoreError, UnknownName
-from goalport.llm import AssistantMessage
 from goalport.observe import RareLog
-from goalport.platform.commands import answer_command, end_command, execute, go_on_command
+from goalport.platform.commands import end_command, execute
 from goalport.platform.erasure import Erasure
-from goalport.platform.families import ExpiryTimers, interrupted_in, park, ready_after, ready_in, update_ancestors
+from goalport.platform.families import ExpiryTimers, interrupted_in, park, ready_in, update_ancestors
 from goalport.platform.process_engine import Deliveries, ProcessEngine
 from goalport.platform.process_factory import Inputs, ProcessFactory, given_to_child
 from goalport.platform.replicas import Replicas
+from goalport.platform.steering import Steering
 from goalport.platform.thread_limits import ThreadLimits
-from goalport.platform.turns import NoTurns, TurnHooks
+from goalport.platform.turns import Turns
 from goalport.process import (
     AgentProcess,
     AgentProcessRepository,
@@ -42,10 +42,8 @@ from goalport.process import (
     decline,
     drive,
     family_of,
-    find_question,
     kill_unreadable,
     retried,
-    settle,
     step,
     with_descendants,
 )
@@ -89,8 +87,8 @@ class Processes:
         self._rare_log = RareLog()
         self.on_spending = SpendingHook()
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
-        self._timers = ExpiryTimers(self._expire)
-        self._drives = True
+        self._timers = ExpiryTimers(self.expire)
+        self.drives = True
         register_secrets(self, secrets_in_environment(os.environ))
         self.tells_errors = True
         """Whether the messages of unexpected exceptions are shown to callers, and not only written to the log."""
@@ -101,11 +99,14 @@ class Processes:
         """The stores of objects that outlive processes, by id."""
         self._factory = ProcessFactory(self.contexts, self._services, self.listeners, scope_of, groups)
         self._durable = store.durable
-        self.turns: TurnHooks = NoTurns()
+        self.turns = Turns()
         """What happens around the turns of a process that talks to people."""
         self._repository = AgentProcessRepository(store, self._factory, seals)
         self.page_of_records = self._repository.lists.page
         self.counts = self._repository.lists.counts
+        steering = Steering(self, self._repository, lambda: self._replicas)
+        self.answer, self.go_on = steering.answer, steering.go_on
+        self.tell, self.stop_turn = steering.tell, steering.stop_turn
         self._replicas = Replicas(self._repository, self._continue_family, partial(execute, self), lease_seconds)
         self.erase = Erasure(self.find, self._repository, self._replicas).erase
         self._deliveries = Deliveries(process_engine, self._repository, self._continue_family, lease_seconds)
@@ -117,7 +118,7 @@ class Processes:
 
     def stand_aside(self, *, drive: bool) -> None:
         """From now on, take nothing over that others left in a store; without `drive`, leave to them what can go on."""
-        self._replicas.takes_over, self._drives = False, drive
+        self._replicas.takes_over, self.drives = False, drive
         self._deliveries.stand_aside()
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
@@ -126,7 +127,7 @@ class Processes:
         if self._durable and not options.ephemeral:
             parent = inputs.parent
             lasts = not scope.lasting_goals.isdisjoint(process.goals) if parent is None else parent.lasting
-            if lasts or self.keep_journals:
+            if lasts or options.turns or self.keep_journals:
                 process.store_each_step()
         if inputs.parent is None and (process.lasting or options.keep_events):
             self._repository.events.open(process, new=True)
@@ -180,66 +181,10 @@ class Processes:
             self.keep_journals,
             self.on_spending,
             self._rare_log,
-            self._send_message,
+            self.turns.send,
         )
         self._lent = differs, services
         return services
-
-    async def _send_message(
-        self, process: AgentProcess, message_id: str, message: AssistantMessage
-    ) -> AssistantMessage:
-        return await self.turns.send(process, message_id, message)
-
-    async def tell(self, process: AgentProcess, objects: Sequence[object]) -> None:
-        """Put objects on the blackboard of a process that rests, or has not begun, and let it go on."""
-        await process.rest()
-        if process.over:
-            raise BadInput(f"Process {process.id} has ended: {process.status}. Nothing more can be told.")
-        if process.status is ProcessStatus.NOT_STARTED:
-            for each in objects:
-                process.blackboard.add(each)
-            self.begin(process)
-        else:
-            self.resume(process, *objects)
-
-    async def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
-        """Settle a question of a process, or of one that it started, and continue what waited for it.
-
-        `declined` is the reason why a person says no; empty: `response` is the answer. Once it returns, the answer is
-        stored. Raises `UnknownName`, `BadInput` and `AlreadyAnswered`, as `AgentPlatform.answer` says; `StoreError`.
-        """
-        had = self._repository.has(process)
-        if self._durable and not await self._repository.claim(process):
-            command = answer_command(self.codec(process.id), question_id, response, declined)
-            if await self._replicas.send(process, command):
-                return
-        if not had and self._drives:
-            self._go_on_with(family_of(process))
-        try:
-            asker, question = find_question(process, question_id)
-            if question.expired:
-                self._expire(asker)
-            settle(asker, question, response, declined)
-        except GoalportError:
-            if self._durable:
-                await self._repository.release(process)
-            raise
-        if self._durable and self._repository.is_stored(asker):
-            # As long as something is expected of it, its family is not let go.
-            go_on = asker.expect(lambda: self._go_on(asker) if self._drives else None)
-            await asyncio.shield(asker.beside(self._store_and_go_on(asker, go_on)))
-        else:
-            self._go_on(asker)
-
-    async def _store_and_go_on(self, process: AgentProcess, go_on: Callable[[], None]) -> None:
-        try:
-            if process.idle:
-                process.reopen()
-            await self._repository.checkpoint(process)
-        finally:
-            go_on()
-        if not self._drives:
-            await self._repository.release(process)
 
     def codec(self, owner: str) -> Codec:
         """What reads and writes the values of a process, by its id, or of what else has values of its own."""
@@ -250,33 +195,16 @@ class Processes:
         family = family_of(root)
         for each in family:
             if any(question.expired for question in each.questions):
-                self._expire(each)
-        if self._go_on_with(family) or not self._timers.set_soon(family):
+                self.expire(each)
+        if self.go_on_with(family) or not self._timers.set_soon(family):
             await self._repository.save(root)
 
-    def _go_on_with(self, family: Sequence[AgentProcess]) -> bool:
+    def go_on_with(self, family: Sequence[AgentProcess]) -> bool:
         """Go on with what a program left in the middle of its work. Returns whether there is anything."""
         interrupted, ready = interrupted_in(family), ready_in(family)
         for each in ready:
             park(each, interrupted) if interrupted else self.begin(each)
         return bool(ready)
-
-    async def go_on(self, process: AgentProcess, *, retry: bool) -> None:
-        """Go on with a family in which actions were interrupted that may not be repeated.
-
-        `retry`: they begin again; otherwise they are left out. Raises `BadInput` if none was interrupted.
-        """
-        held = await self._repository.claim(process)
-        if not held and await self._replicas.send(process, go_on_command(retry=retry)):
-            return
-        ready = ready_after(family_of(process), retry=retry)
-        if ready is None:
-            await self._repository.release(process)
-            raise BadInput(f"Process {process.id} is {process.status}: no action of it was interrupted.")
-        for each in ready:
-            self.begin(each) if self._drives else each.reopen()
-        if not self._drives:
-            await self._repository.save(process)
 
     def _start_child(
         self, parent: AgentProcess, action: str, agent: object, kind: type, inputs: Sequence[object]
@@ -295,7 +223,7 @@ class Processes:
             if not self._durable and each.status is ProcessStatus.WAITING and each not in self._timers:
                 self._timers.set(each)  # it was made of its records: no timer has run meanwhile
                 if any(question.expired for question in each.questions):
-                    self._expire(each)
+                    self.expire(each)
         return found
 
     async def look_at(self, process_id: str) -> AgentProcess:
@@ -391,9 +319,9 @@ class Processes:
 
         process.on_loop(start)
 
-    def _go_on(self, process: AgentProcess) -> None:
+    def let_go_on(self, process: AgentProcess) -> None:
         """Continue a process that need not wait any more; one that runs step by step is ready for the next step."""
-        if not process.stepped and self._drives:
+        if not process.stepped and self.drives:
             self.resume(process)
         elif process.status is ProcessStatus.WAITING and process.idle:
             process.reopen()
@@ -410,15 +338,16 @@ class Processes:
             if self._deliveries.wanted(process):
                 await self._deliveries.hand_over(process)
                 return
+            if process.options.turns and not await self.turns.prepare(process):
+                await self._save(process)
+                return
             if self._durable:
                 process.tell_when_stored(ends=self._repository.is_stored(process))
-            if process.options.turns:
-                await self.turns.before_run(process)
             try:
                 await (step if stepped else drive)(process)
             finally:
                 if process.options.turns:
-                    await self.turns.after_run(process)
+                    await self.turns.keep(process)
                 if process.elsewhere:
                     await self._repository.release(process)
                 elif process.outcome is not None and not process.driven:
@@ -506,7 +435,7 @@ class Processes:
             if not self._repository.is_stored(process) or not self._durable:
                 self._timers.set(process)
         elif process.parent is not None and process.parent.progress.unpark(process):
-            self._go_on(process.parent)
+            self.let_go_on(process.parent)
 
     async def _save(self, process: AgentProcess) -> None:
         try:
@@ -519,8 +448,8 @@ class Processes:
             if longest is not None:
                 longest.terminate(f"More than {store.max_waiting:,} processes wait, and it had waited longest.")
 
-    def _expire(self, process: AgentProcess) -> None:
+    def expire(self, process: AgentProcess) -> None:
         for question in process.questions.open:
             if question.expired:
                 decline(process, question, "Nobody answered in time.", "expired")
-        self._go_on(process)
+        self.let_go_on(process)

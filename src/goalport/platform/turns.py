@@ -3,12 +3,16 @@
 Above: `processes`, which calls it for processes with the option `turns`.
 """
 
+from logging import getLogger
 from typing import Protocol
 
+from goalport.errors import GoalportError
 from goalport.llm import AssistantMessage
-from goalport.process import AgentProcess
+from goalport.process import AgentProcess, Stuck, retried
 
-__all__ = ["NoTurns", "TurnHooks"]
+__all__ = ["TurnHooks", "Turns"]
+
+_log = getLogger(__name__)
 
 
 class TurnHooks(Protocol):
@@ -27,15 +31,33 @@ class TurnHooks(Protocol):
         ...
 
 
-class NoTurns:
-    """Nothing happens around turns."""
+class Turns:
+    """Calls the hooks, and waits for the store as long as it takes."""
 
-    async def before_run(self, process: AgentProcess, /) -> None:
-        """Do nothing."""
+    def __init__(self) -> None:
+        self.hooks: TurnHooks | None = None
+        """What is called; None: nothing happens around turns."""
 
-    async def after_run(self, process: AgentProcess, /) -> None:
-        """Do nothing."""
+    async def prepare(self, process: AgentProcess) -> bool:
+        """Prepare a process that is going to run. Returns False if that is not possible: then it is stuck."""
+        hooks = self.hooks
+        try:
+            if hooks is not None:
+                await retried(process, lambda: hooks.before_run(process))
+        except GoalportError as error:
+            process.settle(Stuck(f"It cannot go on. {error}", turn_failed=True))
+            return False
+        return True
+
+    async def keep(self, process: AgentProcess) -> None:
+        """Keep what a process has done that rests now."""
+        hooks = self.hooks
+        try:
+            if hooks is not None and not process.elsewhere:
+                await retried(process, lambda: hooks.after_run(process))
+        except GoalportError as error:
+            _log.warning("What process %s has said was not kept: %s", process.id, error)
 
     async def send(self, process: AgentProcess, message_id: str, message: AssistantMessage, /) -> AssistantMessage:
-        """Return the message, which only those hear who listen to the process."""
-        return message
+        """Keep a message that an action sends, and return it as it is kept."""
+        return message if self.hooks is None else await self.hooks.send(process, message_id, message)

@@ -180,13 +180,15 @@ class ActionProgress(Generic[P]):
         """Treat every action as not having run."""
         self.has_run.clear()
 
+    def begin_turn(self) -> None:
+        """Let actions run again that had failed for good, because something new was said."""
+        self.left_out.clear()
+        self.declined.clear()
+        self._stuck_after = -1
+
     def leave_out(self, action: str, reason: str) -> None:
         """Note that an action has failed for good; `reason` is a sentence that begins with its name."""
         self.left_out[action] = reason
-
-    def end_turn(self) -> None:
-        """Let actions that have failed be tried again in the next turn."""
-        self.left_out.clear()
 
     def skip(self, action: str) -> None:
         """Leave an action out of the next plan."""

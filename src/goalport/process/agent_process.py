@@ -31,8 +31,18 @@ from goalport.llm import TokenUsage
 from goalport.observe.spans import Trace, current_trace
 from goalport.process.action_progress import MOST_WORDS, ActionInvocation, ActionProgress, Failure, in_words
 from goalport.process.contexts import Context
-from goalport.process.ledger import NOTHING, Ledger, Spending
-from goalport.process.lifecycle import Completed, Failed, Killed, Lifecycle, Outcome, ProcessStatus, Terminated, Waiting
+from goalport.process.ledger import FIRST_TURN, NOTHING, Ledger, Spending, TurnStart
+from goalport.process.lifecycle import (
+    Completed,
+    Failed,
+    Killed,
+    Lifecycle,
+    Outcome,
+    ProcessStatus,
+    Stuck,
+    Terminated,
+    Waiting,
+)
 from goalport.process.listeners import Listeners
 from goalport.process.platform_services import PlatformServices
 from goalport.process.process_options import ProcessOptions
@@ -75,6 +85,7 @@ class AgentProcess(Lifecycle):
         "started_by",
         "trace",
         "traced",
+        "turn_start",
         "usage",
     )
 
@@ -116,6 +127,8 @@ class AgentProcess(Lifecycle):
         self.plan: tuple[str, ...] = ()
         """The names of the actions still to run to reach the goal, as planned last."""
         self.usage = NOTHING
+        self.turn_start = FIRST_TURN
+        """Where it stood when its turn began, for a process that goes on from turn to turn."""
         self.ledger = Ledger()
         """The cost of models in this process and in those that it started, by entry and in sums; `usage` is the sum."""
         self.failure: Failure | None = None  # the last one, whether or not another way was found afterwards
@@ -137,9 +150,45 @@ class AgentProcess(Lifecycle):
     __goalport_current__ = current
 
     @property
+    def turn_actions(self) -> int:
+        """How many actions have run in its turn; without turns, in all."""
+        return len(self.progress.history) - self.turn_start.actions
+
+    @property
     def turn_usage(self) -> TokenUsage:
-        """What models have cost in this turn."""
-        return self.usage
+        """What models have cost in its turn, including the processes that it started; without turns, in all."""
+        return self.usage if self.turn_start is FIRST_TURN else self.usage - self.turn_start.usage
+
+    def begin_turn(self, objects: Sequence[object], caller: Caller | None) -> None:
+        """Begin a turn, while nothing runs it: more objects are on its blackboard, and its budget is whole again.
+
+        Actions that failed may run again, and what was stopped in their middle is forgotten; those that wait for
+        people wait on. `caller` is its caller with the scopes of today; None: as before.
+        """
+        for action in [*self.progress.journals.keys() - self.pending]:
+            self.progress.end(action).close(f"The turn in which {action} ran was stopped.")
+        self.progress.begin_turn()
+        self.turn_start = TurnStart(len(self.progress.history), self.usage, self._seconds_run)
+        if caller is not None and caller.same_as(self.caller):
+            self.caller = caller
+        for each in objects:
+            self.blackboard.add(each)
+
+    def continue_turn(self, start: TurnStart | None) -> None:
+        """Be in the turn that began there; None: in the first."""
+        self.turn_start = start or FIRST_TURN
+
+    def stop_turn(self, reason: str = "The turn was stopped.") -> None:
+        """End the running actions, and so the turn, but not the process. Callable from any thread.
+
+        A process that nothing runs is not changed.
+        """
+        self.on_loop(lambda: self._stop_turn(reason))
+
+    def _stop_turn(self, reason: str) -> None:
+        if self.driven and self.end_requested is None and not self.over and self.cancel_scope is not None:
+            self.end_requested = Stuck(reason, turn_failed=True)
+            self.cancel_scope.cancel()
 
     def kill(self, reason: str = "It was killed.") -> None:
         """End this process and those that it started at once: running actions are cancelled. Callable from any thread.
@@ -431,7 +480,8 @@ class AgentProcess(Lifecycle):
         self.begin()
         self._runs_since = time.monotonic()
         limit = self.options.deadline
-        deadline = math.inf if limit is None else current_time() + limit - self._seconds_run
+        run = self._seconds_run - self.turn_start.seconds
+        deadline = math.inf if limit is None else current_time() + limit - run
         self.cancel_scope = CancelScope(deadline=deadline)
         return self.cancel_scope
 
@@ -451,6 +501,8 @@ class AgentProcess(Lifecycle):
             return
         self._settle(outcome)
         self.plan = ()
+        if isinstance(self.end_requested, Stuck):
+            self.end_requested = None
         if self.over:
             self.progress.end_calls()
         if isinstance(outcome, Failed) and self.failure is None:

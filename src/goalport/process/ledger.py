@@ -8,10 +8,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final, NamedTuple
 
 from goalport.llm import TokenUsage
 
-__all__ = ["NOTHING", "Budget", "Ledger", "Spending", "SpendingHook", "in_dollars"]
+__all__ = ["FIRST_TURN", "NOTHING", "Budget", "Ledger", "Spending", "SpendingHook", "TurnStart", "in_dollars"]
 
 NOTHING = TokenUsage()
 _CENT = 0.01
@@ -36,6 +37,19 @@ class Spending:
     seconds: float = 0.0
     """How many seconds the reply took."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+class TurnStart(NamedTuple):
+    """Where a process stood when a turn began: what it had done and spent since its own beginning."""
+
+    actions: int
+    """The number of actions that had run."""
+    usage: TokenUsage
+    seconds: float
+    """For how long it had run."""
+
+
+FIRST_TURN: Final = TurnStart(0, NOTHING, 0.0)
 
 
 class SpendingHook:

@@ -51,6 +51,16 @@ class ProcessView(Protocol):
         ...
 
     @property
+    def turn_actions(self) -> int:
+        """How many actions have run in its turn; without turns, in all."""
+        ...
+
+    @property
+    def turn_usage(self) -> TokenUsage:
+        """The cost of its turn; without turns, of all."""
+        ...
+
+    @property
     def blackboard(self) -> Blackboard:
         """What the process knows."""
         ...
@@ -225,7 +235,9 @@ class ProcessOptions:
     """Keep its events also if its steps are not stored, so that they can be read later (`AgentPlatform.events`)."""
     agent_name_in_id: bool = False
     turns: bool = False
-    """The process goes on from turn to turn, as that of a chatbot does: what ends a turn does not end it."""
+    """The process goes on from turn to turn, as that of a chatbot does (`AgentPlatform.tell`).
+
+    Its budget and its deadline hold for one turn, and what fails or exceeds them ends the turn, but not the process."""
     version_in_id: bool = False
 
     def __post_init__(self) -> None:
@@ -255,11 +267,11 @@ class ProcessOptions:
 
     def overrun(self, process: ProcessView) -> str | None:
         """Why no further action may run, in a sentence; None: one may run."""
-        return self.budget.overrun(len(process.history), process.usage) or self._reason_to_end(process)
+        return self.budget.overrun(process.turn_actions, process.turn_usage) or self._reason_to_end(process)
 
     def overspent(self, process: ProcessView) -> str | None:
         """Why a running action may ask no further model, in a sentence; None: it may."""
-        return self.budget.overspent(process.usage) or self._reason_to_end(process)
+        return self.budget.overspent(process.turn_usage) or self._reason_to_end(process)
 
     def _reason_to_end(self, process: ProcessView) -> str | None:
         policy = self.early_termination
@@ -285,5 +297,6 @@ class _ProcessAfter:
 
     def __init__(self, process: ProcessView, actions: Sequence[str]) -> None:
         self.history = (*process.history, *map(_PlannedInvocation, actions))
-        self.usage = process.usage
+        self.usage, self.turn_usage = process.usage, process.turn_usage
+        self.turn_actions = process.turn_actions + len(actions)
         self.blackboard = process.blackboard

@@ -15,7 +15,7 @@ from goalport.llm import TokenUsage
 from goalport.process.action_progress import ActionInvocation, ActionProgressState, Failure
 from goalport.process.agent_process import AgentProcess
 from goalport.process.journal import Step
-from goalport.process.ledger import Spending
+from goalport.process.ledger import FIRST_TURN, Spending, TurnStart
 from goalport.process.lifecycle import Completed, Outcome, Terminated, Waiting
 from goalport.process.process_options import ProcessOptions
 from goalport.process.questions import Question
@@ -91,6 +91,8 @@ class ProcessState(NamedTuple):
     """Where it was started in a trace; empty: nobody looked."""
     triggers: Mapping[str, int] = {}
     """The object that has triggered each action that is parked."""
+    turn_start: TurnStart | None = None
+    """Where it stood when its turn began; None: it is its first."""
 
 
 class Recorder:
@@ -318,6 +320,7 @@ def _end_state(process: AgentProcess) -> ProcessState:
         progress=process.progress.state,
         unsettled=process.ledger.all_unsettled,
         trace=dict(process.trace) if process.trace else _NOTHING,
+        turn_start=None if process.turn_start is FIRST_TURN else process.turn_start,
     )
 
 

@@ -100,6 +100,7 @@ def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) 
             process.progress.restore_begun(each.action, cast("int", each.value))
     seconds, forgotten = stored.process.seconds_run, not stored.whole
     process.restore(state.goal, state.plan, state.failure, seconds, trace=state.trace, forgotten=forgotten)
+    process.continue_turn(state.turn_start)
     return Recorder.after(stored, entries.values(), codec, state.given)
 
 

@@ -77,8 +77,6 @@ def _end(process: AgentProcess, outcome: Outcome | None) -> None:
     outcome = _outcome(process.end_requested, outcome)
     if process.options.turns and process.end_requested is None and isinstance(outcome, Failed | Terminated):
         outcome = Stuck(outcome.reason, turn_failed=True)
-    if process.options.turns and isinstance(outcome, Stuck):
-        process.progress.end_turn()
     if outcome.final:
         for child in process.children:
             if not child.status.ended:

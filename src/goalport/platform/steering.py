@@ -1,0 +1,162 @@
+"""What processes are told from outside: answers, messages, and what becomes of interrupted actions.
+
+Where another program runs the process, it gets a command. What is told is stored before whoever told it goes on. Below:
+the repository and the commands. Above: `processes`, whose processes they are.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from goalport.caller import Caller
+from goalport.errors import BadInput, GoalportError
+from goalport.platform.commands import answer_command, go_on_command, stop_command, tell_command
+from goalport.platform.families import ready_after
+from goalport.platform.replicas import Replicas
+from goalport.process import AgentProcess, AgentProcessRepository, ProcessStatus, family_of, find_question, settle
+from goalport.store import Codec
+
+__all__ = ["Runner", "Steering"]
+
+
+class Runner(Protocol):
+    """What lets processes go on."""
+
+    @property
+    def drives(self) -> bool:
+        """Whether this program runs processes; otherwise it leaves them to others."""
+        ...
+
+    def begin(self, process: AgentProcess, /) -> object:
+        """Run a process from now on."""
+        ...
+
+    def go_on_with(self, family: Sequence[AgentProcess], /) -> bool:
+        """Go on with what a program left in the middle of its work."""
+        ...
+
+    def let_go_on(self, process: AgentProcess, /) -> None:
+        """Continue a process that need not wait any more."""
+        ...
+
+    def expire(self, process: AgentProcess, /) -> None:
+        """Decline the questions that have expired."""
+        ...
+
+
+class Steering:
+    """Tells processes what people and programs want of them."""
+
+    def __init__(self, runner: Runner, repository: AgentProcessRepository, replicas: Callable[[], Replicas]) -> None:
+        self._runner, self._repository, self._replicas = runner, repository, replicas
+        self._durable = repository.store.durable
+
+    async def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
+        """Settle a question of a process, or of one that it started, and continue what waited for it.
+
+        `declined` is the reason why a person says no; empty: `response` is the answer. Once it returns, the answer is
+        stored. Raises `UnknownName`, `BadInput` and `AlreadyAnswered`, as `AgentPlatform.answer` says; `StoreError`.
+        """
+        had = self._repository.has(process)
+        if self._durable and not await self._repository.claim(process):
+            command = answer_command(self._codec(process), question_id, response, declined)
+            if await self._replicas().send(process, command):
+                return
+        if not had and self._runner.drives:
+            self._runner.go_on_with(family_of(process))
+        try:
+            asker, question = find_question(process, question_id)
+            if question.expired:
+                self._runner.expire(asker)
+            settle(asker, question, response, declined)
+        except GoalportError:
+            if self._durable:
+                await self._repository.release(process)
+            raise
+        await self._stored_and_gone_on(asker)
+
+    async def tell(self, process: AgentProcess, objects: Sequence[object], caller: Caller | None = None) -> None:
+        """Begin a turn of a process with more objects, as soon as it rests; they are stored when this returns.
+
+        `caller` is the party of its caller with the scopes of today. Raises `BadInput` if the process has ended for
+        good, or an action of it was interrupted; `Unstorable` and `StoreError`.
+        """
+        if process.status is ProcessStatus.NOT_STARTED and not self._repository.is_stored(process):
+            process.begin_turn(objects, caller)
+            self._runner.begin(process)
+            await self._repository.once_stored(process)
+            return
+        while True:
+            had = self._repository.has(process)
+            if self._durable and not await self._repository.claim(process):
+                if await self._replicas().send(process, tell_command(self._codec(process), objects, caller)):
+                    return
+            elif not had and self._runner.drives and self._runner.go_on_with(family_of(process)):
+                continue  # a program had ended in the middle of its turn
+            elif not process.active:
+                break
+            await process.rest()
+        if refusal := _why_not_told(process):
+            await self._repository.release(process)
+            raise BadInput(refusal)
+        process.begin_turn(objects, caller)
+        await self._stored_and_gone_on(process)
+
+    async def _stored_and_gone_on(self, process: AgentProcess) -> None:
+        """Let a process go on that was told something, once that is stored."""
+        if self._durable and self._repository.is_stored(process):
+            # As long as something is expected of it, its family is not let go.
+            go_on = process.expect(lambda: self._runner.let_go_on(process) if self._runner.drives else None)
+            await asyncio.shield(process.beside(self._store_and_go_on(process, go_on)))
+        else:
+            self._runner.let_go_on(process)
+
+    async def _store_and_go_on(self, process: AgentProcess, go_on: Callable[[], None]) -> None:
+        try:
+            if process.idle:
+                process.reopen()
+            await self._repository.checkpoint(process)
+        finally:
+            go_on()
+        if not self._runner.drives:
+            await self._repository.release(process)
+
+    async def go_on(self, process: AgentProcess, *, retry: bool) -> None:
+        """Go on with a family in which actions were interrupted that may not be repeated.
+
+        `retry`: they begin again; otherwise they are left out. Raises `BadInput` if none was interrupted.
+        """
+        held = await self._repository.claim(process)
+        if not held and await self._replicas().send(process, go_on_command(retry=retry)):
+            return
+        ready = ready_after(family_of(process), retry=retry)
+        if ready is None:
+            await self._repository.release(process)
+            raise BadInput(f"Process {process.id} is {process.status}: no action of it was interrupted.")
+        for each in ready:
+            self._runner.begin(each) if self._runner.drives else each.reopen()
+        if not self._runner.drives:
+            await self._repository.save(process)
+
+    async def stop_turn(self, process: AgentProcess, reason: str) -> None:
+        """Stop the turn of a process, whoever runs it; nothing happens if nobody does. Raises `StoreError`."""
+        if process.driven or not self._durable or await self._repository.claim(process):
+            process.stop_turn(reason)
+            await self._repository.release(process)
+        else:
+            await self._replicas().send(process, stop_command(reason))
+
+    def _codec(self, process: AgentProcess) -> Codec:
+        return self._repository.records_of.codec(process.id)
+
+
+def _why_not_told(process: AgentProcess) -> str:
+    """Why a process at rest cannot be told anything, in words; empty: it can."""
+    if process.over:
+        return f"Process {process.id} has ended: {process.status}. Nothing more can be told."
+    if process.progress.interrupted:
+        return (
+            f"Process {process.id} was interrupted in an action that may not be repeated. Look at what it has done,"
+            f" then run `goalport resume {process.id}` with `--retry` or `--skip`."
+        )
+    return ""

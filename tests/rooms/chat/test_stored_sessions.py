@@ -1,0 +1,69 @@
+"""Conversations in a store that outlives the program: they go on after a restart, and beside another program."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from anyio import fail_after
+
+from goalport import AgentPlatform
+from goalport.caller import Caller
+from goalport.chat import ChatSession
+from goalport.llm import UserMessage
+from goalport.store.sqlite import SqliteProcessStore
+from tests.rooms.chat.talkers import Careful, Nudge, Parrot
+
+ANNA = Caller("anna")
+
+
+@asynccontextmanager
+async def _program(file: Path) -> AsyncGenerator[AgentPlatform]:
+    async with SqliteProcessStore(file) as store, AgentPlatform([Parrot, Careful], store=store) as platform:
+        yield platform
+
+
+async def _again(platform: AgentPlatform, session: ChatSession) -> ChatSession:
+    found = await platform.chatbots.named(session.chatbot.name).find_session(session.conversation.id, ANNA)
+    assert found is not None
+    return found
+
+
+async def test_a_conversation_goes_on_after_a_restart_and_knows_its_first_message(tmp_path: Path) -> None:
+    async with _program(tmp_path / "db") as first:
+        session = await first.chatbots["Parrot"].create_session(ANNA)
+        await session.on_user_message(UserMessage("one"))
+    async with _program(tmp_path / "db") as second:
+        again = await _again(second, session)
+        assert (await again.on_user_message(UserMessage("two"))).text == "2: one … two"
+        assert (await again.trigger(Nudge("rain"))).text == "Oh, rain"
+        assert again.process_id == session.process_id
+
+
+async def test_a_question_is_answered_in_another_program_than_the_one_that_asked(tmp_path: Path) -> None:
+    async with _program(tmp_path / "db") as first:
+        session = await first.chatbots["Careful"].create_session(ANNA)
+        asked = await session.on_user_message(UserMessage("jump"))
+    async with _program(tmp_path / "db") as second:
+        again = await _again(second, session)
+        assert [each.id for each in again.questions] == [each.id for each in asked.questions]
+        turn = await again.answer(response=True)
+        assert (await turn.result()).text == "Done: jump"
+        assert [each.role for each in again.conversation.entries] == ["user", "assistant"]
+
+
+async def test_two_programs_on_one_store_answer_one_after_another(tmp_path: Path) -> None:
+    async with _program(tmp_path / "db") as first, _program(tmp_path / "db") as second:
+        session = await first.chatbots["Parrot"].create_session(ANNA)
+        await session.on_user_message(UserMessage("zero"))
+        other = await _again(second, session)
+        with fail_after(120):
+            for number in range(5):
+                await asyncio.gather(
+                    *(each.on_user_message(UserMessage(f"{number}")) for each in (session, other)),
+                )
+        again = await _again(first, session)
+        said = [each.text for each in again.conversation.entries]
+        assert len(said) == 22
+        replies = [each for each in said if each.partition(":")[0].isdecimal() and ": zero" in each]
+        assert len(replies) == 11
