@@ -2,6 +2,7 @@
 
     GoalportError
     ├── BadInput              the caller's mistake: shown to the client as it is, never retried, never planned around
+    │   └── ConversationEnded a conversation has reached its goal
     ├── DeclarationError      an agent, component or tool that cannot be read
     ├── DeploymentError       things that are each fine and clash together
     ├── SettingsError         a setting that cannot be used

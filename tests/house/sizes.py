@@ -16,11 +16,11 @@ MODULE_LINES, TEST_LINES, FACADE_LINES = 400, 500, 500
 FUNCTION_LINES, PARAMETERS = 40, 7
 CLASS_LINES, METHODS = 250, 20
 FACADES = frozenset(
-    {"AgentPlatform", "AgentProcess", "Ai", "Blackboard", "Lifecycle", "OperationContext", "Processes"}
-    | {"ActionProgress"}
+    {"AgentPlatform", "AgentProcess", "Ai", "Blackboard", "GoalportError", "Lifecycle", "OperationContext"}
+    | {"ActionProgress", "Journal", "Processes"}
 )
-"""What users hold in their hands, and the state of a process, which changes by named transitions alone. They have as
-many methods as those need: a limit made shapes that served only it."""
+"""What users hold in their hands, the state of a process, which changes by named transitions alone, and the tree of all
+errors. They have as many methods as those need: a limit made shapes that served only it."""
 STORES = frozenset(
     {"AgentProcessRepository", "DatabaseProcessStore", "InMemoryProcessStore", "Operations", "ProcessStore"}
     | {"IndexedDocuments"}

@@ -59,6 +59,10 @@ class Platform(Protocol):
         """Begin a turn of a process with more objects."""
         ...
 
+    async def stop_turn(self, process_id: str, reason: str, /) -> None:
+        """Stop the turn of a process, whoever runs it."""
+        ...
+
     async def answer(
         self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""
     ) -> AgentProcess:

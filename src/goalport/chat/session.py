@@ -227,7 +227,8 @@ class ChatSession:
         return turn
 
     def _turn(self, process: AgentProcess, *, reacts: bool) -> Turn:
-        return Turn(process, self.conversation, self._platform.conversations.load, reacts=reacts)
+        load, stop = self._platform.conversations.load, self._platform.stop_turn
+        return Turn(process, self.conversation, load, stop, reacts=reacts)
 
     async def look_up(self) -> None:
         """Find the process behind it, so that `questions` and `idle` say how it stands."""

@@ -5,7 +5,7 @@ Below: processes and conversations. Above: sessions, which begin turns.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -45,8 +45,8 @@ class TurnResult:
 class Turn:
     """A turn that runs, or has ended. `async for event in turn.events(): …`, then `await turn.result()`.
 
-    Parameters: `load` lets the conversation show what is stored. `reacts`: a person spoke, so that there must be a
-    reply.
+    Parameters: `load` lets the conversation show what is stored, and `stop` stops the turn of a process. `reacts`: a
+    person spoke, so that there must be a reply.
     """
 
     def __init__(
@@ -54,10 +54,12 @@ class Turn:
         process: AgentProcess,
         conversation: Conversation,
         load: Callable[[Conversation], Awaitable[None]],
+        stop: Callable[[str, str], Coroutine[None, None, None]],
         *,
         reacts: bool,
     ) -> None:
-        self.process, self._conversation, self._load, self._reacts = process, conversation, load, reacts
+        self.process, self._conversation, self._reacts = process, conversation, reacts
+        self._load, self._stop = load, stop
         self._known = {each.id for each in conversation.entries}
         self._happened: list[Event] = []
         self._readers: list[asyncio.Future[None]] = []
@@ -111,7 +113,7 @@ class Turn:
     def cancel(self, reason: str = "The reply was stopped.") -> None:
         """Stop the reply: what runs is cancelled. The conversation goes on with the next message."""
         if not self.over:
-            self.process.stop_turn(reason)
+            self.process.beside(self._stop(self.process.id, reason))
 
     async def _follow(self) -> TurnResult:
         outcome = await self.process.wait()

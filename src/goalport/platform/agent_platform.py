@@ -116,6 +116,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """A sentence for each declaration of a workspace that could not be deployed."""
     autonomy: Autonomy
     """It chooses an agent or a goal by what somebody said."""
+    may_chat: Callable[[Caller, Chatbot], bool]
+    """Whether a caller may talk to a chatbot, where callers are authenticated."""
     conversations: Conversations
     """The stored conversations of people with chatbots."""
     chatbots: Chatbots
@@ -187,8 +189,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """Called in any thread when an agent was deployed or undeployed."""
         self.may_start: Callable[[Caller, Goal], bool] = lambda _caller, _goal: True
         """Whether a caller may start a goal, where callers are authenticated."""
-        self.may_chat: Callable[[Caller, Chatbot], bool] = lambda _caller, _chatbot: True
-        """Whether a caller may talk to a chatbot, where callers are authenticated."""
+        self.may_chat = lambda _caller, _chatbot: True
         self.autonomy = Autonomy(platform=self)
         for listener in listeners:
             self.subscribe(listener)
@@ -442,6 +443,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         found = await self.process(process) if isinstance(process, str) else process
         await self.processes.tell(found, objects, caller)
         return found
+
+    async def stop_turn(self, process_id: str, reason: str = "The turn was stopped.") -> None:
+        """End what runs in a process, and so its turn, but not the process, in any program. Raises `UnknownName`."""
+        await self.processes.stop_turn(await self.process(process_id), reason)
 
     def explain(self, goal: str | Goal, given: Sequence[object] = ()) -> Explanation:
         """How a goal would be reached from objects of the given types, or why it would not. Raises `UnknownName`."""

@@ -1,5 +1,7 @@
 """Chatbots for tests, which need no model."""
 
+import asyncio
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from goalport import ActionContext, Blackboard, achieves_goal, action, condition, cost
@@ -67,6 +69,22 @@ class Moody:
         if "fail" in message.content:
             raise ValueError("a bad mood")
         await context.send_message(AssistantMessage("Fine."))
+
+
+@chatbot(description="Says what it hears, and does not come to an end when it is told to wait")
+class Slow:
+    """It streams."""
+
+    @action(trigger=UserMessage, can_rerun=True)
+    async def echo(self, message: UserMessage, context: ActionContext) -> None:
+        """Say the message, piece by piece."""
+        await context.send_message(_pieces(message.content))
+
+
+async def _pieces(text: str) -> AsyncGenerator[str]:
+    yield text
+    if text == "wait":
+        await asyncio.Event().wait()
 
 
 @chatbot(description="Asks before it does anything, and ends with a goal")

@@ -9,9 +9,9 @@ from goalport import AgentPlatform
 from goalport.caller import Caller
 from goalport.chat import AgentProcessChatbot, ChatSession
 from goalport.errors import BadInput, ConversationEnded
-from goalport.events import Event, MessageSent, QuestionAsked
+from goalport.events import Event, MessageDelta, MessageSent, QuestionAsked
 from goalport.llm import UserMessage
-from tests.rooms.chat.talkers import Careful, Moody, Nudge, Parrot, TwoMinds
+from tests.rooms.chat.talkers import Careful, Moody, Nudge, Parrot, Slow, TwoMinds
 
 ANNA, BEN = Caller("anna"), Caller("ben")
 
@@ -151,3 +151,37 @@ async def test_a_chatbot_of_all_agents_uses_their_actions() -> None:
         chatbot = AgentProcessChatbot.utility_from_platform(platform, name="everything")
         session = await chatbot.create_session(ANNA)
         assert (await session.on_user_message(UserMessage("hi"))).text == "1: hi … hi"
+
+
+async def test_a_stopped_reply_ends_the_turn_and_not_the_conversation() -> None:
+    async with AgentPlatform([Slow]) as platform:
+        session = await _session(platform, "Slow")
+        turn = await session.begin_turn(UserMessage("wait"))
+        with fail_after(60):
+            async for event in turn.events():
+                if isinstance(event, MessageDelta):
+                    turn.cancel("Enough.")
+            result = await turn.result()
+        assert result.failure == "Enough."
+        assert not result.messages
+        assert (await session.on_user_message(UserMessage("go"))).text == "go"
+
+
+async def test_a_second_reader_follows_the_turn_from_its_beginning() -> None:
+    async with AgentPlatform([Slow]) as platform:
+        session = await _session(platform, "Slow")
+        turn = await session.begin_turn(UserMessage("wait"))
+        with fail_after(60):
+            async for event in turn.events():
+                if isinstance(event, MessageDelta):
+                    break
+            other = await platform.chatbots["Slow"].find_session(session.conversation.id, ANNA)
+            assert other is not None
+            followed = await other.follow()
+            assert followed is not None
+            deltas = list[str]()
+            async for event in followed.events():
+                if isinstance(event, MessageDelta):
+                    deltas.append(event.text)
+                    followed.cancel()
+        assert deltas == ["wait"]
