@@ -5,13 +5,14 @@ Below: processes of goals, and how their results are written. Above: the handler
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import Any, final
 
 from pydantic_core import from_json
 
 from goalport.caller import Caller
-from goalport.errors import ToolError
-from goalport.events import Event, ProgressUpdated
+from goalport.errors import HandedOver, StoreError, ToolError
+from goalport.events import ProgressUpdated
 from goalport.llm import Message, UserMessage
 from goalport.openai_api.models import GoalModel
 from goalport.openai_api.replies import Note, Piece, ReplyEnd, Text
@@ -37,7 +38,8 @@ async def start(platform: AgentPlatform, model: GoalModel, said: Sequence[Messag
 class GoalReply:
     """The result of a process as a reply; its progress comes as notes."""
 
-    def __init__(self, process: AgentProcess, model: GoalModel, runs: Runs) -> None:
+    def __init__(self, platform: AgentPlatform, process: AgentProcess, model: GoalModel, runs: Runs) -> None:
+        self._platform = platform
         self._process = process
         self._model = model
         self._watch = Watch(runs.of(process, detached=model.tool.policy.detached))
@@ -45,20 +47,27 @@ class GoalReply:
 
     async def pieces(self) -> AsyncGenerator[Piece]:
         """The progress, and then the result, or what a person has to answer."""
-        news: asyncio.Queue[Event | None] = asyncio.Queue()
-        unsubscribe = self._process.subscribe(_Listener(news))
-        ending = asyncio.create_task(self._process.wait())
-        ending.add_done_callback(lambda _: news.put_nowait(None))
+        news: asyncio.Queue[str | None] = asyncio.Queue()
+        following, ending = asyncio.create_task(self._follow(news)), asyncio.create_task(self._process.wait())
+        # A process that waits goes on telling of itself once it is answered, but this reply ends.
+        ending.add_done_callback(lambda _: following.cancel() if self._process.open_questions else None)
+        following.add_done_callback(lambda _: news.put_nowait(None))
         try:
-            while (event := await news.get()) is not None:
-                if isinstance(event, ProgressUpdated):
-                    yield Note(event.message)
+            while (progress := await news.get()) is not None:
+                yield Note(progress)
             outcome = await ending
             self._watch.end()
             yield Text(self._text_of(outcome))
         finally:
+            following.cancel()
             ending.cancel()
-            unsubscribe()
+
+    async def _follow(self, news: "asyncio.Queue[str | None]") -> None:
+        with suppress(HandedOver, StoreError):  # waiting for the end tells of them too
+            async with aclosing(self._platform.events(self._process.id)) as events:
+                async for each in events:
+                    if isinstance(each.event, ProgressUpdated):
+                        news.put_nowait(each.event.message)
 
     async def end(self) -> ReplyEnd:
         """What the process has cost, and whether it has failed."""
@@ -81,11 +90,3 @@ class GoalReply:
             return ""
         blocks: Sequence[Mapping[str, Any]] = from_json(b"".join(written.content))
         return "\n\n".join(each["text"] for each in blocks if each["type"] == "text")
-
-
-class _Listener:
-    def __init__(self, news: "asyncio.Queue[Event | None]") -> None:
-        self._news = news
-
-    def on_event(self, event: Event, /) -> None:
-        self._news.put_nowait(event)

@@ -113,7 +113,7 @@ class ChatHandlers:
         if isinstance(model, GoalModel):
             begin = partial(start, self._platform, model, said, current_caller())
             call_of(request).process = process = await self._publisher.limits.started(current_caller(), begin)
-            return _Begun(GoalReply(process, model, self._publisher.runs), process=process)
+            return _Begun(GoalReply(self._platform, process, model, self._publisher.runs), process=process)
         return await self._talk(request, asked, model, named, said)
 
     async def _talk(
@@ -129,12 +129,11 @@ class ChatHandlers:
                 return _Begun(WholeReply(text), session)
             begin = partial(begin_turn, session, said, name=asked.messages[-1].name)
         turn = await counted_turn(self._publisher.limits, call, begin)
-        if isinstance(asked, ResponseRequest) and not asked.store:
-            self._forget(turn, session)
-        return _Begun(TurnReply(turn, model.chatbot.mark, partial(note_turn, call)), session)
+        forgotten = self._forgotten(turn, session) if isinstance(asked, ResponseRequest) and not asked.store else None
+        return _Begun(TurnReply(turn, model.chatbot.mark, partial(note_turn, call), forgotten), session)
 
-    def _forget(self, turn: Turn, session: ChatSession) -> None:
-        """Delete a conversation once a turn is over."""
+    def _forgotten(self, turn: Turn, session: ChatSession) -> asyncio.Task[None]:
+        """The deletion of a conversation, which begins once a turn is over."""
 
         async def forget() -> None:
             with suppress(HandedOver, StoreError):
@@ -144,6 +143,7 @@ class ChatHandlers:
         task = asyncio.create_task(forget())
         self._forgetting.add(task)
         task.add_done_callback(self._forgetting.discard)
+        return task
 
 
 def _format_of(asked: _Asked, begun: _Begun) -> Format:

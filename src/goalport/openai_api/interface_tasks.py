@@ -19,7 +19,7 @@ __all__ = ["answer_to_task", "is_task"]
 
 _log = logging.getLogger(__name__)
 _TASK: Final = "### Task:"
-_FORM: Final = re.compile(r'###? ?\W*Output\b[^\n]*\n[^{#]*?JSON[^{#]*\{\s*"(?P<name>\w+)"')
+_FORM: Final = re.compile(r'### \W*Output\b[^\n]*\n[^\n{#]*JSON[^\n{#]*\s*\{\s*"(?P<name>\w+)"')
 """The section that says the form: `JSON format: { "title": "…" }`."""
 _EMPTY: Final[Mapping[str, str]] = {
     "title": '{"title": ""}',

@@ -3,6 +3,7 @@
 A reply knows no wire format. Above: `completions` and `responses`, which write it; beside it: `goal_replies`.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -112,12 +113,22 @@ class WholeReply:
 
 @final
 class TurnReply:
-    """What a chatbot says in a turn; what it asks is said in words at the end. `note` is told how the turn ended."""
+    """What a chatbot says in a turn; what it asks is said in words at the end.
 
-    def __init__(self, turn: Turn, mark: ChatbotMark, note: Callable[[TurnResult], None]) -> None:
+    `note` is told how the turn ended. `then` is waited for at the end, if it is given.
+    """
+
+    def __init__(
+        self,
+        turn: Turn,
+        mark: ChatbotMark,
+        note: Callable[[TurnResult], None],
+        then: "asyncio.Future[None] | None" = None,
+    ) -> None:
         self._turn = turn
         self._mark = mark
         self._note = note
+        self._then = then
 
     async def pieces(self) -> AsyncGenerator[Piece]:
         """Its messages, with an empty line between two of them."""
@@ -143,6 +154,8 @@ class TurnReply:
         """What the turn has cost, and whether it has failed."""
         result = await self._turn.result()
         self._note(result)
+        if self._then is not None:
+            await asyncio.shield(self._then)
         return ReplyEnd(result.usage, result.failure)
 
     def leave(self) -> None:

@@ -11,8 +11,10 @@ from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
 from goalport import ActionContext, action
+from goalport.auth.key_file import KeyFile, new_key
 from goalport.chat import Conversation, chatbot
 from goalport.llm import UserMessage
+from goalport.settings import load_settings
 from tests.rooms.rest.web import Web, web
 
 
@@ -25,8 +27,17 @@ class Chats:
 
     async def post(self, path: str, body: object, **headers: str) -> httpx2.Response:
         """The response to a request that is sent as it is."""
+        sent = {"Authorization": f"Bearer {self.openai.api_key}", **headers}
         async with httpx2.AsyncClient(base_url=self.openai.base_url, timeout=20) as http:
-            return await http.post(path, json=body, headers=headers)
+            return await http.post(path, json=body, headers=sent)
+
+
+def make_key(root: Path, name: str, *scopes: str) -> str:
+    """A key for the server of this folder, which asks for keys from then on."""
+    made = new_key(name, scopes, None)
+    with KeyFile(load_settings(root).key_file).changing() as entries:
+        entries.append(made.entry)
+    return made.key.get_secret_value()
 
 
 def history(*said: str) -> list[ChatCompletionMessageParam]:
@@ -38,11 +49,11 @@ def history(*said: str) -> list[ChatCompletionMessageParam]:
 
 
 @asynccontextmanager
-async def chats(root: Path, *agents: object, **settings: Any) -> AsyncGenerator[Chats]:
+async def chats(root: Path, *agents: object, key: str = "unknown", **settings: Any) -> AsyncGenerator[Chats]:
     """Serve chatbots and goals on a free port for as long as the block lasts."""
     async with (
         web(root, *agents, **settings) as served,
-        AsyncOpenAI(base_url=f"{served.http.base_url}/v1", api_key="no key", max_retries=0, timeout=20) as client,
+        AsyncOpenAI(base_url=f"{served.http.base_url}/v1", api_key=key, max_retries=0, timeout=20) as client,
     ):
         yield Chats(served, client)
 
