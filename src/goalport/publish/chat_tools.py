@@ -56,7 +56,7 @@ class ChatTool:
         schema = {key: value for key, value in arguments.schema.items() if key not in {"title", "description"}}
         tool = Tool(
             name=policy.name,
-            description=f"{agent.description.strip() or f'Talk to {agent.name}.'} {_GOES_ON}",
+            description=f"{(agent.description.strip() or f'Talk to {agent.name}').rstrip('.')}. {_GOES_ON}",
             input_schema=schema,
             output_schema=with_alternatives(policy.output.schema, CHAT_HANDLE),
             annotations=ToolAnnotations(read_only_hint=False, idempotent_hint=False),

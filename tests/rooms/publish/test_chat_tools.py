@@ -31,7 +31,7 @@ class Greeter:
 def test_a_chatbot_is_a_tool_that_takes_a_message_and_the_conversation(tmp_path: Path) -> None:
     tool = tool_of(published(tmp_path, ShopAssistant()), "chat_shop_assistant")
     assert tool.description is not None
-    assert tool.description.startswith("Knows the opening hours")
+    assert tool.description.startswith("Knows the opening hours. Gives its reply")
     assert tool.input_schema["required"] == ["message"]
     assert set(tool.input_schema["properties"]) == {"message", "conversationId"}
     assert tool.output_schema is not None
