@@ -26,6 +26,7 @@ from goalport.serve.disconnects import ended_by
 from goalport.serve.elicitation import answer_when_settled, earlier_round
 from goalport.serve.progress_notifications import Observer, heartbeat
 from goalport.serve.state import McpState
+from goalport.serve.tasks import answer_or_task, gets_task
 
 __all__ = ["call_chatbot"]
 
@@ -35,13 +36,15 @@ async def call_chatbot(
 ) -> HandlerResult | WrittenResult:
     """Answer one call. Raises `BadInput`, `LimitReached`, and `StoreError`."""
     state, earlier = context.state, earlier_round(params)
+    as_task = context.sdk is not None and gets_task(context.sdk, chat.policy)
     if earlier is None:
         observer: Observer = await _begin(context, chat, chat.read(params.arguments or {}), call, place)
     else:
         call.process = process = await state.known_process(earlier.process_id, current_caller())
         run = state.runs.of(process, detached=chat.policy.detached)
         observer = await observer_of(context, process, run, place)
-    answer = await answer_when_settled(observer, chat.policy, earlier)
+    answering = answer_or_task if as_task else answer_when_settled
+    answer = await answering(observer, chat.policy, earlier)
     if isinstance(observer, ChatObserver) and observer.result is not None:
         note_turn(call, observer.result)
     return answer
@@ -50,18 +53,20 @@ async def call_chatbot(
 async def _begin(context: CallContext, chat: ChatTool, said: ChatCall, call: Call, place: Place) -> ChatObserver:
     """Begin a turn, once it is its turn in the conversation."""
     state = context.state
-    session = await _session(state, chat, said.conversation_id)
+    session, message = await _session(state, chat, said.conversation_id), UserMessage(said.message)
     begun: Turn | None = None
     with heartbeat(context, place), ended_by(context.disconnect):
         try:
-            begin = partial(session.begin_turn, UserMessage(said.message))
+            begin = partial(session.begin_turn, message)
             begun = await counted_turn(state.publisher.limits, call, begin)
         except UnknownName:  # it was deleted meanwhile
             raise _unknown(chat, session.conversation.id) from None
     if begun is None:
         raise BadInput(GONE)
     run = state.runs.of(begun.process, detached=chat.policy.detached)
-    return ChatObserver(context, begun.process, session, run, place, turn=begun)
+    observer = ChatObserver(context, begun.process, session, run, place, turn=begun)
+    observer.message_id = next((each.id for each in session.conversation.entries if each.message is message), "")
+    return observer
 
 
 async def _session(state: McpState, chat: ChatTool, conversation_id: str | None) -> ChatSession:

@@ -115,6 +115,8 @@ class Observer:
         self, context: CallContext, process: AgentProcess, run: Run | None = None, place: Place | None = None
     ) -> None:
         self.context, self.process, self.place = context, process, place
+        self.message_id = ""
+        """The message that began the turn it waits for, of a conversation."""
         self._run = run
         self.progress: ProcessProgress | None = None
         """What the client was sent so far, if it wants anything."""

@@ -72,10 +72,11 @@ def scopes_of_resource(state: McpState, uri: str) -> Scopes:
 
 
 async def _of_process(state: McpState, named: object, key: str) -> Scopes:
-    """What it takes to change how the process goes on whose id stands under a key."""
-    process_id = cast("Mapping[str, object]", named).get(key) if isinstance(named, dict) else None
+    """What it takes to change how the process goes on whose id, or that of a task of it, stands under a key."""
+    named_id = cast("Mapping[str, object]", named).get(key) if isinstance(named, dict) else None
+    process_id = named_id.partition(":")[0] if isinstance(named_id, str) else None
     try:
-        process = await state.process(process_id, current_caller()) if isinstance(process_id, str) else None
+        process = await state.process(process_id, current_caller()) if process_id is not None else None
     except BadInput:  # the request itself is told why
         process = None
     return state.access.base if process is None else state.access.of_process(process)

@@ -24,10 +24,10 @@ from mcp_types import (
 )
 
 from goalport.errors import HandedOver
-from goalport.process import AgentProcess
 from goalport.publish.output import Wire
 from goalport.serve.state import Context
 from goalport.serve.tasks import ENDED, POLL_MS, refuse_without_tasks, state_of, task_of
+from goalport.serve.turn_tasks import Task
 
 __all__ = ["listen"]
 
@@ -66,8 +66,8 @@ async def listen(
     return result
 
 
-async def _tasks(context: Context, wanted: SubscriptionFilter) -> Sequence[AgentProcess]:
-    """The processes of the tasks that a client names; unknown ones, and those of other callers, are left out."""
+async def _tasks(context: Context, wanted: SubscriptionFilter) -> Sequence[Task]:
+    """The tasks that a client names; unknown ones, and those of other callers, are left out."""
     named = cast("object", (wanted.model_extra or {})[_TASKS])
     if not isinstance(named, list) or not all(isinstance(each, str) for each in cast("list[object]", named)):
         raise MCPError(INVALID_PARAMS, f"Expected a list of task ids as {_TASKS}.")
@@ -78,7 +78,7 @@ async def _tasks(context: Context, wanted: SubscriptionFilter) -> Sequence[Agent
 class _Stream:
     """The session of one stream: it adds the tasks to the acknowledgement, and tells of them after that."""
 
-    def __init__(self, context: Context, tasks: Sequence[AgentProcess]) -> None:
+    def __init__(self, context: Context, tasks: Sequence[Task]) -> None:
         self.tasks = tasks
         self._context = context
         self._acknowledged = anyio.Event()
@@ -94,7 +94,7 @@ class _Stream:
         await self._context.session.send_notification(notification, related_request_id)
         self._acknowledged.set()
 
-    async def follow(self, process: AgentProcess) -> None:
+    async def follow(self, task: Task) -> None:
         """Tell the state of a task, and each other one, until the task has ended.
 
         It is read again as often as a client would poll, since another server may take the answers.
@@ -103,7 +103,7 @@ class _Stream:
         told: Mapping[str, Any] = {}
         while told.get("status") not in ENDED:
             try:
-                state = await state_of(self._context, process)
+                state = await state_of(self._context, task)
             except MCPError:  # The store does not answer just now.
                 state = told
             if state != told:
@@ -111,7 +111,7 @@ class _Stream:
             told = state
             try:
                 with anyio.move_on_after(POLL_MS / 1_000):
-                    await process.changed()
+                    await task.process.changed()
             except HandedOver:
                 return
 

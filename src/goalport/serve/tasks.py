@@ -1,8 +1,9 @@
 """The Tasks extension (`io.modelcontextprotocol/tasks`) of revision 2026-07-28: processes that clients follow as tasks.
 
 A client that declares it gets a task from a goal that is long or may ask, and polls it; a task is a process, under the
-process's id, so any server of the same store answers for it. Its questions are asked through the client by the rules of
-`elicitation`. If the client cannot be asked, the task is completed with the handle, so that nobody polls for ever.
+process's id, so any server of the same store answers for it. From a chatbot it gets one for each turn (`turn_tasks`).
+Its questions are asked through the client by the rules of `elicitation`. If the client cannot be asked, the task is
+completed with the handle, so that nobody polls for ever.
 `calls` and `server` are above.
 """
 
@@ -36,7 +37,7 @@ from pydantic import Field, ValidationError
 from goalport.auth import current_caller
 from goalport.errors import BadInput, HandedOver, StoreError, Unreadable, Unstorable
 from goalport.handshake import TASKS
-from goalport.process import AgentProcess, Killed, Outcome, Waiting
+from goalport.process import AgentProcess, Killed, Outcome, Stuck, Waiting
 from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.output import Wire, WrittenResult
 from goalport.secrecy import hide_known
@@ -45,6 +46,7 @@ from goalport.serve.elicitation import MOST_ASKED, Elicitation, Round, answer_wh
 from goalport.serve.progress_notifications import Observer
 from goalport.serve.sessions import is_modern
 from goalport.serve.state import Context, HandlerFailed, McpState
+from goalport.serve.turn_tasks import Task, reply_of_task
 from goalport.store import Codec, Sealed
 from goalport.upstream.remote_process import PREFERS_HANDLE
 from goalport.words import cleaned, first_line
@@ -118,50 +120,49 @@ async def answer_or_task(
         answer = await answer_when_settled(observer, policy)
         if process.status.ended or isinstance(answer, InputRequiredResult):
             return answer
-    return {"resultType": "task", "status": "working", **_times(context.lifespan_context, process)}
+    task = Task(process, observer.message_id)
+    return {"resultType": "task", "status": "working", **_times(context.lifespan_context, task)}
 
 
 async def _get(context: Context, params: _TaskParams) -> HandlerResult:
     """Answer `tasks/get`: the status of a task, with its questions, its result or its error."""
-    process = await _task(context, params.task_id, "tasks/get")
-    return {"resultType": "complete", **await state_of(context, process)}
+    task = await _task(context, params.task_id, "tasks/get")
+    return {"resultType": "complete", **await state_of(context, task)}
 
 
 async def _update(context: Context, params: _TaskUpdateParams) -> HandlerResult:
     """Answer `tasks/update`: take the answers to questions of a task; answers to others are left out."""
-    process = await _task(context, params.task_id, "tasks/update")
+    task = await _task(context, params.task_id, "tasks/update")
     with _store_errors():
-        taking = _take(context, process, params.input_responses)
-        await context.lifespan_context.answer_of(f"task {process.id}", taking)
+        taking = _take(context, task.process, params.input_responses)
+        await context.lifespan_context.answer_of(f"task {task.id}", taking)
     return {"resultType": "complete"}
 
 
 async def _cancel(context: Context, params: _TaskParams) -> HandlerResult:
-    """Answer `tasks/cancel`: end the process of a task; one that has ended stays as it is."""
-    process = await _task(context, params.task_id, "tasks/cancel")
-    if not process.status.ended:
-        await stop(context.lifespan_context, process)
+    """Answer `tasks/cancel`: end what a task does; one that has ended stays as it is."""
+    task = await _task(context, params.task_id, "tasks/cancel")
+    if not task.process.status.ended and await _reply(context, task) is None:
+        await stop(context.lifespan_context, task.process)
     return {"resultType": "complete"}
 
 
-async def state_of(context: Context, process: AgentProcess) -> Wire:
+async def state_of(context: Context, task: Task) -> Wire:
     """What a client is told of a task: its status, and the questions, the result or the error. Raises `MCPError`."""
     state = context.lifespan_context
     with _store_errors():
-        status = await state.answer_of(f"task {process.id}", _status(context, process))
-    return {**_times(state, process), **status}
+        status = await state.answer_of(f"task {task.id}", _status(context, task))
+    return {**_times(state, task), **status}
 
 
-async def task_of(context: Context, task_id: str) -> AgentProcess | None:
-    """The process of a task; None if there is none, or if it is another caller's. Raises `MCPError`.
-
-    A process that goes on from turn to turn is no task: a task that has ended changes no more.
-    """
+async def task_of(context: Context, task_id: str) -> Task | None:
+    """The task of an id; None if there is none, or if it is another caller's. Raises `MCPError`."""
+    process_id, _, message_id = task_id.partition(":")
     try:
-        process = await context.lifespan_context.process(task_id, current_caller())
+        process = await context.lifespan_context.process(process_id, current_caller())
     except BadInput as error:
         raise MCPError(INTERNAL_ERROR, str(error)) from error
-    return None if process is None or process.options.turns else process
+    return None if process is None or process.options.turns != bool(message_id) else Task(process, message_id)
 
 
 def refuse_without_tasks(context: Context) -> None:
@@ -172,18 +173,18 @@ def refuse_without_tasks(context: Context) -> None:
         raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, reason, needed)
 
 
-async def _task(context: Context, task_id: str, method: str) -> AgentProcess:
-    """The process of a task that a request names. Raises `MCPError`."""
+async def _task(context: Context, task_id: str, method: str) -> Task:
+    """The task that a request names. Raises `MCPError`."""
     if not is_modern(context):
         raise MCPError(METHOD_NOT_FOUND, "Method not found", method)
     refuse_without_tasks(context)
     said = None if context.request is None else context.request.headers.get(MCP_NAME_HEADER)
     if said is not None and decode_header_value(said) != task_id:
         raise MCPError(HEADER_MISMATCH, f"The header {MCP_NAME_HEADER} is not the taskId of the request.")
-    process = await task_of(context, task_id)
-    if process is None:
+    task = await task_of(context, task_id)
+    if task is None:
         raise MCPError(INVALID_PARAMS, f"There is no task {task_id[:100]!r}, or it is not yours.")
-    return process
+    return task
 
 
 async def _take(context: Context, process: AgentProcess, given: Mapping[str, object]) -> None:
@@ -196,9 +197,17 @@ async def _take(context: Context, process: AgentProcess, given: Mapping[str, obj
     await refusals.note(elicitation, responses)
 
 
-async def _status(context: Context, process: AgentProcess) -> Wire:
-    state = context.lifespan_context
-    outcome = None if process.untold else process.outcome
+async def _reply(context: Context, task: Task) -> WrittenResult | None:
+    return await reply_of_task(context.lifespan_context, task) if task.message_id else None
+
+
+async def _status(context: Context, task: Task) -> Wire:
+    state, process = context.lifespan_context, task.process
+    if (reply := await _reply(context, task)) is not None:
+        return {"status": "completed", "result": reply.wire}
+    # A turn whose process is stuck, and that has no reply yet, is about to end.
+    ends = task.message_id and isinstance(process.outcome, Stuck)
+    outcome = None if process.untold or ends else process.outcome
     if isinstance(outcome, Killed):
         return {"status": "cancelled", "statusMessage": _words(outcome.reason)}
     if outcome is None or isinstance(outcome, Waiting):
@@ -333,13 +342,14 @@ def _store_errors() -> Generator[None]:
         raise MCPError(INTERNAL_ERROR, _words(str(error))) from error
 
 
-def _times(state: McpState, process: AgentProcess) -> Wire:
+def _times(state: McpState, task: Task) -> Wire:
     """What a client is told of a task besides its status."""
+    process = task.process
     last = (each.started_at + timedelta(seconds=each.seconds) for each in process.history[-1:])
     asked = (each.asked_at for each in process.open_questions)
     updated = max(process.finished_at or process.created_at, process.created_at, *last, *asked)
     return {
-        "taskId": process.id,
+        "taskId": task.id,
         "createdAt": process.created_at.isoformat(),
         "lastUpdatedAt": updated.isoformat(),
         "ttlMs": _kept_ms(state, process),

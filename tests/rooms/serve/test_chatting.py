@@ -14,7 +14,6 @@ from goalport.chat import Asset, Conversation, chatbot, conversation_of
 from goalport.errors import Declined
 from goalport.llm import AssistantMessage, UserMessage
 from tests.rooms.serve.askers import Answering, Gate, call, handle_of
-from tests.rooms.serve.following_tasks import FollowingTasks
 from tests.rooms.serve.served import ERAS, as_caller, served, text_of
 
 YES = {"confirmed": True}
@@ -171,7 +170,7 @@ async def test_nothing_more_is_answered_in_a_conversation_that_is_over(tmp_path:
         assert over["finished"]
         again = await say(client, "chat_payer", "hello?", over["conversationId"])
     assert again.is_error
-    assert "is over" in text_of(again)
+    assert "Begin another" in text_of(again)
 
 
 async def test_a_turn_that_fails_is_an_error_and_the_conversation_goes_on(tmp_path: Path) -> None:
@@ -270,10 +269,3 @@ async def test_wrong_arguments_are_told(tmp_path: Path, arguments: dict[str, Any
         assert refused.is_error
         assert complaint in text_of(refused)
         assert not await server.platform.processes.records()
-
-
-async def test_a_client_with_tasks_gets_replies_and_no_task(tmp_path: Path) -> None:
-    following = FollowingTasks()
-    async with served(tmp_path, Parrot()) as server, server.client(extensions=[following]) as client:
-        assert reply_of(await say(client, "chat_parrot", "hello"))["reply"] == "1: hello … hello"
-    assert not following.tasks
