@@ -29,13 +29,14 @@ async def with_sources(
 
 
 def _sources(text: str, shown: ShownPassages, name_of: Callable[[str], str]) -> Iterator[str]:
-    cited = dict.fromkeys(_DOCUMENT.findall(text))
-    known = {name: [*_passages_of(name, shown, name_of)] for name in cited}
-    for passages in known.values():
-        yield from (f"- {place_of(each, name_of)}" for each in passages)
+    known = {name: [*_passages_of(name, shown)] for name in dict.fromkeys(_DOCUMENT.findall(text))}
+    cited = {each.id: each for passages in known.values() for each in passages}
+    yield from (f"- {place_of(each, name_of)}" for each in cited.values())
     if unseen := [name for name, passages in known.items() if not passages]:
         yield f"- Not checked, because no passage of it was read: {', '.join(unseen)}"
 
 
-def _passages_of(name: str, shown: ShownPassages, name_of: Callable[[str], str]) -> Iterator[Passage]:
-    return (each for each in shown.passages.values() if name_of(each.uri) == name)
+def _passages_of(name: str, shown: ShownPassages) -> Iterator[Passage]:
+    """The passages of a document that a model names by its path, the end of it, or its whole address."""
+    ending = f"/{name.strip('/')}"
+    return (each for each in shown.passages.values() if each.uri.endswith(ending))

@@ -13,8 +13,9 @@ from goalport.caller import Caller
 from goalport.chat import ChatSession, TurnResult
 from goalport.errors import ModelUnavailable
 from goalport.events import ActionStarted, Event, MessageDelta
-from goalport.llm import Models, UserMessage
+from goalport.llm import Models, ModelsSettings, UserMessage
 from goalport.testing import ScriptedModel, calls_tool
+from tests.providers import Providers
 
 ANNA = Caller("anna")
 LAMP = """\
@@ -52,7 +53,9 @@ class Heard:
 
 
 @asynccontextmanager
-async def talking(guide: Guide, model: ScriptedModel | None = None) -> AsyncGenerator[tuple[ChatSession, Heard]]:
+async def talking(
+    guide: Guide, model: ScriptedModel | Models | None = None
+) -> AsyncGenerator[tuple[ChatSession, Heard]]:
     """A session with the chatbot; without a model, on a machine that has no key."""
     heard = Heard()
     async with AgentPlatform([guide], models=model or Models(environment={})) as platform:
@@ -92,6 +95,27 @@ async def test_a_model_searches_answers_in_pieces_and_its_citations_are_located(
     system = str(model.calls[0].messages[0].content)
     for part in ("decline other subjects", "Your name is Pilot.", "Never make up an answer."):
         assert part in system
+
+
+@pytest.mark.parametrize("named", ["lamp.md", "docs/lamp.md", "file://{root}/docs/lamp.md"])
+async def test_a_document_may_be_cited_by_its_name_its_path_or_its_address(
+    guide: Guide, tmp_path: Path, named: str
+) -> None:
+    async with talking(guide, ScriptedModel([f"Daily ({named.format(root=tmp_path)})."])) as (session, _):
+        reply = await say(session, "How often is the glass cleaned?")
+    assert "- **docs/lamp.md**: The lamp > Care (characters" in reply.text
+    assert "Not checked" not in reply.text
+
+
+async def test_a_provider_is_asked_over_http_and_its_stream_is_passed_on(guide: Guide, aimock: Providers) -> None:
+    aimock.answer({}, content="Every day, with vinegar (docs/lamp.md).")
+    models = Models(ModelsSettings(default_llm="openai:gpt-4.1-mini"), environment=aimock.environment)
+    async with talking(guide, models) as (session, heard):
+        reply = await say(session, "How do I clean the glass?")
+    await models.aclose()
+    assert reply.text.startswith("Every day, with vinegar (docs/lamp.md).\n\nSources:")
+    assert len(heard.deltas) > 1
+    assert reply.usage.tokens > 0
 
 
 async def test_persona_and_objective_are_chosen_by_name(tmp_path: Path, guide: Guide) -> None:
