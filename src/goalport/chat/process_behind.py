@@ -43,21 +43,24 @@ class ProcessBehind:
         If another message is the last one, or with `again`, the conversation is forked first. Raises
         `ConversationEnded`, `BadInput` for the id of no message, and `StoreError`.
         """
-        await self._rest()
+        process = await self._at_rest()
         if again or (after is not None and after != self._last_said):
-            await self._fork(after or "")
-        process = await self.find()
+            await self._fork(process, after or "")
+            process = None
         if self._conversation.finished or (process is not None and process.over):
             raise ConversationEnded(f"Conversation {self._conversation.id} has reached its goal. Begin another one.")
         return process or await self._begin()
 
-    async def _rest(self) -> None:
-        """Wait until nothing runs in the process, here or elsewhere, and show what is stored by then."""
+    async def _at_rest(self) -> AgentProcess | None:
+        """The process, once nothing runs in it, here or elsewhere; the conversation shows what is stored by then."""
         await self._platform.conversations.load(self._conversation)
         process = await self.find()
-        while process is not None and runs(process):
+        if process is None or not runs(process):
+            return process
+        while runs(process):
             await process.changed()
         await self._platform.conversations.load(self._conversation)
+        return await self.find()
 
     async def _begin(self) -> AgentProcess:
         process = self._make()
@@ -68,8 +71,7 @@ class ProcessBehind:
         self.last_seen = process
         return process
 
-    async def _fork(self, after: str) -> None:
-        process = await self.find()
+    async def _fork(self, process: AgentProcess | None, after: str) -> None:
         await self._platform.conversations.fork(self._conversation, after)
         if process is not None:
             process.terminate("The conversation goes on from an earlier message, in another process.")
