@@ -68,7 +68,7 @@ _CHANGED: Final = (
 """Changes a conversation that has the `known` version; gives its number, or no row."""
 _FOUND: Final = select(conversations).where(_ID)
 _MESSAGES: Final = (
-    select(conversation_messages)
+    select(*(each for each in conversation_messages.columns if each.name != "searchable"))
     .join(conversations, conversations.c.number == conversation_messages.c.conversation)
     .where(_ID)
     .order_by(conversation_messages.c.number)

@@ -7,6 +7,7 @@ that have a layout, and nothing of those classes runs but the defaults of new fi
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import NoneType
 from typing import Any, Final, NoReturn, cast
 
 from pydantic import SecretBytes, SecretStr
@@ -20,6 +21,8 @@ from goalport.store.type_names import TypeReader
 
 __all__ = ["Decoder"]
 
+_PLAIN: Final = frozenset({NoneType, bool, int, float})
+"""What is written as it is."""
 _FOREIGN: Final = "The store was changed by another program, or written by a newer one."
 
 
@@ -40,13 +43,15 @@ class Decoder:
             if len(data) >= LONG_TEXT:
                 self.objects.append(data)
             return data
+        if kind in _PLAIN:
+            return data
         if kind is list:
             made: list[object] = []
             self.objects.append(made)
             made.extend(map(self.value, data))
             return made
         if kind is not dict:
-            return data if data is None or kind in {bool, int, float} else _refuse(data)
+            _refuse(data)
         if len(data) != 1:
             _refuse(data)
         [(tag, inner)] = data.items()
@@ -112,7 +117,12 @@ class Decoder:
     def _object(self, layout: Layout, version: int, data: dict[str, Json], place: int) -> object:
         made = self.objects[place] = layout.make()
         kind = self.kind(data["$kind"]) if "$kind" in data else None
-        stored = {name: self.value(data[name]) for name in sorted(data) if not name.startswith("$")}
+        stored: dict[str, Any] = {}
+        for name in sorted(data):
+            if not name.startswith("$"):
+                each = data[name]
+                # Most fields of most objects; a call for each takes a third of the time.
+                stored[name] = each if type(each) in _PLAIN else self.value(each)
         notes = _NONE
         if len(stored) != len(data):
             notes = Notes(

@@ -185,7 +185,7 @@ class _DataclassLayout(Layout):
         return state
 
     def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
-        state = {**values, **(notes.more or {})}
+        state = {**values, **notes.more} if notes.more else values
         if notes.kind is not None:
             state[_ORIGIN] = notes.kind
         for name in self._slots.keys() & state.keys():

@@ -14,7 +14,7 @@ import importlib
 import re
 import sys
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from types import EllipsisType, GenericAlias, ModuleType, NoneType, UnionType
@@ -214,15 +214,17 @@ def _import_late(module: str) -> None:
 def _marked_in(modules: list[ModuleType]) -> dict[str, list[type]]:
     """The marked classes at the top level of modules, by name."""
     found: dict[str, list[type]] = {}
-    for module in modules:
-        for value in list(cast("Mapping[str, object]", getattr(module, "__dict__", {})).values()):
-            # Uses the type and not the value, as a proxy may fail when it is asked for its class.
-            cls = cast("type", value)
-            if issubclass(type(value), type) and (mark := persistent_mark(cls)) is not None:
-                alike = found.setdefault(mark.name, [])
-                if not any(each is cls for each in alike):
-                    alike.append(cls)
+    for cls in {id(each): each for module in modules for each in _classes_in(module)}.values():
+        if (mark := persistent_mark(cls)) is not None:
+            found.setdefault(mark.name, []).append(cls)
     return found
+
+
+def _classes_in(module: ModuleType) -> Iterator[type]:
+    """What is a class at the top level of a module."""
+    values: list[Any] = [*getattr(module, "__dict__", {}).values()]
+    # Uses the type and not the value, as a proxy may fail when it is asked for its class.
+    return (each for each in values if issubclass(type(each), type))
 
 
 class TypeWriter:
