@@ -8,7 +8,7 @@ from goalport.chat.conversations import Conversations
 from goalport.domain import Agent
 from goalport.process import AgentProcess, ProcessOptions
 
-__all__ = ["DeployedAgents", "Platform"]
+__all__ = ["DeployedAgents", "Platform", "Recovery"]
 
 
 class DeployedAgents(Protocol):
@@ -18,6 +18,14 @@ class DeployedAgents(Protocol):
 
     def named(self, name: str, /) -> Agent:
         """The agent of a name. Raises `UnknownName`."""
+        ...
+
+
+class Recovery(Protocol):
+    """What goes on with the processes of programs that ended."""
+
+    async def recover(self, process: AgentProcess, /) -> None:
+        """Go on with a process whose program ended in the middle of its work; not if another program runs it."""
         ...
 
 
@@ -37,6 +45,11 @@ class Platform(Protocol):
     @property
     def conversations(self) -> Conversations:
         """The stored conversations."""
+        ...
+
+    @property
+    def processes(self) -> Recovery:
+        """The processes that it runs."""
         ...
 
     def deploy(self, agent: object, /) -> Agent:

@@ -32,6 +32,8 @@ class ProcessBehind:
             return None
         try:
             process = await self._platform.process(process_id)
+            if runs(process):
+                await self._platform.processes.recover(process)
         except (UnknownName, Unreadable):
             return None
         self.last_seen = process

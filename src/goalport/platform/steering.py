@@ -121,6 +121,16 @@ class Steering:
         if not self._runner.drives:
             await self._repository.release(process)
 
+    async def recover(self, process: AgentProcess) -> None:
+        """Go on with a process whose program ended in the middle of its work; not if another program runs it.
+
+        Programs that take over what others left do so by themselves, after a while. Raises `StoreError`, `Unreadable`.
+        """
+        if self._repository.has(process) or not self._runner.drives:
+            return
+        if await self._repository.claim(process) and not self._runner.go_on_with(family_of(process)):
+            await self._repository.release(process)
+
     async def go_on(self, process: AgentProcess, *, retry: bool) -> None:
         """Go on with a family in which actions were interrupted that may not be repeated.
 
