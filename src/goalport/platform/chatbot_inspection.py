@@ -10,6 +10,7 @@ from goalport.domain import Action, Agent, is_state
 from goalport.errors import DeclarationError
 from goalport.llm import UserMessage
 from goalport.process import Scope
+from goalport.words import listed
 
 __all__ = ["chatbot_mistakes", "chatbot_remarks"]
 
@@ -37,15 +38,19 @@ def chatbot_mistakes(agent: Agent, scope: Scope) -> Iterator[DeclarationError]:
 
 
 def chatbot_remarks(agent: Agent, scope: Scope) -> Iterator[str]:
-    """A sentence for each action that a chatbot runs without being asked, once or more often."""
-    lent = () if not agent.open else tuple(each for each in scope.actions.values() if each not in agent.actions)
-    for action in (*agent.actions, *lent):
-        endless = action in agent.actions and any(_endless(action))
-        if action.settings.trigger is None and not endless and not _waits_for_others(action, scope):
+    """A sentence for each action that a chatbot runs without being asked, and one for all that others lend it."""
+    for action in agent.actions:
+        if not any(_endless(action)) and _begins_by_itself(action, scope):
             yield (
                 f"{action.origin} has no trigger: the chatbot {agent.name} runs it as soon as what it takes is there,"
                 " without being asked. If it is to answer, write `trigger=UserMessage, can_rerun=True`."
             )
+    lent = [name for name, each in scope.actions.items() if each not in agent.actions]
+    if unasked := [name for name in lent if _begins_by_itself(scope.actions[name], scope)]:
+        yield (
+            f"The chatbot {agent.name} runs these actions of others as soon as what they take is there, without being"
+            f" asked, since they have no trigger: {listed(unasked)}."
+        )
 
 
 def _answers(action: Action) -> bool:
@@ -68,7 +73,7 @@ def _answers_once(action: Action, scope: Scope) -> bool:
     return not (action.settings.can_rerun or ends or is_state(action.origin.owner))
 
 
-def _waits_for_others(action: Action, scope: Scope) -> bool:
-    """Whether an action needs what another one makes, or a condition, and so does not begin by itself."""
+def _begins_by_itself(action: Action, scope: Scope) -> bool:
+    """Whether an action needs neither a trigger nor a condition, and nothing that another one makes."""
     needed: Sequence[object] = [each.type for each in action.inputs if each.required]
-    return bool(action.settings.pre) or any(each not in scope.unmade for each in needed)
+    return not (action.settings.trigger or action.settings.pre or any(each not in scope.unmade for each in needed))

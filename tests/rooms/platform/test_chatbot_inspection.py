@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from goalport.chat import open_chatbot
 from goalport.domain import Export, UserInput, achieves_goal, action, agent, chatbot, component, condition, state
 from goalport.llm import UserMessage
 from goalport.platform import AgentPlatform, mistakes_in, remarks_on_chatbots
@@ -150,6 +151,27 @@ def test_a_chatbot_that_answers_nobody_is_told_unless_a_component_answers() -> N
     assert "Deaf" in mistake
     assert "no action of this chatbot has the trigger UserMessage" in mistake
     assert told(Deaf(), Listening()) == []
+
+
+@component
+class Chatty:
+    @action(trigger=UserMessage, can_rerun=True)
+    def answer(self, message: UserMessage) -> None: ...
+
+    @action
+    def look_out(self, talk: Talk) -> Wish:
+        return Wish()
+
+    @action(can_rerun=True)
+    def wish(self, wish: Wish) -> None: ...
+
+
+def test_what_a_chatbot_of_all_actions_runs_without_being_asked_is_remarked_in_one_sentence() -> None:
+    (remark,) = remarks(open_chatbot("everything"), Chatty())
+
+    assert remark.endswith("since they have no trigger: Chatty.look_out.")
+    assert told(open_chatbot("everything"), Chatty()) == []
+    assert "no action of this chatbot has the trigger UserMessage" in only(open_chatbot("everything"))
 
 
 @agent(description="Nobody talks to it")
