@@ -25,6 +25,7 @@ from goalport.cli.sources import runner_here
 from goalport.cli.stored import driven
 from goalport.cli.workspace import kept_in_memory
 from goalport.errors import BadInput
+from goalport.secrecy import hide
 from goalport.settings import Settings, load_settings
 from goalport.words import listed
 
@@ -71,6 +72,14 @@ AsJson = Annotated[
 Quiet = Annotated[
     bool, Parameter(name=("--quiet", "-q"), negative="", help="Do not show steps and tools.", show_default=False)
 ]
+AtServer = Annotated[
+    str | None,
+    Parameter(
+        name="--server",
+        help="A running server, over AG-UI; the key in GOALPORT_KEY is sent along. Default: the workspace.",
+        show_default=False,
+    ),
+]
 
 
 def chat(
@@ -84,6 +93,7 @@ def chat(
     model: Model = None,
     structured: AsJson = False,
     quiet: Quiet = False,
+    server: AtServer = None,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
     """Talk to a chatbot. What it asks is asked on the terminal; Ctrl-C stops a reply, Ctrl-D leaves.
@@ -93,12 +103,16 @@ def chat(
     """
     if continued and (new or conversation is not None):
         raise BadInput("--continue goes on with your last conversation, so leave out --conversation and --new.")
+    if server is not None and model is not None:
+        raise BadInput("A server has models of its own. Leave out --model.")
     models = {} if model is None else {"models": {"default_llm": model}}
     settings = load_settings(workspace_root(workspace), **models)
     place = "" if workspace == Path() else f" --workspace {workspace}"
-    with runner_here() as runner, _chats(settings, place, runner) as chats:
+    with runner_here() as runner, _served(server, runner) if server else _chats(settings, place, runner) as chats:
         dialogue = _dialogue(chats, runner, chatbot, conversation, continued=continued, new=new)
-        said = GivenMessages(map(_text, messages)) if messages else messages_here(runner, settings.data_dir / _HISTORY)
+        kept = server is None or settings.data_dir.exists()
+        history = settings.data_dir / _HISTORY if kept else None
+        said = GivenMessages(map(_text, messages)) if messages else messages_here(runner, history)
         view = ChatView(steps=not quiet, texts=not structured)
         attended = sys.stdin.isatty() and not messages
         return ChatLoop(chats, dialogue, Replies(runner, view, attended=attended, structured=structured), said).run()
@@ -119,30 +133,44 @@ def _chats(settings: Settings, place: str, runner: asyncio.Runner) -> Generator[
         runner.run(stack.aclose())
 
 
+@contextmanager
+def _served(address: str, runner: asyncio.Runner) -> Generator[Chats]:
+    """The chatbots of a server."""
+    # Imported here, because an HTTP client takes a while to load.
+    from goalport.cli.chats_served import ChatsServed
+    from goalport.cli.server_client import ServerClient
+
+    stack = AsyncExitStack()
+    server = runner.run(stack.enter_async_context(ServerClient(address).connected()))
+    try:
+        yield runner.run(ChatsServed.at(server, f" --server {hide(address)}"))
+    finally:
+        runner.run(stack.aclose())
+
+
 def _dialogue(
     chats: Chats, runner: asyncio.Runner, chatbot: str | None, conversation: str | None, *, continued: bool, new: bool
 ) -> Dialogue:
     """The conversation that the options say."""
+    names = [*chats.chatbots]
+    name = chatbot or (names[0] if len(names) == 1 else "")
     if continued:
         conversation = runner.run(chats.latest(chatbot or ""))
         if not conversation:
             raise BadInput("There is no conversation of yours to go on with. Leave out --continue to begin one.")
     if conversation is None or new:
-        name = chatbot or _only(chats, runner)
-        return runner.run(chats.begin(name, conversation or ""))
-    dialogue = runner.run(chats.open(conversation))
+        return runner.run(chats.begin(name or _chosen(chats, runner), conversation or ""))
+    dialogue = runner.run(chats.open(conversation, name))
     if chatbot not in {None, dialogue.chatbot}:
         raise BadInput(f"Conversation {conversation} is one with {dialogue.chatbot}, and not with {chatbot}.")
     return dialogue
 
 
-def _only(chats: Chats, runner: asyncio.Runner) -> str:
-    """The only chatbot, or the one that a person chooses. Raises `BadInput` if nobody can."""
+def _chosen(chats: Chats, runner: asyncio.Runner) -> str:
+    """The chatbot that a person chooses. Raises `BadInput` if nobody can."""
     names = [*chats.chatbots]
     if not names:
         raise BadInput(_NO_CHATBOT)
-    if len(names) == 1:
-        return names[0]
     if not sys.stdin.isatty():
         raise BadInput(f"Say with which chatbot: goalport chat NAME. There are {listed(names)}.")
     prompts = prompts_here()

@@ -23,8 +23,11 @@ class Messages(Protocol):
         ...
 
 
-def messages_here(runner: asyncio.Runner, history: Path) -> Messages:
-    """What a person types at the terminal; without one, the lines of standard input."""
+def messages_here(runner: asyncio.Runner, history: Path | None) -> Messages:
+    """What a person types at the terminal; without one, the lines of standard input.
+
+    `history` is the file with what was typed before; None: it is kept in memory.
+    """
     if not sys.stdin.isatty():
         return _PipedMessages()
     # Imported here, because its library takes a quarter of a second to load.

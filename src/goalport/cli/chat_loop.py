@@ -92,8 +92,6 @@ class ChatLoop:
             say(f"Conversation {self._dialogue.id}. /help lists the commands, Ctrl-D leaves.")
             self._history(_RECENT)
         self._turn(self._dialogue.follow())
-        if self._dialogue.questions and self._attended:
-            self._replies.ask(self._dialogue)
 
     def _say(self, text: str) -> None:
         after, self._after = self._after, None
@@ -109,7 +107,7 @@ class ChatLoop:
     def _open(self, conversation_id: str) -> None:
         if not conversation_id:
             raise BadInput("Say which conversation: /open ID. /list lists them.")
-        self._dialogue = self._runner.run(self._chats.open(conversation_id))
+        self._dialogue = self._runner.run(self._chats.open(conversation_id, self._dialogue.chatbot))
         self._begun()
 
     def _list(self, words: str) -> None:

@@ -27,7 +27,7 @@ _CONTINUED: Final = "...  "
 class TypedMessages:
     """Reads messages on a terminal; the event loop goes on while a person types."""
 
-    def __init__(self, runner: asyncio.Runner, history: Path, commands: Sequence[str]) -> None:
+    def __init__(self, runner: asyncio.Runner, history: Path | None, commands: Sequence[str]) -> None:
         self._runner = runner
         self._history = kept_lines(history)
         self._completer = _CommandCompleter(commands)
@@ -52,7 +52,7 @@ class TypedMessages:
 
 
 def _keys() -> KeyBindings:
-    """Enter sends, also a text of several lines; a terminal pastes these without sending them."""
+    """Enter sends, also a text of several lines; a terminal pastes these without sending them. Ctrl-C drops a text."""
     keys = KeyBindings()
 
     @keys.add("enter")
@@ -63,6 +63,14 @@ def _keys() -> KeyBindings:
             buffer.newline(copy_margin=False)
         else:
             buffer.validate_and_handle()
+
+    @keys.add("c-c")
+    @keys.add("<sigint>")
+    def drop(event: KeyPressEvent) -> None:
+        if event.current_buffer.text:
+            event.current_buffer.reset()
+        else:
+            event.app.exit(exception=Interrupted())
 
     @keys.add("escape", "enter")
     @keys.add("c-j")

@@ -77,9 +77,8 @@ class Replies:
             task.uncancel()
             self.stopped = self.failed = True
             self._view.end_lines()
-            say("Stopped.")
+            say("Stopped." if reply is None else reply.cancel())
             if reply is not None:
-                reply.cancel()
                 await reply.end()
             return None
         finally:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from goalport.caller import OPERATOR
 from goalport.chat import ChatSession, Turn
-from goalport.cli.dialogues import Question, Reply, ReplyEnd, Said
+from goalport.cli.dialogues import EndedReply, Question, Reply, ReplyEnd, Said
 from goalport.cli.sources import local_time
 from goalport.cli.terminal import Record
 from goalport.errors import BadInput
@@ -60,10 +60,10 @@ class ChatsHere:
         session = await found.create_session(OPERATOR, conversation_id=conversation_id)
         return DialogueHere(self._platform, session)
 
-    async def open(self, conversation_id: str) -> "DialogueHere":
+    async def open(self, conversation_id: str, chatbot: str) -> "DialogueHere":
         conversation = await self._platform.conversations.get(conversation_id, READER)
-        chatbot = self._platform.chatbots.named(conversation.chatbot)
-        session = await chatbot.find_session(conversation_id, conversation.caller)
+        found = self._platform.chatbots.named(conversation.chatbot)
+        session = await found.find_session(conversation_id, conversation.caller)
         assert session is not None
         return DialogueHere(self._platform, session)
 
@@ -121,7 +121,9 @@ class DialogueHere:
 
     async def follow(self) -> Reply | None:
         turn = await self._session.follow()
-        return None if turn is None else _ReplyHere(turn)
+        if turn is not None:
+            return _ReplyHere(turn)
+        return EndedReply(ReplyEnd(questions=self.questions)) if self.questions else None
 
 
 class _ReplyHere:
@@ -142,5 +144,6 @@ class _ReplyHere:
             finished=result.finished,
         )
 
-    def cancel(self) -> None:
+    def cancel(self) -> str:
         self._turn.cancel(_STOPPED)
+        return "Stopped."

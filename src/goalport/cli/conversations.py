@@ -164,7 +164,7 @@ async def _stored(folder: Path) -> AsyncGenerator[Conversations]:
         yield Conversations(store.conversations, _keep_process)
 
 
-async def _keep_process(process_id: str) -> None:
+async def _keep_process(process_id: str, reason: str) -> None:
     """Nothing: conversations are deleted where there is a platform, which ends their processes."""
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from goalport.cli.terminal import Record
 from goalport.events import Event
 
-__all__ = ["Chats", "Dialogue", "Reply", "ReplyEnd", "Said"]
+__all__ = ["Chats", "Dialogue", "EndedReply", "Reply", "ReplyEnd", "Said"]
 
 Question = Mapping[str, Any]
 """A question as JSON data, with `id`, `message` and `schema`."""
@@ -52,9 +52,26 @@ class Reply(Protocol):
         """Wait until it has come."""
         ...
 
-    def cancel(self) -> None:
-        """Stop it; the conversation goes on."""
+    def cancel(self) -> str:
+        """Stop it; the conversation goes on. What is said of that."""
         ...
+
+
+class EndedReply:
+    """A reply of which nothing more comes."""
+
+    def __init__(self, ended: ReplyEnd) -> None:
+        self._ended = ended
+
+    async def events(self) -> AsyncGenerator[Event]:
+        return
+        yield
+
+    async def end(self) -> ReplyEnd:
+        return self._ended
+
+    def cancel(self) -> str:
+        return ""
 
 
 class Dialogue(Protocol):
@@ -97,7 +114,7 @@ class Dialogue(Protocol):
         ...
 
     async def follow(self) -> Reply | None:
-        """The reply that comes now, whoever asked; None: none does."""
+        """The reply that comes now, whoever asked, or that ended with questions which are open; None: there is none."""
         ...
 
 
@@ -118,8 +135,11 @@ class Chats(Protocol):
         """Begin a conversation. Raises `BadInput` if there is one of that id already."""
         ...
 
-    async def open(self, conversation_id: str) -> Dialogue:
-        """Go on with a conversation. Raises `UnknownName`."""
+    async def open(self, conversation_id: str, chatbot: str) -> Dialogue:
+        """Go on with a conversation, which is one with that chatbot if nothing here tells it.
+
+        Raises `UnknownName` if it is known that there is none.
+        """
         ...
 
     async def latest(self, chatbot: str) -> str:

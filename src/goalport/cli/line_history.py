@@ -20,8 +20,10 @@ Meant = Callable[[str, Sequence[str]], str]
 """The line that is meant by a typed one, given the earlier lines. Raises `BadInput` if there is none."""
 
 
-def kept_lines(path: Path, meant: Meant | None = None) -> "KeptLines":
-    """The lines in a file, to which typed lines are added. A file that cannot be used is told, and nothing is kept."""
+def kept_lines(path: Path | None, meant: Meant | None = None) -> "KeptLines":
+    """The lines in a file, to which typed lines are added; None: in memory. A file that cannot be used is told."""
+    if path is None:
+        return KeptLines(InMemoryHistory(), meant)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600))

@@ -122,6 +122,19 @@ class ServerClient:
             if problem is not None or tries > 1:
                 await anyio.sleep(min(_FIRST_DELAY * 2 ** (tries - 1), _LONGEST_DELAY))
 
+    async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Mapping[str, Any]]:
+        """The events with which a request is answered, as JSON objects. Raises as `send` does."""
+        try:
+            async with self._http.sse(path, method="POST", json=body) as source:
+                if not source.response.is_success:
+                    await source.response.aread()
+                    raise await self._refusal(source.response, _object_of(source.response))
+                async for each in source:
+                    if each.data:
+                        yield json.loads(each.data)
+        except httpx2.TransportError as error:
+            raise self._unreachable(error, "POST") from error
+
     @property
     def shown(self) -> str:
         """The address without a password."""

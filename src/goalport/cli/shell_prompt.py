@@ -15,6 +15,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from goalport.cli.arrow_keys import on_standard_error
+from goalport.cli.chats_here import READER
 from goalport.cli.line_history import kept_lines
 from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.stored import has_store, opened_store
@@ -23,13 +24,15 @@ from goalport.cli.workspace import KeptWorkspace
 from goalport.errors import BadInput, GoalportError
 from goalport.publish.goal_tools import Offer, offers_of
 from goalport.settings import load_settings
+from goalport.store import ConversationRecord, ProcessRecord, ProcessStore
 
 __all__ = ["ShellPrompt"]
 
 _PROMPT: Final = "goalport> "
 _REPEAT: Final = re.compile(r"!(!|\d{1,6})")
 _IDS: Final = 100
-"""How many processes are offered, the newest first."""
+"""How many processes or conversations are offered, the newest first."""
+_Stored = ProcessRecord | ConversationRecord
 
 
 class ShellPrompt:
@@ -84,7 +87,7 @@ def _meant(typed: str, lines: Sequence[str]) -> str:
 
 
 class _CommandCompleter(Completer):
-    """Completes commands, their options, and the names of goals, agents and processes."""
+    """Completes commands, their options, and the names of goals, agents, chatbots, processes and conversations."""
 
     def __init__(self, kept: KeptWorkspace, commands: Callable[[], App]) -> None:
         self._kept = kept
@@ -93,6 +96,9 @@ class _CommandCompleter(Completer):
             "goal": self._goals,
             "agent": self._agents,
             "process_id": self._processes,
+            "chatbot": self._chatbots,
+            "conversation": self._conversations,
+            "conversation_id": self._conversations,
             "command": self._own_commands,
         }
         """What completes a parameter, by the name of the parameter in the function of a command."""
@@ -151,21 +157,29 @@ class _CommandCompleter(Completer):
     async def _agents(self) -> Iterable[str]:
         return sorted(each.name for each in self._kept.loaded.platform.agents)
 
+    async def _chatbots(self) -> Iterable[str]:
+        return sorted(self._kept.loaded.platform.chatbots)
+
     async def _own_commands(self) -> Iterable[str]:
         return sorted(each for each in self._commands() if not each.startswith("-"))
 
     async def _processes(self) -> Iterable[str]:
         platforms = [each.platform for each in self._kept.open]
         own = [each.id for platform in platforms for each in reversed(await platform.processes.records())]
-        return [*own, *await self._stored_processes()]
+        return [*own, *await self._stored(lambda store: store.records(limit=_IDS, newest_first=True))]
 
-    async def _stored_processes(self) -> Iterable[str]:
+    async def _conversations(self) -> Iterable[str]:
+        own = [each.id for each in await self._kept.loaded.platform.conversations.list(READER, limit=_IDS)]
+        return [*own, *await self._stored(lambda store: store.conversations.list(limit=_IDS))]
+
+    async def _stored(self, look: Callable[[ProcessStore], Awaitable[Iterable[_Stored]]]) -> Iterable[str]:
+        """The ids of what is found in the store of the workspace."""
         settings = load_settings(self._kept.loaded.workspace.root)
         if not has_store(settings):
             return ()
         try:
             async with opened_store(settings) as store:
-                return [each.id for each in await store.records(limit=_IDS, newest_first=True)]
+                return [each.id for each in await look(store)]
         except GoalportError:  # the command itself tells what is wrong
             return ()
 
