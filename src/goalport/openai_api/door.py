@@ -22,6 +22,7 @@ from goalport.web import Endpoint, Handler, HttpDoor, Problem, StartEndpoint
 __all__ = ["OpenAiDoor"]
 
 _ROOT: Final = "/v1"
+_PATHS: Final = "Below {root}/v1 there are models, chat/completions and responses."
 
 
 class OpenAiDoor:
@@ -31,7 +32,7 @@ class OpenAiDoor:
     """The response headers that a web page needs as a client."""
 
     def __init__(self, publisher: Publisher, access: Access) -> None:
-        door = HttpDoor("openai", _ROOT, publisher, access, refusal)
+        door = HttpDoor("openai", _ROOT, publisher, access, refusal, _PATHS)
         models = Models(door)
         listing, chats = ModelHandlers(models), ChatHandlers(door, models)
 

@@ -47,6 +47,8 @@ class HttpDoor:
     access: Access
     refusal: Callable[[Problem], Response] = Problem.response
     """How a refusal looks."""
+    here: str = "{root}/openapi.json describes every path of this server."
+    """A sentence that says which paths there are; `{root}` is the path under which the server is mounted."""
 
     def require(self, needed: Scopes) -> None:
         """Raise `Problem` (403, with a challenge) if the caller lacks any of these scopes."""
@@ -119,7 +121,7 @@ class Endpoint:
 
     def _without_handler(self, request: Request) -> Response:
         if not self._handlers:
-            detail = f"There is nothing here. {root_of(request)}/openapi.json describes every path of this server."
+            detail = f"There is nothing here. {self._door.here.format(root=root_of(request))}"
             raise Problem(HTTPStatus.NOT_FOUND, "unknown-path", detail)
         allowed = ", ".join([*self._handlers, *(["HEAD"] if "GET" in self._handlers else []), "OPTIONS"])
         if request.method == "OPTIONS":

@@ -10,6 +10,8 @@ from openai import AuthenticationError, PermissionDeniedError
 from goalport import ActionContext, action
 from goalport.chat import chatbot
 from goalport.llm import UserMessage
+from goalport.observe.audit import read_audit
+from goalport.settings.audit import audit_file_of
 from tests.rooms.openai_api.chats import Chats, Echo, chats, history, make_key
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("open_webui.json").read_text("utf-8"))
@@ -74,6 +76,13 @@ async def test_a_key_that_may_act_for_others_says_for_whom(tmp_path: Path) -> No
         )
         itself = (await server.post("chat/completions", request)).json()["choices"][0]["message"]["content"]
         assert itself.startswith("webui of goalport:keys, ")
+        server.web.publisher.audit_trail.close()
+        entries = list(read_audit(audit_file_of(server.web.publisher.settings)))
+    told_of = [tuple(each.get(name) for name in ("caller", "issuer", "door", "call", "status")) for each in entries]
+    assert told_of == [
+        (USER, "goalport:keys:webui", "openai", "Mirror", "completed"),
+        ("webui", "goalport:keys", "openai", "Mirror", "completed"),
+    ]
 
 
 async def test_users_of_one_key_have_conversations_of_their_own(tmp_path: Path) -> None:
