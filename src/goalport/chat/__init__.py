@@ -5,6 +5,7 @@ Below: processes and the store. Above: the platform, and the doors through which
 """
 
 from goalport.chat.chatbots import AgentProcessChatbot, Chatbots, open_chatbot
+from goalport.chat.cheapest import cheapest
 from goalport.chat.conversation import Conversation
 from goalport.chat.conversations import Conversations
 from goalport.chat.history import HistoryMatch, compare
@@ -29,6 +30,7 @@ __all__ = [
     "Turn",
     "TurnResult",
     "chatbot",
+    "cheapest",
     "compare",
     "conversation_of",
     "open_chatbot",

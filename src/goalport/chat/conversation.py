@@ -6,18 +6,21 @@ and records. Above: `conversations`, which finds and saves it. (User guide, sect
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from goalport.caller import Caller
 from goalport.chat.messages import SUMMARY, Asset, ConversationMessage, from_record, role_of
 from goalport.errors import BadInput, GoalportError
-from goalport.llm import Message, UserMessage
+from goalport.llm import Message, ToolReply, UserMessage
 from goalport.store import ConversationRecord, MessageRecord, persistent
 
-__all__ = ["Conversation", "Loaded"]
+__all__ = ["LEFT_OUT", "Conversation", "Loaded"]
+
+LEFT_OUT: Final = "(This result is left out, since it is old.)"
+"""What a model is shown in place of the result of an old tool."""
 
 M = TypeVar("M", bound=Message)
 
@@ -125,14 +128,20 @@ class Conversation:
 
     @property
     def visible(self) -> Sequence[ConversationMessage]:
-        """The entries that a model is shown: the instructions, then the newest summary and what it does not cover."""
+        """The entries that a model is shown: the instructions, then the newest summary and what it does not cover.
+
+        The results of old tools may be left out; their places say so.
+        """
         line = self.loaded.line
-        summary = next((each for each in reversed(line) if each.role == SUMMARY), None)
         said = [each for each in line if each.role != SUMMARY]
+        summaries = [each for each in line if each.role == SUMMARY]
+        cleared = _place_after(said, next((each.clears for each in reversed(summaries) if each.clears), ""))
+        shown = [*map(_without_result, said[:cleared]), *said[cleared:]]
+        summary = next((each for each in reversed(summaries) if each.covers), None)
         if summary is None:
-            return said
-        covered = next((place for place, each in enumerate(said) if each.id == summary.covers), -1) + 1
-        return [*(each for each in said[:covered] if each.role == "system"), summary, *said[covered:]]
+            return shown
+        covered = _place_after(said, summary.covers)
+        return [*(each for each in shown[:covered] if each.role == "system"), summary, *shown[covered:]]
 
     def reply_to(self, message_id: str) -> str:
         """The id of the last message that answers a message of a person, or of that message if nothing does.
@@ -177,3 +186,16 @@ class Conversation:
         for each in self.loaded.messages.values():
             following.setdefault(each.parent, []).append(each.id)
         return {parent: ids for parent, ids in following.items() if len(ids) > 1}
+
+
+def _place_after(messages: Sequence[ConversationMessage], message_id: str) -> int:
+    """The place after the message of an id; 0 if it is not among them."""
+    return next((place for place, each in enumerate(messages, start=1) if each.id == message_id), 0)
+
+
+def _without_result(entry: ConversationMessage) -> ConversationMessage:
+    """The entry; the result of a tool is left out if that makes it shorter."""
+    reply = entry.message
+    if not isinstance(reply, ToolReply) or (len(reply.content) <= len(LEFT_OUT) and not reply.images):
+        return entry
+    return replace(entry, message=replace(reply, content=LEFT_OUT, images=()))

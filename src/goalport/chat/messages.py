@@ -60,6 +60,8 @@ class ConversationMessage:
     assets: tuple[Asset, ...] = ()
     covers: str = ""
     """Of a summary: the id of the last message that it stands for."""
+    clears: str = ""
+    """Of an entry with the role `summary`: the id of the last message of those whose results of tools are left out."""
 
     @property
     def text(self) -> str:
@@ -85,8 +87,7 @@ def to_record(entry: ConversationMessage) -> MessageRecord:
     value: dict[str, Any] = message_json(entry.message)
     if entry.assets:
         value["assets"] = [asdict(each) for each in entry.assets]
-    if entry.covers:
-        value["covers"] = entry.covers
+    value.update({name: each for name in ("covers", "clears") if (each := getattr(entry, name))})
     return MessageRecord(entry.id, entry.parent, entry.role, entry.name, entry.text, value, entry.at)
 
 
@@ -103,6 +104,7 @@ def from_record(record: MessageRecord) -> ConversationMessage:
             at=record.at,
             assets=tuple(Asset(**each) for each in value.get("assets", ())),
             covers=value.get("covers", ""),
+            clears=value.get("clears", ""),
         )
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
         raise Unreadable(

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from typing import Protocol
 
+from goalport.ai import Ai
 from goalport.caller import ANONYMOUS, Caller
 from goalport.chat.conversations import Conversations
 from goalport.domain import Agent
-from goalport.process import AgentProcess, ProcessOptions
+from goalport.llm import Models
+from goalport.process import AgentProcess, ContextRepository, ProcessOptions
 
 __all__ = ["DeployedAgents", "Platform", "Recovery"]
 
@@ -50,6 +52,21 @@ class Platform(Protocol):
     @property
     def processes(self) -> Recovery:
         """The processes that it runs."""
+        ...
+
+    @property
+    def contexts(self) -> ContextRepository:
+        """The stores of objects that outlive processes."""
+        ...
+
+    @property
+    def models(self) -> Models:
+        """The models."""
+        ...
+
+    @property
+    def ai(self) -> Ai:
+        """Access to models outside of actions."""
         ...
 
     def deploy(self, agent: object, /) -> Agent:

@@ -4,11 +4,17 @@ It does not matter who lets the process run: a session, an answer over any door,
 crash. Below: conversations. Above: the platform, whose processes call this.
 """
 
+import asyncio
 from dataclasses import replace
 
+from goalport.chat.cheapest import CHEAPEST, cheapest
+from goalport.chat.compaction import compact
 from goalport.chat.conversation import Conversation
-from goalport.chat.conversations import Conversations
 from goalport.chat.messages import ConversationMessage
+from goalport.chat.platform import Platform
+from goalport.chat.project_context import save_context
+from goalport.chat.titles import better_title, first_words
+from goalport.domain import ChatbotMark
 from goalport.llm import AssistantMessage
 from goalport.process import AgentProcess, Completed
 
@@ -23,23 +29,56 @@ def conversation_of(process: AgentProcess) -> Conversation | None:
 class ConversationTurns:
     """Keeps conversations and their processes together."""
 
-    def __init__(self, conversations: Conversations) -> None:
-        self._conversations = conversations
+    def __init__(self, platform: Platform) -> None:
+        self._platform, self._conversations = platform, platform.conversations
+        self._titling: set[asyncio.Task[None]] = set()
 
     async def before_run(self, process: AgentProcess) -> None:
-        """Load the conversation of a process that is going to run. Raises `StoreError`."""
+        """Load the conversation of a process that is going to run, and make it shorter for models if it is too long.
+
+        Raises `StoreError`.
+        """
         conversation = conversation_of(process)
-        if conversation is not None:
-            await self._conversations.load(conversation)
+        if conversation is None:
+            return
+        await self._conversations.load(conversation)
+        mark = process.agent.chat or ChatbotMark()
+        await compact(process, conversation, self._conversations, mark.max_history_tokens, self._platform.models.roles)
 
     async def after_run(self, process: AgentProcess) -> None:
-        """Store what was added to the conversation of a process that rests now, and whether it is finished."""
+        """Store what was added to the conversation of a process that rests now, what it shares, and if it is finished.
+
+        Raises `StoreError`.
+        """
         conversation = conversation_of(process)
         if conversation is None:
             return
         await self._conversations.append(conversation)
+        if not conversation.title:
+            await self._give_title(conversation)
+        if conversation.context_id:
+            await save_context(process, conversation.context_id, self._platform.contexts)
         if isinstance(process.outcome, Completed) and not conversation.finished:
             await self._conversations.change(conversation, lambda record: record._replace(finished=True))
+
+    async def _give_title(self, conversation: Conversation) -> None:
+        """Give a conversation that was answered the first words as its title; then a model may find a better one."""
+        words = first_words(conversation.entries)
+        if not words:
+            return
+        await self._conversations.change(conversation, lambda record: record._replace(title=record.title or words))
+        if CHEAPEST in self._platform.models.roles:
+            work = better_title(conversation, words, self._conversations, cheapest(self._platform.ai, [CHEAPEST]))
+            task = asyncio.get_running_loop().create_task(work)
+            self._titling.add(task)
+            task.add_done_callback(self._titling.discard)
+
+    async def close(self) -> None:
+        """End the work beside the conversations."""
+        tasks = [*self._titling]
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def send(self, process: AgentProcess, message_id: str, message: AssistantMessage) -> AssistantMessage:
         """Store a message that an action sends, once, and return it.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from goalport.ai import Ai
+from goalport.chat import cheapest
 from goalport.errors import ModelError
 from goalport.llm import Message, UserMessage
 from goalport.platform import AgentPlatform
@@ -29,7 +29,6 @@ _EMPTY: Final[Mapping[str, str]] = {
     "prompt": '{"prompt": ""}',
     "text": '{"text": ""}',
 }
-_CHEAP: Final = "cheapest"
 
 
 def is_task(messages: Sequence[Message]) -> bool:
@@ -41,7 +40,7 @@ async def answer_to_task(messages: Sequence[Message], platform: AgentPlatform) -
     """The answer of a cheap model; an empty one of the form that is asked for if there is no model, or it fails."""
     (asked,) = messages
     try:
-        return await _cheap(platform).generate_text(asked.content)
+        return await cheapest(platform.ai, platform.models.roles).generate_text(asked.content)
     except ModelError as error:
         _log.info("A task of a chat interface is answered without a model: %s", error)
         return _EMPTY[_form(asked)]
@@ -52,7 +51,3 @@ def _form(message: Message) -> str:
         return ""
     found = _FORM.search(message.content)
     return found["name"] if found else ""
-
-
-def _cheap(platform: AgentPlatform) -> Ai:
-    return platform.ai.with_llm_by_role(_CHEAP) if _CHEAP in platform.models.roles else platform.ai

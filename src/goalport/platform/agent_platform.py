@@ -181,7 +181,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         )
         self.processes.keep_journals = keep_journals
         self.conversations = Conversations(self.store.conversations, self.processes.erase)
-        self.processes.turns.hooks = ConversationTurns(self.conversations)
+        self.processes.turns.hooks = ConversationTurns(self)
         self.chatbots = Chatbots(self)
         self.ai = self._engines.ai(lambda: self.groups, self.processes.listeners)
         self.agents = self._no_deployments()

@@ -284,6 +284,7 @@ class Processes:
         here = asyncio.get_running_loop()
         await self._deliveries.close()
         await self._replicas.stop()
+        await self.turns.close()
         running = dict(self._running)
         left = [] if self._durable else [each for each in await self.records() if not each.ended]
         waiting = [await self._repository.find(each.id) for each in left]

@@ -30,6 +30,10 @@ class TurnHooks(Protocol):
         """Keep a message that an action sends, and return it as it is kept."""
         ...
 
+    async def close(self) -> None:
+        """End what is done beside the turns."""
+        ...
+
 
 class Turns:
     """Calls the hooks, and waits for the store as long as it takes."""
@@ -61,3 +65,8 @@ class Turns:
     async def send(self, process: AgentProcess, message_id: str, message: AssistantMessage, /) -> AssistantMessage:
         """Keep a message that an action sends, and return it as it is kept."""
         return message if self.hooks is None else await self.hooks.send(process, message_id, message)
+
+    async def close(self) -> None:
+        """End what is done beside the turns."""
+        if self.hooks is not None:
+            await self.hooks.close()

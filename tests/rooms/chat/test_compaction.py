@@ -1,0 +1,106 @@
+"""A conversation that becomes too long: what a model is shown gets shorter, and nothing that was said is lost."""
+
+from hypothesis import given, strategies as st
+
+from goalport import ActionContext, AgentPlatform, action
+from goalport.caller import Caller
+from goalport.chat import Conversation, chatbot
+from goalport.chat.compaction import estimated_tokens, next_compaction
+from goalport.chat.conversation import LEFT_OUT
+from goalport.events import ConversationCompacted
+from goalport.llm import AssistantMessage, Message, ToolCall, ToolReply, UserMessage
+from goalport.testing import ScriptedModel
+
+ANNA = Caller("anna")
+TEXTS = st.text("ab ", max_size=400)
+TURNS = st.tuples(TEXTS, st.none() | TEXTS, TEXTS)
+
+
+def _said(turns: list[tuple[str, str | None, str]]) -> list[Message]:
+    """Turns: what a person said, what a tool gave, if one was called, and the reply."""
+    messages: list[Message] = []
+    for number, (asked, result, reply) in enumerate(turns):
+        messages.append(UserMessage(asked))
+        if result is not None:
+            call = ToolCall(str(number), "look")
+            messages += [AssistantMessage(calls=(call,)), ToolReply(call.id, call.name, result)]
+        messages.append(AssistantMessage(reply))
+    return messages
+
+
+@given(st.lists(TURNS, min_size=1, max_size=8), st.integers(1, 500))
+def test_only_whole_turns_are_made_shorter_and_never_the_newest(
+    turns: list[tuple[str, str | None, str]], limit: int
+) -> None:
+    messages = _said(turns)
+    wanted = next_compaction(messages, limit)
+    if wanted is None:
+        return
+    assert estimated_tokens(messages) > limit
+    assert isinstance(messages[wanted.up_to], UserMessage)
+    newest = max(place for place, each in enumerate(messages) if isinstance(each, UserMessage))
+    assert 0 < wanted.up_to <= newest
+
+
+def test_nothing_is_made_shorter_that_is_short_enough() -> None:
+    messages = _said([("one", None, "two")])
+    assert next_compaction(messages, estimated_tokens(messages)) is None
+
+
+@chatbot(description="Has a short memory", max_history_tokens=120)
+class Forgetful:
+    """It shows its model all that it may."""
+
+    @action(trigger=UserMessage, can_rerun=True)
+    async def answer(self, conversation: Conversation, context: ActionContext) -> None:
+        """Say how many tokens there are, and what comes first."""
+        shown = conversation.messages
+        await context.send_message(AssistantMessage(f"{estimated_tokens(shown)}: {shown[0].content}"))
+
+
+async def test_a_model_summarises_what_is_old_and_the_last_turn_knows_the_first() -> None:
+    model = ScriptedModel([f"Anna's number is 42, and there were {number} summaries." for number in range(1, 200)])
+    async with AgentPlatform([Forgetful], models=model) as platform:
+        session = await platform.chatbots["Forgetful"].create_session(ANNA)
+        compacted, reply = list[ConversationCompacted](), ""
+        for number in range(1, 202):
+            text = "My number is 42." if number == 1 else f"This is message {number}. " + "word " * 10
+            turn = await session.begin_turn(UserMessage(text))
+            compacted += [each async for each in turn.events() if isinstance(each, ConversationCompacted)]
+            reply = (await turn.result()).text
+        assert int(reply.partition(":")[0]) <= 120
+        assert "Anna's number is 42" in reply
+        assert all(each.tokens_after < each.tokens_before and each.what == "summary" for each in compacted)
+        assert len(compacted) > 10
+        assert len(session.conversation.entries) == 402
+        assert "My number is 42." in model.calls[0].messages[-1].content
+
+
+async def test_without_a_model_what_is_old_is_left_out_and_the_event_says_so() -> None:
+    async with AgentPlatform([Forgetful]) as platform:
+        session = await platform.chatbots["Forgetful"].create_session(ANNA)
+        happened, number = list[ConversationCompacted](), -1
+        while not happened and number < 12:
+            number += 1
+            turn = await session.begin_turn(UserMessage(f"This is message {number}. " + "word " * 10))
+            happened = [each async for each in turn.events() if isinstance(each, ConversationCompacted)]
+        assert happened
+        assert "is left out" in session.conversation.messages[0].content
+        assert len(session.conversation.entries) == 2 * number + 2
+
+
+async def test_old_results_of_tools_are_left_out_before_anything_is_summarised() -> None:
+    async with AgentPlatform([Forgetful], models=ScriptedModel([])) as platform:
+        session = await platform.chatbots["Forgetful"].create_session(ANNA)
+        call = ToolCall("1", "look")
+        earlier = [
+            UserMessage("Look."),
+            AssistantMessage(calls=(call,)),
+            ToolReply("1", "look", "x" * 1_000),
+            AssistantMessage("I did."),
+        ]
+        turn = await session.begin_turn(UserMessage("And?"), earlier=earlier)
+        (compacted,) = [each async for each in turn.events() if isinstance(each, ConversationCompacted)]
+        assert compacted.what == "tool results"
+        assert session.conversation.messages[2] == ToolReply("1", "look", LEFT_OUT)
+        assert session.conversation.entries[2].text == "x" * 1_000

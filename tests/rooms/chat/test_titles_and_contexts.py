@@ -1,0 +1,74 @@
+"""Titles that conversations get, and what conversations of one context share."""
+
+from dataclasses import dataclass
+
+from goalport import ActionContext, AgentPlatform, action
+from goalport.caller import Caller
+from goalport.chat import chatbot
+from goalport.llm import AssistantMessage, UserMessage
+from goalport.process import Context
+from goalport.testing import ScriptedModel
+from tests.rooms.chat.talkers import Parrot
+
+ANNA = Caller("anna")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What a project knows."""
+
+    text: str
+
+
+@chatbot(description="Learns facts and shares them")
+class Learner:
+    """What it is told is known to all conversations of the context."""
+
+    @action(trigger=UserMessage, can_rerun=True)
+    async def learn(self, message: UserMessage, context: ActionContext) -> None:
+        """Keep a fact, and say all that is known."""
+        context.add(Fact(message.content))
+        known = [each.text for each in context.blackboard.objects if isinstance(each, Fact)]
+        await context.send_message(AssistantMessage(", ".join(known)))
+
+
+async def test_a_conversation_is_called_by_its_first_words() -> None:
+    async with AgentPlatform([Parrot]) as platform:
+        session = await platform.chatbots["Parrot"].create_session(ANNA)
+        assert not session.conversation.title
+        await session.on_user_message(UserMessage("What  is\nthe weather like in the north of the country this year?"))
+        assert session.conversation.title == "What is the weather like in the north of the country this ye…"
+        await session.on_user_message(UserMessage("And in the south?"))
+        assert session.conversation.title.startswith("What is the weather")
+
+
+async def test_a_title_that_a_person_gave_stays() -> None:
+    async with AgentPlatform([Parrot]) as platform:
+        session = await platform.chatbots["Parrot"].create_session(ANNA)
+        await platform.conversations.rename(session.conversation.id, ANNA, "Mine")
+        await session.on_user_message(UserMessage("one"))
+        (listed,) = await platform.conversations.list(ANNA)
+        assert listed.title == session.conversation.title == "Mine"
+
+
+async def test_what_a_project_knows_is_there_at_the_start_and_saved_after_each_turn() -> None:
+    async with AgentPlatform([Learner]) as platform:
+        context = Context("house")
+        context.add(Fact("old"))
+        await platform.contexts.save(context)
+        learner = platform.chatbots["Learner"]
+        first = await learner.create_session(ANNA, context_id="house")
+        assert (await first.on_user_message(UserMessage("red"))).text == "old, red"
+        second = await learner.create_session(ANNA, context_id="house")
+        assert (await second.on_user_message(UserMessage("blue"))).text == "old, red, blue"
+        assert (await first.on_user_message(UserMessage("green"))).text == "old, red, green"
+        saved = await platform.contexts.find("house")
+        assert saved is not None
+        assert [each.text for each in saved.objects if isinstance(each, Fact)] == ["old", "red", "blue", "green"]
+
+
+async def test_conversations_without_a_context_share_nothing() -> None:
+    async with AgentPlatform([Learner], models=ScriptedModel([])) as platform:
+        for text in ("red", "blue"):
+            session = await platform.chatbots["Learner"].create_session(ANNA)
+            assert (await session.on_user_message(UserMessage(text))).text == text
