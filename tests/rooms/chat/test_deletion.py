@@ -71,3 +71,21 @@ async def test_a_reply_that_is_being_made_ends_with_its_conversation(tmp_path: P
         assert await platform.processes.counts() == {}
         assert list(await store.records()) == []
         assert list(await store.conversations.list()) == []
+
+
+async def test_a_reply_that_another_program_makes_ends_with_its_conversation(tmp_path: Path) -> None:
+    file, thinker = tmp_path / "processes.db", Thinker()
+    async with (
+        SqliteProcessStore(file) as store,
+        SqliteProcessStore(file) as other_store,
+        AgentPlatform([thinker], store=store) as here,
+        AgentPlatform([Thinker()], store=other_store) as elsewhere,
+    ):
+        session = await here.chatbots["Thinker"].create_session(ANNA)
+        turn = await session.begin_turn(UserMessage("What is left?"))
+        with anyio.fail_after(60):
+            await thinker.begun.wait()
+            assert await elsewhere.conversations.delete(session.conversation.id, ANNA)
+            assert (await turn.result()).failure == "Its conversation was deleted."
+        assert list(await store.records()) == []
+        assert list(await store.conversations.list()) == []
