@@ -13,8 +13,11 @@ from goalport.caller import Caller
 from goalport.chat import chatbot
 from goalport.errors import UnknownName
 from goalport.llm import AssistantMessage, UserMessage
+from goalport.platform.dbos_engine import DbosEngine
 from goalport.store import InMemoryProcessStore, ProcessStore
+from goalport.store.postgres import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
+from tests.postgres import PostgresServer
 from tests.rooms.chat.talkers import Careful, Parrot
 
 ANNA = Caller("anna")
@@ -87,5 +90,21 @@ async def test_a_reply_that_another_program_makes_ends_with_its_conversation(tmp
             await thinker.begun.wait()
             assert await elsewhere.conversations.delete(session.conversation.id, ANNA)
             assert (await turn.result()).failure == "Its conversation was deleted."
+        assert list(await store.records()) == []
+        assert list(await store.conversations.list()) == []
+
+
+async def test_conversations_whose_turns_a_queue_delivers_are_deleted_as_any_other(postgres: PostgresServer) -> None:
+    url = postgres.database()
+    async with (
+        PostgresProcessStore(url) as store,
+        AgentPlatform([Careful], store=store, engine=DbosEngine(url)) as platform,
+    ):
+        session = await platform.chatbots["Careful"].create_session(ANNA)
+        with anyio.fail_after(60):
+            assert (await session.on_user_message(UserMessage("jump"))).questions
+            assert (await (await session.answer(response=True)).result()).text == "Done: jump"
+            assert (await session.on_user_message(UserMessage("sit"))).questions
+            assert await platform.conversations.delete(session.conversation.id, ANNA)
         assert list(await store.records()) == []
         assert list(await store.conversations.list()) == []
