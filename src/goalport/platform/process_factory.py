@@ -72,7 +72,7 @@ def given_to_child(
     """What a process begins with that an action starts for a result of a type, and its options."""
     goals = [goal.name for goal in scope.agent.goals_giving(kind)]
     blackboard = blackboard_for_child(parent.blackboard, scope, called_with_inputs=bool(inputs))
-    options = replace(parent.options, blackboard=blackboard, context_id="", listeners=(), planner=None)
+    options = replace(parent.options, blackboard=blackboard, context_id="", listeners=(), planner=None, turns=False)
     return Inputs(inputs, {}, goals or None, parent.caller, parent, action), options
 
 

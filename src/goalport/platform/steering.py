@@ -81,7 +81,7 @@ class Steering:
         `caller` is the party of its caller with the scopes of today. Raises `BadInput` if the process has ended for
         good, or an action of it was interrupted; `Unstorable` and `StoreError`.
         """
-        if process.status is ProcessStatus.NOT_STARTED and not self._repository.is_stored(process):
+        if process.status is ProcessStatus.NOT_STARTED and process.idle and not self._repository.is_stored(process):
             process.begin_turn(objects, caller)
             self._runner.begin(process)
             await self._repository.once_stored(process)

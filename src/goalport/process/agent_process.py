@@ -190,6 +190,18 @@ class AgentProcess(Lifecycle):
             self.end_requested = Stuck(reason, turn_failed=True)
             self.cancel_scope.cancel()
 
+    def exceed(self, reason: str) -> None:
+        """End the process, which has exceeded a limit, as `terminate` does; or only its turn, if it goes on in turns.
+
+        Processes that its actions started are terminated in any case.
+        """
+        if not self.options.turns:
+            self.terminate(reason)
+            return
+        self.end_requested = self.end_requested or Stuck(reason, turn_failed=True)
+        for child in self.children:
+            child.terminate(reason)
+
     def kill(self, reason: str = "It was killed.") -> None:
         """End this process and those that it started at once: running actions are cancelled. Callable from any thread.
 
@@ -488,7 +500,8 @@ class AgentProcess(Lifecycle):
     def end_run(self, scope: CancelScope) -> None:
         """Note that a run has ended, with its scope: perhaps because the deadline has passed."""
         if scope.cancelled_caught and self.end_requested is None and not self.elsewhere:
-            self.end_requested = Terminated(f"The deadline of {self.options.deadline:g} s has passed.")
+            reason = f"The deadline of {self.options.deadline:g} s has passed."
+            self.end_requested = Stuck(reason, turn_failed=True) if self.options.turns else Terminated(reason)
         self.cancel_scope = None
         self._seconds_run, self._runs_since = self.seconds_run, None
 

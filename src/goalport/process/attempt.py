@@ -311,12 +311,12 @@ def _refuse_to_go_on(attempt: Attempt) -> None:
 
 
 def _end_of(process: AgentProcess) -> str | None:
-    """Why the process must not go on; a process above it that has spent its budget is terminated here."""
+    """Why the process must not go on; a process above it that has spent its budget is ended here, or its turn is."""
     for each in _ancestors(process):
         if each.end_requested is not None:
             return each.end_requested.reason
         if overspent := each.options.overspent(each):
-            each.terminate(overspent)
+            each.exceed(overspent)
             return overspent
     return None
 

@@ -75,7 +75,8 @@ async def _advance(process: AgentProcess, steps: Steps) -> None:
 def _end(process: AgentProcess, outcome: Outcome | None) -> None:
     """Set the outcome of the process; if it is final, kill the sub-processes that have not ended."""
     outcome = _outcome(process.end_requested, outcome)
-    if process.options.turns and process.end_requested is None and isinstance(outcome, Failed | Terminated):
+    wanted = isinstance(process.end_requested, Killed | Terminated)
+    if process.options.turns and not wanted and isinstance(outcome, Failed | Terminated):
         outcome = Stuck(outcome.reason, turn_failed=True)
     if outcome.final:
         for child in process.children:
