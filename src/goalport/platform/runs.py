@@ -26,15 +26,16 @@ CANCELLED: Final = "Its caller cancelled the call or went away."
 class Run:
     """A process and the calls that wait for it."""
 
+    platform: AgentPlatform
     process: AgentProcess
     detached: bool
     watches: "set[Watch]" = field(default_factory=set["Watch"])
 
 
-def end_for_caller(process: AgentProcess, reason: str) -> None:
+def end_for_caller(platform: AgentPlatform, process: AgentProcess, reason: str) -> None:
     """End a process whose result its caller wants no more; of a conversation, only the turn that runs."""
     if process.options.turns and process.outcome is None:
-        process.stop_turn(reason)
+        process.beside(platform.stop_turn(process.id, reason))
     else:
         process.kill(reason)
 
@@ -57,7 +58,7 @@ class Watch:
         if self in run.watches:
             run.watches.discard(self)
             if not run.watches and not run.detached and run.process.outcome is None:
-                end_for_caller(run.process, CANCELLED)
+                end_for_caller(run.platform, run.process, CANCELLED)
 
 
 class Disconnect:
@@ -135,12 +136,13 @@ def _hashed(value: object) -> str:
 class Runs:
     """The runs that calls wait for."""
 
-    def __init__(self) -> None:
+    def __init__(self, platform: AgentPlatform) -> None:
+        self._platform = platform
         self._watched: WeakValueDictionary[str, Run] = WeakValueDictionary()
 
     def of(self, process: AgentProcess, *, detached: bool) -> Run:
         """The run of a process; all calls that watch the process at one time share it."""
         known = self._watched.get(process.id)
         if known is None:
-            known = self._watched[process.id] = Run(process, detached)
+            known = self._watched[process.id] = Run(self._platform, process, detached)
         return known

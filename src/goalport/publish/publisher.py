@@ -57,7 +57,7 @@ class Publisher:
         self.metrics: LimitMetrics | None = None
         """Counts what limits refuse; None where nobody reads it."""
         self.limits = Limits(platform, settings.limits, self.note_refusal)
-        self.runs = Runs()
+        self.runs = Runs(platform)
         self.publication: Publication = publish(platform, workspace, settings)
         self._publishing = asyncio.Lock()
         self._subscribers: list[Callable[..., Awaitable[None]]] = []

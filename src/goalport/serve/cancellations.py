@@ -106,4 +106,4 @@ class Cancellations:
             _log.warning("A cancelled call goes on at another server: %s", error)
             return
         if process.outcome is None and not CallPolicy.of_process(process).detached:
-            end_for_caller(process, CANCELLED)
+            end_for_caller(self._platform, process, CANCELLED)

@@ -109,14 +109,15 @@ async def _cancel(state: McpState, process: AgentProcess) -> Wire:
 
 async def stop(state: McpState, process: AgentProcess) -> None:
     """End a process because its caller wants that, and wait a moment until it has stopped."""
-    end_for_caller(process, _CANCELLED)
+    end_for_caller(state.platform, process, _CANCELLED)
     state.publisher.audit_trail.ended(current_caller(), process.id)
     with anyio.move_on_after(_END_SECONDS):
         await process.rest()
 
 
 def _stopped(process_id: str, status: ProcessStatus) -> Wire:
-    text = f"Process {process_id} was stopped. Nothing goes on."
+    after = "Its conversation goes on with the next message." if status is ProcessStatus.STUCK else "Nothing goes on."
+    text = f"Process {process_id} was stopped. {after}"
     return done([text_block(text)], {"processId": process_id, "status": str(status), "questions": []})
 
 

@@ -13,6 +13,7 @@ from goalport import ActionContext, achieves_goal, action, condition
 from goalport.chat import Asset, Conversation, chatbot, conversation_of
 from goalport.errors import Declined
 from goalport.llm import AssistantMessage, UserMessage
+from goalport.process import Stuck
 from tests.rooms.serve.askers import Answering, Gate, call, handle_of
 from tests.rooms.serve.served import ERAS, as_caller, served, text_of
 
@@ -47,6 +48,11 @@ class Novelist:
 
         await context.send_message("A novel.")
         await context.send_message(pieces())
+
+
+@chatbot(description="Writes for those alone who read", stop_when_reader_leaves=True)
+class Hasty(Novelist):
+    pass
 
 
 @chatbot(description="Pays what it is told to")
@@ -235,6 +241,47 @@ async def test_a_reply_is_finished_for_a_client_that_has_gone(tmp_path: Path, er
         conversation = conversation_of(process)
         assert conversation is not None
         assert conversation.entries[-1].text == "Once upon a time"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_reply_is_stopped_where_the_chatbot_says_so_and_the_conversation_goes_on(
+    tmp_path: Path, era: str
+) -> None:
+    gate = Gate()
+    async with served(tmp_path, Hasty(gate)) as server, server.client(era) as client:
+        await _leave(client, gate, "chat_hasty")
+        process = await server.process()
+        with anyio.fail_after(60):
+            outcome = await process.rest()
+        assert isinstance(outcome, Stuck)
+        assert outcome.turn_failed
+        gate.opened.set()
+        (record,) = await server.platform.conversations.list(process.caller)
+        reply = reply_of(await say(client, "chat_hasty", "Again", record.id))["reply"]
+    assert reply == "A novel.\n\nOnce upon a time"
+
+
+async def test_a_reply_that_nobody_wants_any_more_is_cancelled_and_the_conversation_goes_on(tmp_path: Path) -> None:
+    gate = Gate()
+    answers: list[CallToolResult] = []
+    async with served(tmp_path, Novelist(gate)) as server, server.client() as client:
+
+        async def write() -> None:
+            answers.append(await say(client, "chat_novelist", "Write"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write)
+            with anyio.fail_after(60):
+                await gate.begun.wait()
+            process = await server.process()
+            cancelled = await call(client, "process_cancel", processId=process.id)
+        assert "goes on with the next message" in text_of(cancelled)
+        assert answers[0].is_error
+        assert "cancelled" in text_of(answers[0])
+        gate.opened.set()
+        (record,) = await server.platform.conversations.list(process.caller)
+        reply = reply_of(await say(client, "chat_novelist", "Again", record.id))["reply"]
+    assert reply == "A novel.\n\nOnce upon a time"
 
 
 async def test_a_megabyte_is_said_and_its_long_reply_is_read_in_pages(tmp_path: Path) -> None:
