@@ -1,10 +1,12 @@
 """`goalport chat` on a terminal: streams, questions, Ctrl-C, history, several lines, and going on after kill -9."""
 
+import json
 import os
 import signal
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, run
 
 import pytest
 
@@ -17,7 +19,7 @@ FILES = {
     "agents/support.py": """
 from dataclasses import dataclass
 
-from goalport import ActionContext, WaitFor, action, condition, tool
+from goalport import ActionContext, Tool, WaitFor, action, condition, tool
 from goalport.chat import Conversation, chatbot
 from goalport.llm import UserMessage
 
@@ -30,11 +32,16 @@ def where_is(number: int) -> str:
     '''Say where a parcel is.'''
     return "in Vienna"
 
+@tool
+def call_back(number: int) -> str:
+    '''Call a parcel back.'''
+    return "it turns round"
+
 @chatbot(description="Answers questions about parcels")
 class Support:
     @action(trigger=UserMessage, can_rerun=True, cost=0.5)
     async def respond(self, conversation: Conversation, context: ActionContext) -> None:
-        streaming = context.ai.with_tools(where_is).streaming()
+        streaming = context.ai.with_tools(where_is, Tool.of(call_back).with_approval("always")).streaming()
         await context.send_message(streaming.respond(conversation.messages))
 
     @condition
@@ -102,6 +109,29 @@ def test_replies_stream_with_tools_and_questions_and_the_history_survives_a_rest
         assert screen.ended() == 0
     assert "\x1b[2m" not in screen.raw.decode()
     assert (tmp_path / "work" / ".goalport" / "chat_history").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_approval_is_asked_and_a_question_that_is_answered_elsewhere_goes_on_here(
+    opened: Opened, aimock: Providers, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    call = {"name": "call_back", "arguments": {"number": 7}}
+    aimock.answer({"userMessage": "Call 7 back", "hasToolResult": False}, toolCalls=[call])
+    aimock.answer({"userMessage": "Call 7 back", "hasToolResult": True}, content="It turns round.")
+    with opened() as screen:
+        screen.until("you>").press("Call 7 back", ENTER).until("call_back").until("y or n:").press("y", ENTER)
+        screen.until("It turns round.").until("you>")
+        screen.press("parcel", ENTER).until("Which parcel?").until("number:").press(CTRL_D)
+        screen.until("/answer asks it again").until("you>").press("/answer", ENTER).until("number:")
+
+        def goalport(*words: str) -> str:
+            command, env = [PROGRAM, *words], {**os.environ, **environment}
+            place = tmp_path / "work"
+            return run(command, cwd=place, env=env, stdin=DEVNULL, stdout=PIPE, timeout=60, check=True).stdout.decode()
+
+        (process,) = json.loads(goalport("ps", "--json"))
+        goalport("answer", process["process"], '{"number": 9}')
+        screen.until("is answered already").until("is on its way.").until("you>").press(CTRL_D)
+        assert screen.ended() == 0
 
 
 def test_ctrl_c_stops_the_reply_and_not_the_chat_and_twice_it_leaves(opened: Opened, aimock: Providers) -> None:

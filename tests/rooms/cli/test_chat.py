@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from goalport import ActionContext, WaitFor, achieves_goal, action
 from goalport.chat import Conversation, chatbot
-from goalport.llm import UserMessage
+from goalport.domain import RetryPolicy
+from goalport.llm import TextDelta, ThinkingDelta, UserMessage
 
 @dataclass(frozen=True)
 class Parcel:
@@ -24,15 +25,33 @@ class Parcel:
 class Farewell:
     pass
 
+async def thoughts() -> AsyncGenerator[TextDelta | ThinkingDelta]:
+    yield ThinkingDelta("let me ")
+    yield ThinkingDelta("see")
+    yield TextDelta("I ")
+    yield TextDelta("know.")
+
+tries = []
+
+async def broken() -> AsyncGenerator[str]:
+    tries.append(1)
+    yield "At la"
+    if len(tries) == 1:
+        raise TimeoutError("the line broke")
+    yield "st."
+
 async def pieces(text: str) -> AsyncGenerator[str]:
     for word in text.split(" "):
         yield f"{word} "
 
 @chatbot(description="Answers questions about parcels")
 class Support:
-    @action(trigger=UserMessage, can_rerun=True, cost=0.5)
+    @action(trigger=UserMessage, can_rerun=True, cost=0.5, retry=RetryPolicy(first_delay=0, every_error=True))
     async def respond(self, conversation: Conversation, context: ActionContext) -> Farewell | None:
         said = [each.text for each in conversation.entries if each.role == "user"]
+        if said[-1] in {"think", "break"}:
+            await context.send_message(thoughts() if said[-1] == "think" else broken())
+            return None
         if said[-1] == "fail":
             raise ValueError("the parcels are on fire")
         await context.send_message(pieces(f"{len(said)}: {said[-1]}."))
@@ -166,6 +185,21 @@ def test_a_failed_reply_is_told_and_the_conversation_goes_on(chat: Chat) -> None
     assert ran.code == 1
     assert "the parcels are on fire" in ran.err
     assert ran.out == "2: hello. \n"
+
+
+def test_thoughts_are_shown_beside_the_reply_and_left_out_with_the_steps(chat: Chat) -> None:
+    shown, quiet = chat("-m", "think"), chat("--quiet", "-m", "think")
+
+    assert shown.out == quiet.out == "I know.\n"
+    assert "let me see\n" in shown.err
+    assert quiet.err == ""
+
+
+def test_a_reply_that_broke_off_begins_again_on_a_line_of_its_own(chat: Chat) -> None:
+    ran = chat("-m", "break")
+
+    assert (ran.code, ran.out) == (0, "At la\nAt last.\n")
+    assert "the line broke" in ran.err
 
 
 def test_a_conversation_that_has_reached_its_goal_takes_no_message_and_another_one_can_begin(chat: Chat) -> None:
