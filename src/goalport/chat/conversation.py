@@ -7,11 +7,11 @@ and records. Above: `conversations`, which finds and saves it. (User guide, sect
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 
-from goalport.caller import Caller
+from goalport.caller import ANONYMOUS, Caller
 from goalport.chat.messages import SUMMARY, Asset, ConversationMessage, from_record, role_of
 from goalport.errors import BadInput, GoalportError
 from goalport.llm import Message, ToolReply, UserMessage
@@ -80,6 +80,18 @@ class Conversation:
     """The messages of a conversation. Actions of a chatbot take it as a parameter."""
 
     id: str
+
+    @classmethod
+    def of(cls, *messages: Message, chatbot: str = "", caller: Caller = ANONYMOUS) -> Self:
+        """A conversation with these messages that is stored nowhere, such as for the test of an action.
+
+        `chatbot` is the name of the chatbot, and `caller` the one to whom it belongs.
+        """
+        made, now = cls("unstored"), datetime.now(UTC)
+        made.loaded = Loaded(ConversationRecord(made.id, chatbot, caller, "", "", "", "", False, now, now))
+        for each in messages:
+            made.add_message(each)
+        return made
 
     @cached_property
     def loaded(self) -> Loaded:
