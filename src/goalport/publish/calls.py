@@ -145,7 +145,7 @@ class CallLog:
             who = f"{caller.id} of {caller.issuer}"
         fields["status"], fields["seconds"] = call.status, round(call.seconds, 6)
         if process is not None:
-            spent = process.usage
+            spent = process.turn_usage
             fields["process_id"], fields["cost"] = process.id, spent.cost
             about = f" (process {process.id}, {spent.cost:.4f} USD)"
             if spent.tokens:

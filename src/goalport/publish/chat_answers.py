@@ -15,7 +15,6 @@ from goalport.publish.chat_reply import ChatReply
 from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.handle import LargeResult
 from goalport.publish.output import Pages, WrittenResult, beginning_of, text_block
-from goalport.publish.own_resources import cost_of
 
 __all__ = ["answer_with_reply", "reply_pages"]
 
@@ -38,12 +37,13 @@ def answer_with_reply(
     max_bytes: int,
 ) -> WrittenResult:
     """The answer to a call whose turn is over; `failure`: why there is no reply, or only a part of one."""
-    reply = ChatReply.of(conversation, said)
+    reply, spent = ChatReply.of(conversation, said), process.turn_usage
+    cost = {"usd": spent.cost, "inputTokens": spent.input_tokens, "outputTokens": spent.output_tokens}
     meta = {
         "goalport/processId": process.id,
         "goalport/conversationId": conversation.id,
-        "goalport/cost": cost_of(process),
-        "goalport/actions": len(process.history),
+        "goalport/cost": cost,
+        "goalport/actions": process.turn_actions,
     }
     if failure:
         told = _next_message(policy, reply)

@@ -11,6 +11,7 @@ import anyio
 
 from goalport.chat import Turn
 from goalport.events import Event, MessageDelta, MessageSent
+from goalport.secrecy import hide_known
 from goalport.serve.notifier import Notifier
 from goalport.serve.progress_notifications import ProcessProgress
 from goalport.words import visible
@@ -60,7 +61,7 @@ class ChatProgress(ProcessProgress):
         while True:
             await self._more.wait()
             self._more = anyio.Event()
-            text = visible(self._text).strip()
+            text = hide_known(visible(self._text).strip())  # a secret may have come in two pieces
             if text != self._told:
                 self._told = text
                 await self.report_words(text)

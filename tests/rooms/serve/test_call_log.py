@@ -15,8 +15,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
-from goalport import Ai, Export, UserInput, WaitFor, achieves_goal, action, agent
+from goalport import ActionContext, Ai, Export, UserInput, WaitFor, achieves_goal, action, agent
+from goalport.chat import chatbot
 from goalport.domain import RetryPolicy
+from goalport.llm import UserMessage
 from goalport.site.app import Site
 from tests.rooms.observe.program_log import logging_to_stderr
 from tests.rooms.rest.web import Web, web
@@ -67,6 +69,15 @@ class Writer:
         return Line(content=await ai.generate_text(said.content))
 
 
+@chatbot(description="Chats")
+class Chatter:
+    @action(trigger=UserMessage, can_rerun=True)
+    async def answer(self, message: UserMessage, context: ActionContext) -> None:
+        if message.content == "fail":
+            raise ValueError(message.content)
+        await context.send_message(await context.ai.generate_text(message.content))
+
+
 def told(written: io.StringIO, logger: str = "goalport.calls") -> list[dict[str, Any]]:
     """The records of a logger."""
     return [each for each in map(json.loads, written.getvalue().splitlines()) if each["logger"] == logger]
@@ -113,6 +124,27 @@ async def test_the_line_has_what_the_models_cost(tmp_path: Path) -> None:
             await client.call_tool("write", {"content": "Ada"})
     (line,) = without_times(told(written))
     assert (line["cost"], line["input_tokens"], line["output_tokens"]) == (0.25, 60, 40)
+
+
+async def test_the_line_of_a_turn_has_what_became_of_it_and_what_this_turn_has_cost(tmp_path: Path) -> None:
+    files = {"tools/models.py": MODELS.replace('["a line"]', '["a line"] * 2')}
+    with logging_to_stderr("json") as written:
+        async with (
+            served(tmp_path, Chatter(), files=files, models={"default_llm": "scripted"}) as server,
+            server.client() as client,
+        ):
+            first: Any = await client.call_tool("chat_chatter", {"message": "one"})
+            known = first.structured_content["conversationId"]
+            second: Any = await client.call_tool("chat_chatter", {"message": "two", "conversationId": known})
+            await client.call_tool("chat_chatter", {"message": "fail", "conversationId": known})
+    lines = without_times(told(written))
+    assert [(each["call"], each["status"], each["cost"]) for each in lines] == [
+        ("chat_chatter", "completed", 0.25),
+        ("chat_chatter", "completed", 0.25),
+        ("chat_chatter", "failed", 0.0),
+    ]
+    assert second.meta["goalport/cost"] == {"usd": 0.25, "inputTokens": 60, "outputTokens": 40}
+    assert second.meta["goalport/actions"] == 1
 
 
 async def over_http(served: Web, era: str, identity: str) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from mcp_types import CallToolResult, TextContent
+from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 from goalport import ActionContext, achieves_goal, action, condition
 from goalport.chat import Asset, Conversation, chatbot, conversation_of
 from goalport.errors import Declined
 from goalport.llm import AssistantMessage, UserMessage
 from goalport.process import Stuck
+from goalport.secrecy import register_secrets
 from tests.rooms.serve.askers import Answering, Gate, call, handle_of
 from tests.rooms.serve.served import ERAS, as_caller, served, text_of
 
@@ -134,6 +135,26 @@ async def test_the_text_so_far_comes_as_progress(tmp_path: Path, era: str) -> No
     assert reply_of(result)["reply"] == "A novel.\n\nOnce upon a time"
     assert amounts == sorted(set(amounts))
     assert "at the gate" in told
+
+
+async def test_a_secret_that_comes_in_two_pieces_is_not_told(tmp_path: Path) -> None:
+    gate, told = Gate(), list[str]()
+    owner = Gate()
+    register_secrets(owner, ["Once upon"])
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append(message or "")
+        if (message or "").startswith("A novel.\n\n"):
+            gate.opened.set()
+
+    async with served(tmp_path, Novelist(gate)) as server, server.client() as client:
+        with anyio.fail_after(60):
+            result = await client.call_tool("chat_novelist", {"message": "Write"}, progress_callback=note)
+        assert isinstance(result, CallToolResult)
+        known = reply_of(result)["conversationId"]
+        (text,) = (await client.read_resource(f"goalport://conversations/{known}")).contents
+    assert isinstance(text, TextResourceContents)
+    assert "Once upon" not in f"{told} {result} {text}"
 
 
 @pytest.mark.parametrize("era", ERAS)
