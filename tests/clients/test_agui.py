@@ -10,7 +10,7 @@ import pytest
 from anyio import to_thread
 
 from goalport import ActionContext, action
-from goalport.chat import Conversation, chatbot
+from goalport.chat import Conversation, FrontEnd, chatbot
 from goalport.llm import UserMessage
 from tests.clients.running import CLIENTS, obeying
 from tests.providers import Providers
@@ -33,6 +33,17 @@ class Grocer:
     async def answer(self, conversation: Conversation, context: ActionContext) -> None:
         """Answer."""
         ai = context.ai.with_tools(shelf)
+        await context.send_message(ai.streaming().respond(conversation.messages))
+
+
+@chatbot(description="Shows things to people")
+class Painter:
+    """It calls the tools of the front end."""
+
+    @action(trigger=UserMessage, can_rerun=True)
+    async def answer(self, conversation: Conversation, context: ActionContext, front_end: FrontEnd | None) -> None:
+        """Answer."""
+        ai = context.ai if front_end is None else context.ai.with_reference(front_end)
         await context.send_message(ai.streaming().respond(conversation.messages))
 
 
@@ -79,6 +90,32 @@ async def test_a_chat_with_a_model_and_its_tool(
         assert shown(told)[-1] == ("assistant", "You are welcome, and come again soon.")
         said = [each["content"] for each in aimock.requests()[-1]["messages"] if each["role"] != "system"]
         assert said == ["Where is the tea?", "The tea is on shelf three.", "Thanks"]
+
+
+async def test_a_model_calls_the_tools_of_the_front_end(
+    node: str, aimock: Providers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in aimock.environment.items():
+        monkeypatch.setenv(name, value)
+    aimock.answer({"userMessage": "Paint", "hasToolResult": True}, content="It is red now.")
+    aimock.answer("Paint", toolCalls=[{"name": "front_end_paint", "arguments": '{"colour": "red"}'}])
+    schema = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": ["colour"]}
+    offered: dict[str, Any] = {
+        "tools": [{"name": "paint", "description": "Paints the page", "parameters": schema}],
+        "context": [{"description": "The page", "value": "A list of teas"}],
+    }
+    async with client(node, tmp_path, Painter()) as run:
+        told = await run("Painter", "Paint it red", **offered)
+        assert "error" not in told, told
+        end = told["events"][-1]
+        (call,) = [each for each in told["events"] if each["type"] == "TOOL_CALL_START"]
+        assert (call["toolCallName"], end["outcome"]["pendingToolCallIds"]) == ("paint", [call["toolCallId"]])
+        assert not [each for each in told["events"] if each["type"] == "TOOL_CALL_RESULT"]
+        assert "A list of teas" in str(aimock.requests()[-1]["messages"])
+        told = await run("Painter", result={"toolCallId": call["toolCallId"], "content": "Painted"}, **offered)
+        assert "error" not in told, told
+        assert shown(told) == [("user", "Paint it red"), ("tool", "Painted"), ("assistant", "It is red now.")]
+        assert "Painted" in str(aimock.requests()[-1]["messages"])
 
 
 async def test_questions_are_interrupts_that_it_answers_and_goals_give_it_results(node: str, tmp_path: Path) -> None:

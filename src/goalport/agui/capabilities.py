@@ -21,12 +21,13 @@ __all__ = ["of_chatbot", "of_goal"]
 _FRAMEWORK = "goalport"
 
 
-def of_chatbot(chatbot: AgentProcessChatbot) -> AgentCapabilities:
-    """What a chatbot can do."""
+def of_chatbot(chatbot: AgentProcessChatbot, *, calls_tools: bool) -> AgentCapabilities:
+    """What a chatbot can do. `calls_tools`: also those that the front end offers."""
     identity = IdentityCapabilities(name=chatbot.name, type=_FRAMEWORK, description=chatbot.description)
     seen = MultimodalInputCapabilities(image=True, audio=False, video=False, pdf=False, file=False)
     return _capabilities(identity, memory=True).model_copy(
         update={
+            "tools": ToolsCapabilities(supported=True, client_provided=calls_tools),
             "multimodal": MultimodalCapabilities(input=seen),
             "reasoning": ReasoningCapabilities(supported=True, streaming=True, encrypted=False),
         }

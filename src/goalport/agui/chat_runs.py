@@ -4,7 +4,7 @@ A thread of the front end is a conversation of its caller, and nobody else's. Be
 interrupts. Above: the door.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from hashlib import sha256
@@ -22,11 +22,12 @@ from ag_ui.core import (
     RunFinishedSuccessOutcome,
 )
 
+from goalport.agui.front_ends import call_events, call_message, front_end_of, takes_front_end, tool_answers
 from goalport.agui.interrupts import RunRefused, answers, interrupt_of
 from goalport.agui.run_events import RunEvents
 from goalport.agui.shared_state import SharedState
 from goalport.agui.transcript import Asked, asked, instructions, merged
-from goalport.chat import AgentProcessChatbot, ChatSession, Turn, TurnResult
+from goalport.chat import AgentProcessChatbot, ChatSession, FrontEndCall, Turn, TurnResult
 from goalport.errors import BadInput
 from goalport.process.ids import ID
 from goalport.publish.calls import Call
@@ -54,7 +55,11 @@ class ChatRun:
         self._chatbot, self._given, self._publisher, self._call = chatbot, given, publisher, call
         self._caller = call.caller
         self._state = SharedState(given.state)
-        self._events = RunEvents(self._state)
+        takes = takes_front_end(publisher.platform, chatbot)
+        self._front_end = front_end_of(given) if takes else None
+        offered = self._front_end.called if self._front_end is not None else ()
+        self._events = RunEvents(self._state, offered)
+        self._answered = bool(given.resume)
         self._result: TurnResult | None = None
 
     async def events(self) -> AsyncGenerator[BaseEvent]:
@@ -105,15 +110,13 @@ class ChatRun:
 
     async def _resumed(self, session: ChatSession) -> Turn | None:
         """The turn that goes on with the answers of the run; None: it has none."""
-        turn = None
-        if self._given.resume:
-            process = session.process
-            for each in answers(process, self._given.resume):
-                begin = partial(session.answer, each.question.id, each.response, declined=each.declined)
-                turn = await self._begun(begin)
-                self._publisher.audit_trail.answered(
-                    self._caller, each.question, each.response, declined=bool(each.declined)
-                )
+        turn, resume = None, self._given.resume
+        read = answers(session.process, resume) if resume else ()
+        for each in (*read, *tool_answers(session.process, self._given.messages)):
+            question, response, declined = each.question, each.response, each.declined
+            turn = await self._begun(partial(session.answer, question.id, response, declined=declined))
+            self._publisher.audit_trail.answered(self._caller, question, response, declined=bool(declined))
+            self._answered = True
         return turn
 
     async def _asked(self, session: ChatSession) -> Turn | None:
@@ -123,11 +126,16 @@ class ChatRun:
             if session.questions:
                 waiting = ", ".join(each.id for each in session.questions)
                 raise RunRefused("open-interrupts", f"{_SPOKE_WHILE_ASKED}{waiting}.")
-            return await self._begun(partial(session.begin_turn, new.message, earlier=new.earlier, after=new.after))
+            begin = partial(session.begin_turn, new.message, earlier=new.earlier, after=new.after)
+            return await self._begun(partial(begin, beside=self._beside))
         running = await session.follow()
-        if running is not None or new is None or session.questions or self._given.resume:
+        if running is not None or new is None or session.questions or self._answered:
             return running
-        return await self._begun(partial(session.regenerate, new.message_id))
+        return await self._begun(partial(session.regenerate, new.message_id, beside=self._beside))
+
+    @property
+    def _beside(self) -> Sequence[object]:
+        return () if self._front_end is None else (self._front_end,)
 
     async def _begun(self, begin: Callable[[], Awaitable[Turn]]) -> Turn:
         """A turn, also if whoever asked for it goes away meanwhile: what was said is both stored and told."""
@@ -153,20 +161,26 @@ class ChatRun:
         result, events = self._result, self._events
         questions = session.questions if result is None else result.questions
         told = {"conversation": _view(session), "questions": [question_view(each) for each in questions]}
+        calls = [(each, each.wait) for each in questions if isinstance(each.wait, FrontEndCall)]
+        for question, call in calls:
+            yield from call_events(question, call)
+            events.messages.append(call_message(question, call))
         shown = [*self._given.messages, *events.messages]
         whole = merged(shown, session.conversation.entries)
         if questions or events.withdrawn or [each.id for each in whole] != [each.id for each in shown]:
             yield MessagesSnapshotEvent(messages=whole)
-        if questions:
+        interrupts = [interrupt_of(each) for each in questions if not isinstance(each.wait, FrontEndCall)]
+        if interrupts:
             yield from self._state.snapshot(**told)
-            yield self._finished(RunFinishedInterruptOutcome(interrupts=[interrupt_of(each) for each in questions]))
+            yield self._finished(RunFinishedInterruptOutcome(interrupts=interrupts))
             return
         for name, value in told.items():
             yield from self._state.change(name, value)
         if result is not None and result.failure:
             yield RunErrorEvent(message=cleaned(hide_known(result.failure)), code="turn-failed", usage=events.usage)
         else:
-            yield self._finished(RunFinishedSuccessOutcome())
+            pending = [question.id for question, _ in calls]
+            yield self._finished(RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None))
 
     def _finished(self, outcome: RunFinishedOutcome) -> BaseEvent:
         given = self._given

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from ag_ui.core import Interrupt, ResumeEntry
 
+from goalport.chat import FrontEndCall
 from goalport.errors import BadInput, GoalportError, UnknownName
 from goalport.process import AgentProcess, Question, find_question
 from goalport.publish.forms import form_of
@@ -70,7 +71,8 @@ def answers(process: AgentProcess | None, resume: Sequence[ResumeEntry]) -> Sequ
     if process is None:
         raise RunRefused("unknown-interrupt", "Nothing waits for an answer here, so there is nothing to resume.")
     read = [_read(process, each) for each in resume]
-    left = {each.id for each in process.open_questions} - {each.interrupt_id for each in resume}
+    asked = {each.id for each in process.open_questions if not isinstance(each.wait, FrontEndCall)}
+    left = asked - {each.interrupt_id for each in resume}
     if left and any(read):
         raise RunRefused(
             "open-interrupts", f"Answer or cancel all open interrupts at once: {listed(sorted(left))} too."

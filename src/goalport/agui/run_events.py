@@ -5,7 +5,7 @@ events of a process tell of them only in part. `runs` is above.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -68,14 +68,18 @@ class _Streamed:
 
 
 class RunEvents:
-    """Makes the events of one run; `state` is what the front end and the server share."""
+    """Makes the events of one run.
 
-    def __init__(self, state: SharedState) -> None:
+    Parameters: `state` is what the front end and the server share. `elsewhere` are the names of the tools whose calls
+    are not told here, since the front end makes them.
+    """
+
+    def __init__(self, state: SharedState, elsewhere: Collection[str] = ()) -> None:
         self.messages: list[Message] = []
         """The messages that the front end has made of the events: what was said, and the calls of tools."""
         self.withdrawn = False
         """Whether the front end was shown a text that is no message, because the action that wrote it failed."""
-        self._state = state
+        self._state, self._elsewhere = state, elsewhere
         self._streamed: dict[str, _Streamed] = {}
         self._steps: dict[tuple[str, int], str] = {}
         self._calls: dict[tuple[str, str], str] = {}
@@ -196,6 +200,8 @@ class RunEvents:
             yield StepFinishedEvent(step_name=name)
 
     def _called(self, event: ToolCalled) -> Iterator[BaseEvent]:
+        if event.tool in self._elsewhere:
+            return
         # Some providers give the calls of each reply the same ids; a front end has those of a whole conversation.
         call_id = f"{event.call_id or event.tool}-{round(event.at.timestamp() * 1_000_000):x}"
         self._calls[event.process_id, event.call_id] = call_id

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 
 from goalport.agui.capabilities import of_chatbot, of_goal
 from goalport.agui.chat_runs import ChatRun
+from goalport.agui.front_ends import offer_problems, takes_front_end
 from goalport.agui.goal_runs import GoalRun
 from goalport.agui.interrupts import RunRefused
 from goalport.auth import current_caller
@@ -63,7 +64,7 @@ class RunHandlers:
     async def run(self, request: Request) -> Response:
         """Begin a run, or go on with one, and stream its events. Raises `Problem`, `LimitReached` and `StoreError`."""
         agent = self._agent(request)
-        given = _input(read(RunAgentInput, await body_of(request)))
+        given = _input(read(RunAgentInput, await body_of(request)), calls_tools=self._calls_tools(agent))
         call, publisher, caller = call_of(request), self._publisher, current_caller()
         call.arguments = tuple(sorted(given.model_fields_set))
         run: Run
@@ -122,7 +123,13 @@ class RunHandlers:
         return {name: each for name, each in tools.items() if isinstance(each, GoalTool)}
 
     def _capabilities(self, agent: AgentProcessChatbot | GoalTool) -> AgentCapabilities:
-        return of_goal(agent) if isinstance(agent, GoalTool) else of_chatbot(agent)
+        return (
+            of_goal(agent) if isinstance(agent, GoalTool) else of_chatbot(agent, calls_tools=self._calls_tools(agent))
+        )
+
+    def _calls_tools(self, agent: AgentProcessChatbot | GoalTool) -> bool:
+        """Whether it calls tools of the front end."""
+        return not isinstance(agent, GoalTool) and takes_front_end(self._publisher.platform, agent)
 
     async def _events(self, run: Run, given: RunAgentInput, call: Call) -> AsyncGenerator[BaseEvent]:
         """The events of a run; what goes wrong is the last one."""
@@ -159,7 +166,7 @@ class RunHandlers:
         yield error
 
 
-def _input(given: RunAgentInput) -> RunAgentInput:
+def _input(given: RunAgentInput, *, calls_tools: bool) -> RunAgentInput:
     """The request, if there is nothing in it that is not honoured. Raises `Problem`."""
     ids = {"threadId": given.thread_id, "runId": given.run_id}
     problems = [
@@ -167,7 +174,9 @@ def _input(given: RunAgentInput) -> RunAgentInput:
         for name, value in ids.items()
         if not 0 < len(value) <= _LONGEST_ID
     ]
-    if given.tools:
+    if given.tools and calls_tools:
+        problems += offer_problems(given.tools)
+    elif given.tools:
         names = listed(sorted({each.name for each in given.tools}))
         problems.append(f"tools: tools of a front end are not called here; leave out {names}")
     if problems:

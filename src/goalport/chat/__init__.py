@@ -8,6 +8,7 @@ from goalport.chat.chatbots import AgentProcessChatbot, Chatbots, open_chatbot
 from goalport.chat.cheapest import cheapest
 from goalport.chat.conversation import Conversation
 from goalport.chat.conversations import Conversations
+from goalport.chat.front_end import FrontEnd, FrontEndCall, OfferedTool
 from goalport.chat.history import HistoryMatch, compare
 from goalport.chat.messages import Asset, ConversationMessage
 from goalport.chat.session import Chatbot, ChatSession
@@ -26,7 +27,10 @@ __all__ = [
     "ConversationMessage",
     "ConversationTurns",
     "Conversations",
+    "FrontEnd",
+    "FrontEndCall",
     "HistoryMatch",
+    "OfferedTool",
     "Turn",
     "TurnResult",
     "chatbot",

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from goalport.caller import ANONYMOUS, Caller
 from goalport.chat.conversation import Conversation
+from goalport.chat.front_end import FrontEnd, renewed
 from goalport.chat.messages import ConversationMessage, role_of
 from goalport.chat.platform import Platform
 from goalport.chat.process_behind import ProcessBehind, runs
@@ -120,6 +121,7 @@ class ChatSession:
         message: UserMessage | None = None,
         *,
         events: Sequence[object] = (),
+        beside: Sequence[object] = (),
         earlier: Sequence[Message] = (),
         name: str = "",
         after: str | None = None,
@@ -128,7 +130,8 @@ class ChatSession:
 
         Both are stored by then. While another turn of the conversation runs, this waits for its end. `after` is the id
         of the message that this one follows, empty for none: if that is not the last one, the conversation is forked
-        there. `earlier` was said before the message, elsewhere, and is added without a reaction. Raises
+        there. `earlier` was said before the message, elsewhere, and is added without a reaction. `beside` are objects
+        that actions find on the blackboard, to which none reacts. Raises
         `ConversationEnded`, `BadInput`, `UnknownName` if the conversation was deleted, and `StoreError`.
         """
         said = [*earlier, *([message] if message is not None else [])]
@@ -137,18 +140,18 @@ class ChatSession:
         added = [ConversationMessage(role=role_of(each), message=each) for each in said]
         if message is not None and name:
             added[-1] = ConversationMessage(role="user", message=message, name=name)
-        told = [*([message] if message is not None else []), *events]
+        told = [*beside, *([message] if message is not None else []), *events]
         return await self._begin(told, added, after, reacts=message is not None)
 
-    async def regenerate(self, message_id: str = "") -> Turn:
+    async def regenerate(self, message_id: str = "", *, beside: Sequence[object] = ()) -> Turn:
         """Answer a message of a person again, in another branch: the last one, or that of the id.
 
-        Raises as `begin_turn` does, and `BadInput` if nobody has said it.
+        `beside` is as in `begin_turn`. Raises as `begin_turn` does, and `BadInput` if nobody has said it.
         """
         said = [each for each in self.conversation.entries if each.role == "user" and message_id in {"", each.id}]
         if not said:
             raise BadInput("Nobody has said anything yet, so there is nothing to answer again.")
-        return await self._begin([said[-1].message], [], said[-1].id, reacts=True, again=True)
+        return await self._begin([*beside, said[-1].message], [], said[-1].id, reacts=True, again=True)
 
     async def answer(self, question_id: str | None = None, response: object = None, *, declined: str = "") -> Turn:
         """Answer a question, as `AgentPlatform.answer` does, and return the turn that goes on with it.
@@ -220,7 +223,8 @@ class ChatSession:
             await self._platform.conversations.append(self.conversation, *added)
             turn = self._turn(process, reacts=reacts)
             undo.callback(turn.abandon)
-            await self._platform.tell(process, *told, caller=self.caller)
+            whole = renewed(told, process.blackboard.last(FrontEnd))
+            await self._platform.tell(process, *whole, caller=self.caller)
             undo.pop_all()
         loaded.turn = turn
         turn.go_on(loaded.turns.release)

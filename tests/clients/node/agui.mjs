@@ -5,10 +5,11 @@ import { HttpAgent } from "@ag-ui/client";
 
 const agents = new Map();
 
-async function run({ url, threadId, say, ...parameters }) {
+async function run({ url, threadId, say, result: made, ...parameters }) {
   if (!agents.has(threadId)) agents.set(threadId, new HttpAgent({ url, threadId }));
   const agent = agents.get(threadId);
   if (say) agent.addMessage({ id: randomUUID(), role: "user", content: say });
+  if (made) agent.addMessage({ id: randomUUID(), role: "tool", ...made });
   const events = [];
   const told = { onEvent: ({ event }) => void events.push(event) };
   try {

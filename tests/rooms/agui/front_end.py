@@ -94,7 +94,7 @@ class Thread:
     @property
     def said(self) -> list[str]:
         """What was said, as the front end shows it."""
-        return [f"{each['role']}: {each['content']}" for each in self.messages]
+        return [f"{each['role']}: {each['content']}" for each in self.messages if "content" in each]
 
 
 @dataclass(frozen=True)

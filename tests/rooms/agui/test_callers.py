@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx2
@@ -69,6 +70,7 @@ async def test_a_turn_counts_as_a_process_while_it_runs(tmp_path: Path) -> None:
     thinker = Thinker()
     async with front_end(tmp_path, thinker, Parrot(), limits={"processes": 1}) as server:
         busy, other = server.thread("Thinker"), server.thread("Parrot")
+        events = list[dict[str, Any]]()
         with anyio.fail_after(10):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(busy.run, "wait")

@@ -31,7 +31,7 @@ async def test_a_conversation_goes_on_from_run_to_run(tmp_path: Path) -> None:
         assert thread.state["goalport"]["conversation"] | {"head": ""} == {
             "id": "t-1",
             "chatbot": "Parrot",
-            "title": "",
+            "title": "Hello",
             "head": "",
             "finished": False,
         }
