@@ -12,7 +12,7 @@ from tests.house.tree import LIBRARY, WRITTEN, Function, SourceFile, sources
 LIBRARY_LINES = 81_300
 """All of src/goalport. Raise it only with a reason in the change; lower it when something has gone."""
 SLACK = 500
-MODULE_LINES, TEST_LINES, FACADE_LINES = 400, 500, 500
+MODULE_LINES, TEST_LINES, FACADE_LINES = 400, 500, 550
 FUNCTION_LINES, PARAMETERS = 40, 7
 CLASS_LINES, METHODS = 250, 20
 FACADES = frozenset(
@@ -20,7 +20,8 @@ FACADES = frozenset(
     | {"ActionProgress", "Journal", "Processes"}
 )
 """What users hold in their hands, the state of a process, which changes by named transitions alone, and the tree of all
-errors. They have as many methods as those need: a limit made shapes that served only it."""
+errors. They have as many methods as those need: a limit made shapes that served only it. A process that goes on from
+turn to turn took them beyond 500 lines."""
 STORES = frozenset(
     {"AgentProcessRepository", "DatabaseProcessStore", "InMemoryProcessStore", "Operations", "ProcessStore"}
     | {"IndexedDocuments"}

@@ -41,7 +41,7 @@ class CommandHandler(Protocol):
         """Go on with a process in which an action was interrupted."""
         ...
 
-    async def tell(self, process: AgentProcess, objects: Sequence[object], caller: Caller | None) -> None:
+    async def tell(self, process: AgentProcess, objects: Sequence[object], caller: Caller | None, token: str) -> None:
         """Begin a turn of a process with more objects."""
         ...
 
@@ -72,9 +72,10 @@ def go_on_command(*, retry: bool) -> Command:
     return {"do": "go on", "retry": retry}
 
 
-def tell_command(codec: Codec, objects: Sequence[object], caller: Caller | None) -> Command:
-    """To begin a turn with more objects. Raises `Unstorable` for one that cannot be written."""
-    return {"do": "tell", "objects": [codec.encode(each) for each in objects], "caller": codec.encode(caller)}
+def tell_command(codec: Codec, objects: Sequence[object], caller: Caller | None, token: str) -> Command:
+    """To begin a turn with more objects, once. Raises `Unstorable` for one that cannot be written."""
+    told = [codec.encode(each) for each in objects]
+    return {"do": "tell", "objects": told, "caller": codec.encode(caller), "token": token}
 
 
 def stop_command(reason: str) -> Command:
@@ -95,10 +96,10 @@ async def execute(handler: CommandHandler, process_id: str, command: Command) ->
                 await process.rest()
         case {"do": "go on", "retry": bool(retry)}:
             await handler.go_on(process, retry=retry)
-        case {"do": "tell", "caller": caller}:
+        case {"do": "tell", "caller": caller, "token": str(token)}:
             codec = handler.codec(process_id)
             told = [codec.decode(each) for each in cast("list[Json]", command["objects"])]
-            await handler.tell(process, told, cast("Caller | None", codec.decode(caller)))
+            await handler.tell(process, told, cast("Caller | None", codec.decode(caller)), token)
         case {"do": "stop turn", "reason": str(reason)}:
             process.stop_turn(reason)
         case _:

@@ -7,6 +7,7 @@ the repository and the commands. Above: `processes`, whose processes they are.
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
+from uuid import uuid4
 
 from goalport.caller import Caller
 from goalport.errors import BadInput, GoalportError
@@ -75,21 +76,25 @@ class Steering:
             raise
         await self._stored_and_gone_on(asker)
 
-    async def tell(self, process: AgentProcess, objects: Sequence[object], caller: Caller | None = None) -> None:
+    async def tell(
+        self, process: AgentProcess, objects: Sequence[object], caller: Caller | None = None, token: str = ""
+    ) -> None:
         """Begin a turn of a process with more objects, as soon as it rests; they are stored when this returns.
 
-        `caller` is the party of its caller with the scopes of today. Raises `BadInput` if the process has ended for
-        good, or an action of it was interrupted; `Unstorable` and `StoreError`.
+        `caller` is the party of its caller with the scopes of today. `token` identifies what is told: two programs may
+        try to tell it, when one takes the process from the other. Raises `BadInput` if the process has ended for good,
+        or an action of it was interrupted; `Unstorable` and `StoreError`.
         """
+        token = token or uuid4().hex
         if process.status is ProcessStatus.NOT_STARTED and process.idle and not self._repository.is_stored(process):
-            process.begin_turn(objects, caller)
+            process.begin_turn(objects, caller, token)
             self._runner.begin(process)
             await self._repository.once_stored(process)
             return
         while True:
             had = self._repository.has(process)
             if self._durable and not await self._repository.claim(process):
-                if await self._replicas().send(process, tell_command(self._codec(process), objects, caller)):
+                if await self._replicas().send(process, tell_command(self._codec(process), objects, caller, token)):
                     return
             elif not had and self._runner.drives and self._runner.go_on_with(family_of(process)):
                 continue  # a program had ended in the middle of its turn
@@ -99,7 +104,9 @@ class Steering:
         if refusal := _why_not_told(process):
             await self._repository.release(process)
             raise BadInput(refusal)
-        process.begin_turn(objects, caller)
+        if not process.begin_turn(objects, caller, token):
+            await self._repository.release(process)
+            return
         await self._stored_and_gone_on(process)
 
     async def _stored_and_gone_on(self, process: AgentProcess) -> None:

@@ -55,6 +55,8 @@ __all__ = ["AgentProcess"]
 
 T = TypeVar("T")
 _NONE = frozenset[str]()
+_TOLD = 15
+"""How many of the things that a process was told before the last one it remembers."""
 _spending_lock = threading.Lock()
 
 
@@ -159,20 +161,27 @@ class AgentProcess(Lifecycle):
         """What models have cost in its turn, including the processes that it started; without turns, in all."""
         return self.usage if self.turn_start is FIRST_TURN else self.usage - self.turn_start.usage
 
-    def begin_turn(self, objects: Sequence[object], caller: Caller | None) -> None:
+    def begin_turn(self, objects: Sequence[object], caller: Caller | None, token: str) -> bool:
         """Begin a turn, while nothing runs it: more objects are on its blackboard, and its budget is whole again.
+
+        `token` identifies what it is told. Returns False, and nothing is changed, if it was told that before.
 
         Actions that failed may run again, and what was stopped in their middle is forgotten; those that wait for
         people wait on. `caller` is its caller with the scopes of today; None: as before.
         """
+        told = self.turn_start.told
+        if token in told:
+            return False
         for action in [*self.progress.journals.keys() - self.pending]:
             self.progress.end(action).close(f"The turn in which {action} ran was stopped.")
         self.progress.begin_turn()
-        self.turn_start = TurnStart(len(self.progress.history), self.usage, self._seconds_run)
+        told = (*told[-_TOLD:], token)
+        self.turn_start = TurnStart(len(self.progress.history), self.usage, self._seconds_run, told)
         if caller is not None and caller.same_as(self.caller):
             self.caller = caller
         for each in objects:
             self.blackboard.add(each)
+        return True
 
     def continue_turn(self, start: TurnStart | None) -> None:
         """Be in the turn that began there; None: in the first."""

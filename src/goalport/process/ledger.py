@@ -47,6 +47,8 @@ class TurnStart(NamedTuple):
     usage: TokenUsage
     seconds: float
     """For how long it had run."""
+    told: tuple[str, ...] = ()
+    """What identifies what it was told lately, the newest last, so that nothing is told twice."""
 
 
 FIRST_TURN: Final = TurnStart(0, NOTHING, 0.0)
