@@ -42,8 +42,13 @@ class Loaded:
         self.turns = asyncio.Lock()
         """Held during a turn: turns of a conversation run one after another."""
         self.turn: object = None
-        """The `Turn` that began last."""
+        """The `Turn` that runs, if one was begun here."""
         self.renew(record, messages)
+
+    def end_turn(self) -> None:
+        """Let the next turn begin. What has happened in this one is kept as long as somebody reads it."""
+        self.turn = None
+        self.turns.release()
 
     def renew(self, record: ConversationRecord, messages: Iterable[MessageRecord]) -> None:
         """Know what the store has now."""

@@ -227,7 +227,7 @@ class ChatSession:
             await self._platform.tell(process, *whole, caller=self.caller)
             undo.pop_all()
         loaded.turn = turn
-        turn.go_on(loaded.turns.release)
+        turn.go_on(loaded.end_turn)
         return turn
 
     def _turn(self, process: AgentProcess, *, reacts: bool) -> Turn:

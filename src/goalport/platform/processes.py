@@ -182,6 +182,7 @@ class Processes:
             self.on_spending,
             self._rare_log,
             self.turns.send,
+            self._repository.let_go,
         )
         self._lent = differs, services
         return services

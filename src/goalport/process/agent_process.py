@@ -289,7 +289,14 @@ class AgentProcess(Lifecycle):
         if self._subscribers is None:
             self._subscribers = Listeners()
             self.listeners.add(self._subscribers)
-        return self._subscribers.add(listener)
+        remove = self._subscribers.add(listener)
+
+        def unsubscribe() -> None:
+            remove()
+            if not self.followed:
+                self.services.unfollowed(self)
+
+        return unsubscribe
 
     @property
     def followed(self) -> bool:

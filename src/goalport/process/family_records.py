@@ -144,6 +144,10 @@ class FamilyRecords:
             return True
         self._recorders[process].confirm(stored)
         self._not_stored.stored(process)
+        return self.say_all(process)
+
+    def say_all(self, process: AgentProcess) -> bool:
+        """Whether a process that rests can be made of its records without anybody missing anything."""
         return recordable(process) and process not in self._unwritable
 
     def only_here(self, process: AgentProcess) -> bool:

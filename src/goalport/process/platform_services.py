@@ -58,3 +58,5 @@ class PlatformServices(NamedTuple, Generic[P]):
     send_message: Callable[[P, str, AssistantMessage], Awaitable[AssistantMessage]] = sent_to_nobody
     """Keeps a message that an action sends, before its event is told. Takes the process, the message's id and the
     message, and returns the message as it is kept; one of the same id takes the place of the earlier one."""
+    unfollowed: Callable[[P], None] = lambda _: None
+    """Called with a process whose last follower has left."""

@@ -54,6 +54,8 @@ class AgentProcessRepository:
         """The lock under which a family is saved and its lease changes hands, by the id of its root."""
         self._doubtful: WeakSet[AgentProcess] = WeakSet()
         """The roots that were written for the first time, and of which it is not known whether that was committed."""
+        self._followed: WeakSet[AgentProcess] = WeakSet()
+        """Those that are held, although they rest and are stored, because somebody follows them."""
         self._leases: dict[str, Lease] = {}
         """The leases of this program, by the id of the root."""
         self._unsaved = UnsavedFamilies(store)
@@ -65,6 +67,7 @@ class AgentProcessRepository:
         """Keep a process that begins to run, with its family, until it is stored."""
         if not process.options.ephemeral:
             self._held[process.id] = self._known[process.id] = process
+            self._followed.discard(process)
 
     def is_stored(self, process: AgentProcess) -> bool:
         """Whether the store has records of a process that lives in this program."""
@@ -343,8 +346,19 @@ class AgentProcessRepository:
     ) -> None:
         self.events.confirm(root, events)
         for each, stored in changes.items():
-            if self.records_of.confirm(each, stored) and not each.driven:  # it may have been continued meanwhile
+            all_said = self.records_of.confirm(each, stored)
+            if each.driven:  # it may have been continued meanwhile
+                continue
+            if all_said:
                 self._held.pop(each.id, None)
+            elif each.followed:
+                self._followed.add(each)
+
+    def let_go(self, process: AgentProcess) -> None:
+        """Keep a process no longer that was stored at rest, now that nobody follows it any more."""
+        if process in self._followed and self.records_of.say_all(process):
+            self._followed.discard(process)
+            self._held.pop(process.id, None)
 
     async def store_events(self, seconds: float) -> None:
         """Store events that have waited for longer than that for the next save of their family."""

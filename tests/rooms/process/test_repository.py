@@ -3,13 +3,16 @@
 import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import anyio
 import pytest
 
 from goalport.domain import Export, UserInput, WaitFor, achieves_goal, action, agent
 from goalport.errors import ProcessEnded, UnknownName
+from goalport.events import Event
 from goalport.platform import AgentPlatform
 from goalport.process import (
     AgentProcess,
@@ -19,6 +22,7 @@ from goalport.process import (
     run_subagent,
 )
 from goalport.store import InMemoryProcessStore, ProcessRecord
+from goalport.store.sqlite import SqliteProcessStore
 
 
 @dataclass(frozen=True)
@@ -232,3 +236,24 @@ async def test_a_stuck_process_keeps_what_it_knows_since_it_may_go_on() -> None:
         (await platform.process(process_id)).resume(UserInput("at last"))
         found: AgentProcess = await platform.process(process_id)
         assert await found.wait() == Completed(Letter("at last"))
+
+
+async def test_one_that_waits_is_in_memory_as_long_as_somebody_holds_or_follows_it(tmp_path: Path) -> None:
+    class Follower:
+        def on_event(self, event: Event, /) -> None: ...
+
+    async with SqliteProcessStore(tmp_path / "processes.db") as store, AgentPlatform([Asker], store=store) as platform:
+        process = platform.start("Asker", UserInput("one"))
+        leave = process.subscribe(Follower())
+        with anyio.fail_after(60):
+            await process.wait()
+            await process.rest()
+        process_id, known = process.id, ref(process)
+        del process
+        gc.collect()
+        assert known() is not None, "somebody follows it"
+        leave()
+        del leave
+        gc.collect()
+        assert known() is None
+        assert (await platform.process(process_id)).status is ProcessStatus.WAITING
