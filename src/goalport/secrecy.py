@@ -16,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import unquote, unquote_plus, urlsplit
 
 __all__ = [
+    "SecretHider",
     "hide",
     "hide_in",
     "hide_known",
@@ -86,6 +87,34 @@ def hide_known(text: str) -> str:
         if secret in text:
             text = text.replace(secret, "***")
     return text
+
+
+class SecretHider:
+    """Hides registered secrets in a text that comes in pieces: a piece may end in the middle of one.
+
+    What may be the beginning of a secret is held back until the next piece shows whether it is.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def next(self, piece: str) -> str:
+        """What can be told of the text, with one more piece; it may be nothing yet."""
+        text = hide_known(self._held + piece)
+        told = len(text) - max((_begun(text, each) for each in _known), default=0)
+        self._held = text[told:]
+        return text[:told]
+
+    def end(self) -> str:
+        """The rest of the text, which ends here."""
+        rest, self._held = self._held, ""
+        return rest
+
+
+def _begun(text: str, secret: str) -> int:
+    """How many characters at the end of a text are the beginning of a secret."""
+    most = min(len(text), len(secret) - 1)
+    return next((number for number in range(most, 0, -1) if text.endswith(secret[:number])), 0)
 
 
 def hide_known_in(written: bytes) -> bytes:

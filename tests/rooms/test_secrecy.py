@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from goalport.secrecy import hide_known, register_secrets
+from goalport.secrecy import SecretHider, hide_known, register_secrets
 
 
 class Keeper:
@@ -28,3 +28,15 @@ def test_a_program_that_makes_records_of_what_others_logged_still_can() -> None:
     register_secrets(keeper, ["s3cret-token"])
     record = logging.makeLogRecord({"name": "theirs", "msg": "done"})
     assert (record.name, record.getMessage()) == ("theirs", "done")
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 50])
+def test_a_secret_is_hidden_in_pieces_of_any_length(length: int) -> None:
+    keeper = Keeper()
+    register_secrets(keeper, ["open-sesame-17", "opera-glass"])
+    text = "Say open-sesame-17, not open-sesame, at the operatic opera-glass or the ope"
+    hider = SecretHider()
+    pieces = [hider.next(text[at : at + length]) for at in range(0, len(text), length)]
+    told = "".join([*pieces, hider.end()])
+    assert told == "Say ***, not open-sesame, at the operatic *** or the ope"
+    assert SecretHider().next("Say no") == "Say no"

@@ -11,6 +11,7 @@ from goalport.events import MessageDelta, MessageSent
 from goalport.llm import AssistantMessage, TextDelta, ThinkingDelta
 from goalport.process.attempt import Attempt
 from goalport.process.journal import id_of_step
+from goalport.secrecy import SecretHider
 
 __all__ = ["Sendable", "send_message"]
 
@@ -39,15 +40,45 @@ async def _whole(attempt: Attempt, message_id: str, message: Sendable) -> Assist
         return message
     if isinstance(message, str):
         return AssistantMessage(message)
-    process, text, thoughts = attempt.process, list[str](), list[str]()
+    text, thoughts = _Pieces(attempt, message_id), _Pieces(attempt, message_id, thinking=True)
     try:
         async for piece in message:
-            thinking, words = isinstance(piece, ThinkingDelta), piece if isinstance(piece, str) else piece.text
-            (thoughts if thinking else text).append(words)
-            process.emit(MessageDelta(message_id, words, thinking, attempt.action, process_id=process.id))
+            now, before = (thoughts, text) if isinstance(piece, ThinkingDelta) else (text, thoughts)
+            before.pause()
+            now.add(piece if isinstance(piece, str) else piece.text)
     finally:
         await _close(message)
-    return AssistantMessage("".join(text), thinking="".join(thoughts))
+    text.pause()
+    thoughts.pause()
+    return AssistantMessage(text.whole, thinking=thoughts.whole)
+
+
+class _Pieces:
+    """The pieces of a message, or of the thoughts about it; each is told when it comes, without secrets."""
+
+    def __init__(self, attempt: Attempt, message_id: str, *, thinking: bool = False) -> None:
+        self._attempt, self._message_id, self._thinking = attempt, message_id, thinking
+        self._came: list[str] = []
+        self._hider = SecretHider()
+
+    def add(self, piece: str) -> None:
+        """Tell one more piece."""
+        self._came.append(piece)
+        self._tell(self._hider.next(piece))
+
+    def pause(self) -> None:
+        """Tell what was held back, since another text goes on now."""
+        self._tell(self._hider.end())
+
+    @property
+    def whole(self) -> str:
+        """All pieces as they came."""
+        return "".join(self._came)
+
+    def _tell(self, words: str) -> None:
+        process, action = self._attempt.process, self._attempt.action
+        if words:
+            process.emit(MessageDelta(self._message_id, words, self._thinking, action, process_id=process.id))
 
 
 async def _close(message: object) -> None:

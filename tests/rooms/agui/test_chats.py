@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 
 from goalport.caller import ANONYMOUS
+from goalport.secrecy import register_secrets
 from tests.rooms.agui.front_end import Thread, front_end, kinds, only
 from tests.rooms.agui.talkers import Thinker
 from tests.rooms.chat.talkers import Careful, Moody, Parrot
@@ -219,3 +220,13 @@ async def test_a_conversation_that_reached_its_goal_takes_no_more_messages(tmp_p
         assert thread.state["goalport"]["conversation"]["finished"]
         events = await thread.run("one more thing")
         assert (events[-1]["type"], events[-1]["code"]) == ("RUN_ERROR", "conversation-ended")
+
+
+async def test_a_secret_that_a_reply_holds_is_told_in_no_piece(tmp_path: Path) -> None:
+    thinker = Thinker()
+    async with front_end(tmp_path, thinker) as web:
+        thread = web.thread("Thinker")
+        register_secrets(thread, ["Number 1: you said"])
+        events = await thread.run("Hello")
+        assert "".join(each["delta"] for each in only(events, "TEXT_MESSAGE_CONTENT")) == "*** 'Hello'."
+        assert thread.said[-1] == "assistant: *** 'Hello'."
