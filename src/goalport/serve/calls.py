@@ -31,6 +31,7 @@ from goalport.serve.companion_calls import call_companion
 from goalport.serve.disconnects import ended_by
 from goalport.serve.elicitation import answer_when_settled, earlier_round
 from goalport.serve.progress_notifications import Observer, heartbeat
+from goalport.serve.repeated_turns import KEY
 from goalport.serve.scope_check import refuse_call
 from goalport.serve.state import HandlerFailed
 from goalport.serve.tasks import answer_or_task, gets_task
@@ -39,7 +40,6 @@ from goalport.words import first_line
 __all__ = ["call_tool"]
 
 _log = logging.getLogger(__name__)
-_KEY = "goalport/idempotencyKey"
 _LONGEST_NAME = 100
 
 
@@ -124,7 +124,7 @@ async def _begin(context: CallContext, goal: GoalTool, params: CallToolRequestPa
     """Start a process, or join the one that was started under the same idempotency key; `stored`: once it is stored."""
     platform, arguments = context.state.platform, params.arguments or {}
     objects, caller = goal.arguments.begin(arguments), current_caller()
-    key = (params.meta or {}).get(_KEY)
+    key = (params.meta or {}).get(KEY)
     if key is None:
         if not stored:
             return platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)

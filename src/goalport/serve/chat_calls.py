@@ -25,8 +25,10 @@ from goalport.serve.chat_observer import ChatObserver, observer_of
 from goalport.serve.disconnects import ended_by
 from goalport.serve.elicitation import answer_when_settled, earlier_round
 from goalport.serve.progress_notifications import Observer, heartbeat
+from goalport.serve.repeated_turns import said_once
 from goalport.serve.state import McpState
 from goalport.serve.tasks import answer_or_task, gets_task
+from goalport.serve.turn_tasks import Task, reply_of_task
 
 __all__ = ["call_chatbot"]
 
@@ -38,16 +40,40 @@ async def call_chatbot(
     state, earlier = context.state, earlier_round(params)
     as_task = context.sdk is not None and gets_task(context.sdk, chat.policy)
     if earlier is None:
-        observer: Observer = await _begin(context, chat, chat.read(params.arguments or {}), call, place)
+        said = chat.read(params.arguments or {})
+        async with said_once(state, params) as once:
+            if once.earlier:
+                task = await _task(state, once.earlier)
+                if not as_task and (reply := await reply_of_task(state, task)) is not None:
+                    call.process = task.process
+                    return reply
+                observer = await _follow(context, chat, task, call, place)
+            else:
+                observer = await _begin(context, chat, said, call, place)
+                once.begun = Task(observer.process, observer.message_id)
     else:
-        call.process = process = await state.known_process(earlier.process_id, current_caller())
-        run = state.runs.of(process, detached=chat.policy.detached)
-        observer = await observer_of(context, process, run, place)
+        task = await _task(state, earlier.process_id)
+        observer = await _follow(context, chat, task, call, place)
     answering = answer_or_task if as_task else answer_when_settled
     answer = await answering(observer, chat.policy, earlier)
     if isinstance(observer, ChatObserver) and observer.result is not None:
         note_turn(call, observer.result)
     return answer
+
+
+async def _task(state: McpState, task_id: str) -> Task:
+    """The turn of an id, or, without a message, the turn that runs in a process. Raises `BadInput`."""
+    process_id, _, message_id = task_id.partition(":")
+    return Task(await state.known_process(process_id, current_caller()), message_id)
+
+
+async def _follow(context: CallContext, chat: ChatTool, task: Task, call: Call, place: Place) -> Observer:
+    """Wait for a turn that an earlier call has begun."""
+    call.process = task.process
+    run = context.state.runs.of(task.process, detached=chat.policy.detached)
+    observer = await observer_of(context, task.process, run, place)
+    observer.message_id = task.message_id
+    return observer
 
 
 async def _begin(context: CallContext, chat: ChatTool, said: ChatCall, call: Call, place: Place) -> ChatObserver:
