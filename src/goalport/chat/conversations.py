@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from goalport.caller import Caller
 from goalport.chat.conversation import Conversation, Loaded
 from goalport.chat.messages import ConversationMessage, message_json, to_record
+from goalport.chat.recent import RecentProcesses
 from goalport.errors import BadInput, UnknownName
 from goalport.process import new_id
 from goalport.store import ConversationRecord, ConversationStore
@@ -31,6 +32,8 @@ class Conversations:
     def __init__(self, store: ConversationStore, erase_process: Callable[[str, str], Awaitable[None]]) -> None:
         self._store, self._erase_process = store, erase_process
         self._loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
+        self.recent = RecentProcesses()
+        """The processes of the conversations that were used last."""
         self.on_change: list[Callable[[str], None]] = []
         """Called with the id of each conversation that this program has changed or deleted."""
 
@@ -85,6 +88,7 @@ class Conversations:
         await self.change(conversation, lambda record: record._replace(finished=True))
         for each in await self._store.processes(conversation_id):
             await self._erase_process(each, "Its conversation was deleted.")
+            self.recent.let_go(each)
         self._loaded.pop(conversation_id, None)
         deleted = await self._store.delete(conversation_id)
         self._tell(conversation_id)

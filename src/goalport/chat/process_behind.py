@@ -4,6 +4,7 @@ Below: processes and conversations. Above: sessions.
 """
 
 from collections.abc import Callable
+from weakref import ref
 
 from goalport.chat.conversation import Conversation
 from goalport.chat.platform import Platform
@@ -22,8 +23,20 @@ class ProcessBehind:
 
     def __init__(self, platform: Platform, conversation: Conversation, make: Callable[[], AgentProcess]) -> None:
         self._platform, self._conversation, self._make = platform, conversation, make
-        self.last_seen: AgentProcess | None = None
-        """The process as it was found last."""
+        self._busy: AgentProcess | None = None
+        """The process, if it ran or waited for people when it was seen last."""
+        self._seen: ref[AgentProcess] | None = None
+
+    @property
+    def last_seen(self) -> AgentProcess | None:
+        """The process as it was seen last; None: there is none, or it rests, and is in memory no longer."""
+        return self._busy or (None if self._seen is None else self._seen())
+
+    def see(self, process: AgentProcess) -> None:
+        """Note how the process is now: one that rests is kept only as long as the conversation was used lately."""
+        self._busy = process if runs(process) or process.open_questions else None
+        self._seen = ref(process)
+        self._platform.conversations.recent.keep(process, len(self._conversation.loaded.messages))
 
     async def find(self) -> AgentProcess | None:
         """The process, if it can go on or has reached its goal; None: another one is needed. Raises `StoreError`."""
@@ -36,7 +49,7 @@ class ProcessBehind:
                 await self._platform.processes.recover(process)
         except (UnknownName, Unreadable):
             return None
-        self.last_seen = process
+        self.see(process)
         return None if process.over and not isinstance(process.outcome, Completed) else process
 
     async def ready(self, after: str | None, *, again: bool) -> AgentProcess:
@@ -70,14 +83,14 @@ class ProcessBehind:
         await self._platform.conversations.change(
             self._conversation, lambda record: record._replace(process=process.id)
         )
-        self.last_seen = process
+        self.see(process)
         return process
 
     async def _fork(self, process: AgentProcess | None, after: str) -> None:
         await self._platform.conversations.fork(self._conversation, after)
         if process is not None:
             process.terminate("The conversation goes on from an earlier message, in another process.")
-        self.last_seen = None
+        self._busy = self._seen = None
 
     @property
     def _last_said(self) -> str:

@@ -86,7 +86,7 @@ class ChatSession:
 
     @property
     def process(self) -> AgentProcess | None:
-        """The process behind it, as it was found last; None: there is none."""
+        """The process behind it, as it was seen last; None: there is none, or it rests, and is in memory no longer."""
         return self._behind.last_seen
 
     @property
@@ -166,7 +166,7 @@ class ChatSession:
             undo.callback(turn.abandon)
             await self._platform.answer(process.id, question_id, response, declined=declined)
             undo.pop_all()
-        turn.go_on(lambda: None)
+        self._follow(turn)
         return turn
 
     async def follow(self) -> Turn | None:
@@ -196,7 +196,7 @@ class ChatSession:
 
     def _watch(self, process: AgentProcess) -> Turn:
         turn = self._turn(process, reacts=False)
-        turn.go_on(lambda: None)
+        self._follow(turn)
         return turn
 
     async def _to_the_end(self, turn: Turn) -> TurnResult:
@@ -227,8 +227,15 @@ class ChatSession:
             await self._platform.tell(process, *whole, caller=self.caller)
             undo.pop_all()
         loaded.turn = turn
-        turn.go_on(loaded.end_turn)
+        self._follow(turn, loaded.end_turn)
         return turn
+
+    def _follow(self, turn: Turn, after: Callable[[], None] = lambda: None) -> None:
+        def over() -> None:
+            self._behind.see(turn.process)
+            after()
+
+        turn.go_on(over)
 
     def _turn(self, process: AgentProcess, *, reacts: bool) -> Turn:
         load, stop = self._platform.conversations.load, self._platform.stop_turn
