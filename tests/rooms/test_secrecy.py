@@ -39,4 +39,4 @@ def test_a_secret_is_hidden_in_pieces_of_any_length(length: int) -> None:
     pieces = [hider.next(text[at : at + length]) for at in range(0, len(text), length)]
     told = "".join([*pieces, hider.end()])
     assert told == "Say ***, not open-sesame, at the operatic *** or the ope"
-    assert SecretHider().next("Say no") == "Say no"
+    assert SecretHider().next("Say it") == "Say it"
