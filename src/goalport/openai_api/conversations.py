@@ -15,6 +15,7 @@ from goalport.chat.messages import REPLY_SEPARATOR
 from goalport.errors import BadInput
 from goalport.llm import AssistantMessage, Message, SystemMessage, UserMessage
 from goalport.openai_api.models import ChatbotModel
+from goalport.openai_api.questions import asked_in
 from goalport.openai_api.response_ids import ResponseId
 from goalport.platform import AgentPlatform
 from goalport.store.conversations import words_of
@@ -99,6 +100,8 @@ async def begin_turn(session: ChatSession, given: Sequence[Message], *, name: st
         return running or await session.regenerate(match.after)
     *earlier, said = match.tail
     assert isinstance(said, UserMessage)
+    if match.forks and not earlier and asked_in(given):  # it was answered elsewhere, and this client has not seen that
+        return await session.begin_turn(said, name=name)
     earlier = [*_new_instructions(session, given, match), *earlier]
     return await session.begin_turn(said, earlier=earlier, name=name, after=match.after)
 

@@ -15,6 +15,7 @@ from goalport.errors import HandedOver, StoreError, ToolError
 from goalport.events import ProgressUpdated
 from goalport.llm import Message, UserMessage
 from goalport.openai_api.models import GoalModel
+from goalport.openai_api.questions import in_words
 from goalport.openai_api.replies import Note, Piece, ReplyEnd, Text
 from goalport.platform import AgentPlatform
 from goalport.platform.runs import Runs, Watch
@@ -79,7 +80,7 @@ class GoalReply:
 
     def _text_of(self, outcome: Outcome) -> str:
         if isinstance(outcome, Waiting):
-            return ""
+            return "\n\n".join(map(in_words, self._process.open_questions))
         if not isinstance(outcome, Completed):
             self._failure = reason_of(outcome, self._model.name) or ""
             return ""

@@ -15,8 +15,9 @@ from starlette.responses import Response
 
 from goalport.auth import current_caller
 from goalport.chat import ChatSession, Turn
-from goalport.errors import HandedOver, StoreError
+from goalport.errors import AlreadyAnswered, HandedOver, StoreError
 from goalport.llm import Message
+from goalport.openai_api.answering import answered_process, answering_turn, asking_process, said_in
 from goalport.openai_api.answers import Format, sent_as_stream, sent_whole
 from goalport.openai_api.completions import ChatFormat
 from goalport.openai_api.conversations import begin_turn, continue_after, continued, find_session, stored_reply
@@ -25,6 +26,7 @@ from goalport.openai_api.identity import CONVERSATION, for_user, named_conversat
 from goalport.openai_api.interface_tasks import answer_to_task, is_task
 from goalport.openai_api.messages import conversation_of
 from goalport.openai_api.models import ChatbotModel, GoalModel, Model, Models
+from goalport.openai_api.questions import Unclear
 from goalport.openai_api.replies import Reply, TurnReply, WholeReply
 from goalport.openai_api.requests import ChatRequest, ResponseRequest, read_request
 from goalport.openai_api.response_ids import ResponseId
@@ -111,10 +113,24 @@ class ChatHandlers:
         if is_task(said):
             return _Begun(WholeReply(await answer_to_task(said, self._platform)))
         if isinstance(model, GoalModel):
-            begin = partial(start, self._platform, model, said, current_caller())
-            call_of(request).process = process = await self._publisher.limits.started(current_caller(), begin)
-            return _Begun(GoalReply(self._platform, process, model, self._publisher.runs), process=process)
+            return await self._reach(request, model, said)
         return await self._talk(request, asked, model, named, said)
+
+    async def _reach(self, request: Request, model: GoalModel, said: Sequence[Message]) -> _Begun:
+        """Go on with the goal that has asked what the history ends with, or start it."""
+        process = await asking_process(self._publisher, model, said)
+        if process is None:
+            begin = partial(start, self._platform, model, said, current_caller())
+            process = await self._publisher.limits.started(current_caller(), begin)
+        else:
+            try:
+                unclear = await answered_process(self._publisher, process, said)
+            except AlreadyAnswered as error:
+                unclear = Unclear(str(error))
+            if unclear is not None:
+                return _Begun(WholeReply(unclear.words), process=process)
+        call_of(request).process = process
+        return _Begun(GoalReply(self._platform, process, model, self._publisher.runs), process=process)
 
     async def _talk(
         self, request: Request, asked: _Asked, model: ChatbotModel, named: str, said: Sequence[Message]
@@ -128,9 +144,16 @@ class ChatHandlers:
             if request.headers.get(_RETRIES, "0") != "0" and (text := stored_reply(session, said)):
                 return _Begun(WholeReply(text), session)
             begin = partial(begin_turn, session, said, name=asked.messages[-1].name)
-        turn = await counted_turn(self._publisher.limits, call, begin)
+        answering = await answering_turn(self._publisher, session, said)
+        if isinstance(answering, Unclear):
+            return _Begun(WholeReply(answering.words), session)
+        try:
+            turn = await counted_turn(self._publisher.limits, call, answering or begin)
+        except AlreadyAnswered as error:
+            return _Begun(WholeReply(str(error)), session)
         forgotten = self._forgotten(turn, session) if isinstance(asked, ResponseRequest) and not asked.store else None
-        return _Begun(TurnReply(turn, model.chatbot.mark, partial(note_turn, call), forgotten), session)
+        ask = partial(said_in, self._publisher, session)
+        return _Begun(TurnReply(turn, model.chatbot.mark, ask, partial(note_turn, call), forgotten), session)
 
     def _forgotten(self, turn: Turn, session: ChatSession) -> asyncio.Task[None]:
         """The deletion of a conversation, which begins once a turn is over."""

@@ -4,7 +4,7 @@ A reply knows no wire format. Above: `completions` and `responses`, which write 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol, final
@@ -12,7 +12,8 @@ from typing import Protocol, final
 from goalport.chat import ChatbotMark, Turn, TurnResult
 from goalport.chat.messages import REPLY_SEPARATOR
 from goalport.events import MessageDelta, MessageSent, ProgressUpdated
-from goalport.llm import TokenUsage
+from goalport.llm import AssistantMessage, TokenUsage
+from goalport.openai_api.questions import in_words
 from goalport.publish.turns import reader_left
 
 __all__ = ["Note", "Piece", "Reply", "ReplyEnd", "ReplyText", "Text", "Thought", "TurnReply", "WholeReply", "gathered"]
@@ -115,18 +116,21 @@ class WholeReply:
 class TurnReply:
     """What a chatbot says in a turn; what it asks is said in words at the end.
 
-    `note` is told how the turn ended. `then` is waited for at the end, if it is given.
+    `ask` stores a question, as it is asked here. `note` is told how the turn ended. `then` is waited for at the end, if
+    it is given.
     """
 
     def __init__(
         self,
         turn: Turn,
         mark: ChatbotMark,
+        ask: Callable[[AssistantMessage], Awaitable[None]],
         note: Callable[[TurnResult], None],
         then: "asyncio.Future[None] | None" = None,
     ) -> None:
         self._turn = turn
         self._mark = mark
+        self._ask = ask
         self._note = note
         self._then = then
 
@@ -147,8 +151,11 @@ class TurnReply:
                         yield Note(text)
                     case _:
                         pass
-        for question in (await self._turn.result()).questions:
-            yield Text(said.more(question.id, question.message))
+        questions = (await self._turn.result()).questions
+        if questions:
+            asked = REPLY_SEPARATOR.join(map(in_words, questions))
+            await self._ask(AssistantMessage(asked))
+            yield Text(said.more(questions[0].id, asked))
 
     async def end(self) -> ReplyEnd:
         """What the turn has cost, and whether it has failed."""

@@ -1,0 +1,94 @@
+"""A message that comes while a question is open: it is read as the answer, and the reply goes on from there.
+
+What was asked and answered is stored in the conversation, so that the history of a client and the stored one are the
+same. Below: questions and conversations. Above: the handlers.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from goalport.auth import current_caller
+from goalport.chat import ChatSession, ConversationMessage, Turn, compare
+from goalport.chat.messages import role_of
+from goalport.llm import AssistantMessage, Message
+from goalport.openai_api.models import GoalModel
+from goalport.openai_api.questions import Answer, Unclear, asked_in, read_answer
+from goalport.platform.runs import process_of
+from goalport.process import AgentProcess, Question
+from goalport.publish.publisher import Publisher
+
+__all__ = ["answered_process", "answering_turn", "asking_process", "said_in"]
+
+BeginTurn = Callable[[], Awaitable[Turn]]
+
+
+async def said_in(publisher: Publisher, session: ChatSession, *messages: Message) -> None:
+    """Store what was said without a turn, unless the conversation ends with it already."""
+    entries = session.conversation.entries
+    if not entries or entries[-1].message != messages[-1]:
+        stored = [ConversationMessage(role=role_of(each), message=each) for each in messages]
+        await publisher.platform.conversations.append(session.conversation, *stored)
+
+
+async def answering_turn(
+    publisher: Publisher, session: ChatSession, given: Sequence[Message]
+) -> BeginTurn | Unclear | None:
+    """What begins the turn in which the last message is the answer to a question of the chatbot.
+
+    None if it is no answer: nothing is asked, the message is another branch, or it asks something itself. `Unclear` if
+    it should be an answer, and is none; both are stored then.
+    """
+    match = compare(session.conversation.entries, given)
+    if not session.questions or match.forks or not match.tail or _asks(given[-1]):
+        return None
+    asked = asked_in(given)
+    question = next((each for each in session.questions if asked and each.id == asked.question), session.questions[0])
+    reading = read_answer(question, given[-1].content)
+    if isinstance(reading, Unclear):
+        await said_in(publisher, session, *match.tail, AssistantMessage(reading.words))
+        return reading
+    return partial(_answered_turn, publisher, session, match.tail, question, reading)
+
+
+async def _answered_turn(
+    publisher: Publisher, session: ChatSession, said: Sequence[Message], question: Question, answer: Answer
+) -> Turn:
+    await said_in(publisher, session, *said)
+    turn = await session.answer(question.id, answer.response, declined=answer.declined)
+    _note(publisher, question, answer)
+    return turn
+
+
+async def asking_process(publisher: Publisher, model: GoalModel, given: Sequence[Message]) -> AgentProcess | None:
+    """The process of a goal that has asked what a history ends with; None if there is none of the caller."""
+    asked = asked_in(given)
+    process = await process_of(publisher.platform, asked.process, current_caller()) if asked else None
+    if process is None or process.agent.name != model.tool.agent.name or {*process.goals} - {*model.tool.goals}:
+        return None
+    return process
+
+
+async def answered_process(publisher: Publisher, process: AgentProcess, given: Sequence[Message]) -> Unclear | None:
+    """Answer the question of a process with the last message, if it is open; `Unclear` if that is no answer.
+
+    Raises `AlreadyAnswered` if somebody else was faster.
+    """
+    asked = asked_in(given)
+    question = next((each for each in process.open_questions if asked and each.id == asked.question), None)
+    if question is None:
+        return None
+    reading = read_answer(question, given[-1].content)
+    if isinstance(reading, Unclear):
+        return reading
+    await publisher.platform.answer(process.id, question.id, reading.response, declined=reading.declined)
+    _note(publisher, question, reading)
+    return None
+
+
+def _asks(message: Message) -> bool:
+    return message.content.rstrip().endswith("?")
+
+
+def _note(publisher: Publisher, question: Question, answer: Answer) -> None:
+    trail = publisher.audit_trail
+    trail.answered(current_caller(), question, answer.response, declined=bool(answer.declined))

@@ -1,0 +1,159 @@
+"""Questions in words, for clients that show nothing but text: how one is asked, and what is understood as its answer.
+
+A question ends with a line that names it, so that the next request of a client shows what was asked. What an answer has
+to be is known by its form (`publish.forms`). Above: `replies`, which ask, and `answering`, which takes the answers.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from goalport.errors import BadInput
+from goalport.llm import AssistantMessage, Message
+from goalport.process import Question
+from goalport.publish.forms import Form, form_of
+from goalport.publish.portability import Schema
+from goalport.tools.schemas import UNREADABLE
+
+__all__ = ["Answer", "Asked", "Unclear", "asked_in", "in_words", "read_answer"]
+
+_NAMED: Final = re.compile(r"\(Question (?P<question>q-[0-9a-f]+) of process (?P<process>[a-z0-9-]+)\)\s*$")
+_YES: Final = frozenset(
+    ["yes", "y", "yeah", "yep", "sure", "ok", "okay", "true", "approve", "approved", "confirm", "confirmed", "done"]
+)
+_NO: Final = frozenset(["no", "n", "nope", "false", "decline", "declined", "reject", "rejected", "never", "cancel"])
+_DECLINED: Final = frozenset(["cancel", "decline", "skip", "stop", "never mind", "nevermind"])
+_LINE: Final = re.compile(r"^\s*[-*]?\s*(?P<field>[\w. ]+?)\s*[:=]\s*(?P<value>.*\S)\s*$")
+_ONLY: Final = "answer"
+"""The field of a form that has no other: the question says what it is."""
+_REASON: Final = "The person said: "
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a message of a client shows that was asked."""
+
+    question: str
+    """The id of the question."""
+    process: str
+    """The id of its process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that was understood."""
+
+    response: object = None
+    declined: str = ""
+    """Why the person says no instead; empty: they do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """A message that is no answer, and what to say to that."""
+
+    words: str
+
+
+def in_words(question: Question) -> str:
+    """A question as a text, with all that an answer needs, and its name in the last line."""
+    named = f"(Question {question.id} of process {question.process_id})"
+    return "\n\n".join([question.message, *_needed(question), named])
+
+
+def asked_in(messages: Sequence[Message]) -> Asked | None:
+    """What was asked before the last message of a history; None if nothing was."""
+    before = messages[-2] if len(messages) > 1 else None
+    found = _NAMED.search(before.content) if isinstance(before, AssistantMessage) else None
+    return Asked(found["question"], found["process"]) if found else None
+
+
+def read_answer(question: Question, text: str) -> Answer | Unclear:
+    """The answer to a question in what a person says."""
+    said = text.strip()
+    plain = said.lower().rstrip(".!")
+    try:
+        form = form_of(question)
+        if form.kind in {"confirmation", "url"}:
+            return _yes_or_no(form, question, plain, said)
+        if plain in _DECLINED:
+            return Answer(declined=_REASON + said)
+        return Answer(form.read(_given(form, said)))
+    except BadInput as error:
+        return Unclear(f"{error}\n\n{in_words(question)}")
+    except UNREADABLE:
+        return Unclear("This question cannot be answered in words: answer it where it can, or cancel the process.")
+
+
+def _yes_or_no(form: Form, question: Question, plain: str, said: str) -> Answer | Unclear:
+    first = plain.split(maxsplit=1)[0].rstrip(",") if plain else ""
+    if first in _YES:
+        return Answer(form.read(True))
+    if first in _NO:
+        # A no to a question is an answer; whoever does not open an address declines.
+        return Answer(form.read(False)) if form.kind == "confirmation" else Answer(declined=_REASON + said)
+    return Unclear(f"That is neither a yes nor a no.\n\n{in_words(question)}")
+
+
+def _needed(question: Question) -> Iterator[str]:
+    """What a person has to know besides the question."""
+    try:
+        form = form_of(question)
+    except UNREADABLE:
+        return
+    if form.url is not None:
+        yield f"Open {form.url}" + ("" if form.calls_back else " and say when it is done.")
+    elif form.kind == "confirmation":
+        yield "Answer yes or no."
+    elif form.options:
+        yield "\n".join(f"{number}. {each['label']}" for number, each in enumerate(form.options, 1))
+    elif [*_fields(form.schema)] != [_ONLY]:
+        needed = form.schema.get("required", ())
+        lines = (_field(name, each, required=name in needed) for name, each in _fields(form.schema).items())
+        yield "\n".join(["Answer with a line for each of these:", *lines])
+
+
+def _field(name: str, field: Schema, *, required: bool) -> str:
+    """A field in a line: its name, what it is, what it can be, and whether it may be left out."""
+    what = field.get("description") or field.get("title") or ""
+    choices = ", ".join(str(each) for each in field.get("enum", ()))
+    notes = "; ".join(filter(None, (choices, "" if required else "optional")))
+    return "- " + name + (f": {what}" if what else "") + (f" ({notes})" if notes else "")
+
+
+def _given(form: Form, said: str) -> object:
+    """What a form reads, in what was said: JSON, lines with the fields, the number of an option, or the only field."""
+    if said.startswith("{"):
+        try:
+            return json.loads(said)
+        except ValueError:
+            pass
+    if form.options:
+        return _option(form.options, said)
+    fields = _fields(form.schema)
+    lines = [found for line in said.splitlines() if (found := _LINE.match(line)) is not None]
+    named = {_name(fields, each["field"]): each["value"] for each in lines}
+    if named and set(named) <= fields.keys():
+        return named
+    wanted = list(form.schema.get("required", ())) or list(fields)
+    return {wanted[0]: said} if len(wanted) == 1 else {}
+
+
+def _option(options: Sequence[Mapping[str, str]], said: str) -> str:
+    """The key of the option that was meant, or what was said if that is none."""
+    if said.rstrip(".").isdecimal() and 0 < int(said.rstrip(".")) <= len(options):
+        return options[int(said.rstrip(".")) - 1]["key"]
+    meant = (each["key"] for each in options if said.lower() in {each["key"].lower(), each["label"].lower()})
+    return next(meant, said)
+
+
+def _name(fields: Mapping[str, Any], said: str) -> str:
+    """The field that was meant, whatever its capitals and spaces are."""
+    plain = said.lower().replace(" ", "_")
+    return next((each for each in fields if each.lower() == plain), said)
+
+
+def _fields(schema: Schema) -> Mapping[str, Schema]:
+    return cast("Mapping[str, Schema]", schema.get("properties", {}))

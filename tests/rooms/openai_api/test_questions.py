@@ -1,0 +1,161 @@
+"""A question becomes the reply in words, and the next message is read as its answer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent
+from goalport.chat import chatbot
+from goalport.llm import UserMessage
+from goalport.openai_api.questions import Answer, Unclear, in_words, read_answer
+from goalport.process.questions import Questions
+from tests.rooms.openai_api.chats import Chats, chats, history
+
+
+@dataclass(frozen=True)
+class Order:
+    what: str
+
+
+@dataclass(frozen=True)
+class Address:
+    street: str
+    number: int
+    floor: int = 0
+
+
+@dataclass(frozen=True)
+class Sent:
+    content: str
+
+
+@chatbot(description="Sends what is ordered")
+class Shop:
+    @action(trigger=UserMessage, can_rerun=True, cost=0.1)
+    async def order(self, message: UserMessage, context: ActionContext) -> WaitFor[Order] | None:
+        if message.content.endswith("?"):
+            await context.send_message("Good question.")
+            return None
+        await context.send_message("Gladly.")
+        return WaitFor.confirmation(Order(message.content), f"Really send {message.content}?")
+
+    @action(trigger=UserMessage, can_rerun=True, cost=0.9)
+    async def explain(self, context: ActionContext) -> None:
+        await context.send_message("It is cheap.")
+
+    @action(trigger=Order, can_rerun=True)
+    async def send(self, order: Order, context: ActionContext) -> None:
+        await context.send_message(f"Sent: {order.what}")
+
+
+@agent(description="Delivers")
+class Courier:
+    @action
+    def ask(self, said: UserInput) -> WaitFor[Address]:
+        return WaitFor.form_submission(f"Where does {said.content} go?", Address)
+
+    @achieves_goal(description="A delivery", export=Export(remote=True, name="deliver"))
+    def deliver(self, said: UserInput, to: Address) -> Sent:
+        return Sent(f"{said.content} to {to.number} {to.street}, floor {to.floor}")
+
+
+async def _say(server: Chats, model: str, *said: str) -> str:
+    headers = {} if model == "deliver" else {"x-conversation-id": "order"}
+    create = server.openai.chat.completions.create
+    reply = await create(model=model, messages=history(*said), extra_headers=headers)
+    return reply.choices[0].message.content or ""
+
+
+async def test_a_chatbot_asks_in_its_reply_and_takes_the_next_message_as_the_answer(tmp_path: Path) -> None:
+    async with chats(tmp_path, Shop) as server:
+        said = ["tea"]
+        asked = await _say(server, "Shop", *said)
+        assert asked.startswith("Gladly.\n\nReally send tea?\n\nAnswer yes or no.\n\n(Question q-")
+        said += [asked, "maybe"]
+        unclear = await _say(server, "Shop", *said)
+        assert unclear.startswith("That is neither a yes nor a no.\n\nReally send tea?")
+        said += [unclear, "Yes, please"]
+        assert await _say(server, "Shop", *said) == "Sent: tea"
+        said += ["Sent: tea", "milk"]
+        assert (await _say(server, "Shop", *said)).startswith("Gladly.\n\nReally send milk?")
+        stored = await server.web.platform.store.conversations.messages("order")
+        assert [each.role for each in stored] == [
+            *["user", "assistant", "assistant"],
+            *["user", "assistant"] * 2,
+            *["user", "assistant", "assistant"],
+        ]
+
+
+async def test_a_no_is_an_answer_and_a_question_in_return_is_none(tmp_path: Path) -> None:
+    async with chats(tmp_path, Shop) as server:
+        asked = await _say(server, "Shop", "tea")
+        reply = await _say(server, "Shop", "tea", asked, "How much is it?")
+        assert reply.startswith("It is cheap.\n\nReally send tea?")
+        said = ["tea", asked, "How much is it?", reply]
+        assert await _say(server, "Shop", *said, "no, too much") == ""
+        session = await server.web.platform.chatbots["Shop"].find_session("order")
+        assert session is not None
+        assert not session.questions
+
+
+async def test_a_client_that_has_not_seen_the_answer_goes_on_at_the_end(tmp_path: Path) -> None:
+    async with chats(tmp_path, Shop) as server:
+        asked = await _say(server, "Shop", "tea")
+        session = await server.web.platform.chatbots["Shop"].find_session("order")
+        assert session is not None
+        await (await session.answer(response=True)).result()
+        assert await _say(server, "Shop", "tea", asked, "Is it good?") == "Good question."
+        texts = [each.text for each in await server.web.platform.store.conversations.messages("order")]
+        assert texts[-3:] == ["Sent: tea", "Is it good?", "Good question."]
+
+
+async def test_an_answer_is_found_without_the_id_of_the_conversation(tmp_path: Path) -> None:
+    async with chats(tmp_path, Shop) as server:
+        create = server.openai.chat.completions.create
+        asked = (await create(model="Shop", messages=history("tea"))).choices[0].message.content or ""
+        reply = await create(model="Shop", messages=history("tea", asked, "yes"))
+        assert reply.choices[0].message.content == "Sent: tea"
+        assert len(await server.web.platform.store.conversations.list()) == 1
+
+
+async def test_a_goal_asks_for_its_fields_and_goes_on_with_them(tmp_path: Path) -> None:
+    async with chats(tmp_path, Courier) as server:
+        asked = await _say(server, "deliver", "a parcel")
+        assert asked.startswith("Where does a parcel go?\n\nAnswer with a line for each of these:\n- street")
+        assert "- floor (optional)" in asked
+        wrong = await _say(server, "deliver", "a parcel", asked, "street: Elm\nnumber: many")
+        assert "number" in wrong.split("Where does")[0]
+        for answer in ("Street: Elm\nnumber: 5\nfloor: 2", '{"street": "Elm", "number": 5, "floor": 2}'):
+            again = await _say(server, "deliver", "a parcel")
+            assert await _say(server, "deliver", "a parcel", again, answer) == "a parcel to 5 Elm, floor 2"
+
+
+GO = WaitFor.confirmation(Order("tea"), "Go?")
+WHICH = WaitFor.choice("Which?", [Order("Red tea"), Order("Green tea")], Order, label=lambda order: order.what)
+WHERE = WaitFor.form_submission("Where?", Address)
+PAGE = WaitFor.url("Pay", "https://pay.example.com")
+
+
+@pytest.mark.parametrize(
+    ("wait", "text", "expected"),
+    [
+        (GO, "Yes!", Answer(True)),
+        (GO, "no, thanks", Answer(False)),
+        (GO, "hmm", None),
+        (PAGE, "done", Answer(True)),
+        (PAGE, "no", Answer(declined="The person said: no")),
+        (WHICH, "green TEA", Answer("Green tea")),
+        (WHICH, "2.", Answer("Green tea")),
+        (WHICH, "3", None),
+        (WHICH, "Cancel", Answer(declined="The person said: Cancel")),
+        (WHERE, "Number: 5\n- street = Elm", Answer(Address("Elm", 5))),
+        (WHERE, "Elm 5", None),
+        (WHERE, "skip", Answer(declined="The person said: skip")),
+    ],
+)
+def test_an_answer_is_read_as_people_write_it(wait: WaitFor[object], text: str, expected: Answer | None) -> None:
+    question = Questions("calm-owl-000000000000").ask("Act.ask", wait)
+    assert in_words(question).startswith(question.message)
+    reading = read_answer(question, text)
+    assert isinstance(reading, Unclear) if expected is None else reading == expected
