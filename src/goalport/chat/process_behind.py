@@ -99,5 +99,5 @@ class ProcessBehind:
 
 
 def runs(process: AgentProcess) -> bool:
-    """Whether it runs, here or in another program."""
-    return process.status in {ProcessStatus.RUNNING, ProcessStatus.PAUSED}
+    """Whether it runs, here or in another program: one that can be found has been told something."""
+    return process.status in {ProcessStatus.NOT_STARTED, ProcessStatus.RUNNING, ProcessStatus.PAUSED}

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 from anyio import fail_after
@@ -10,16 +10,17 @@ from anyio import fail_after
 from goalport import AgentPlatform
 from goalport.caller import Caller
 from goalport.chat import ChatSession
+from goalport.events import MessageDelta
 from goalport.llm import UserMessage
 from goalport.store.sqlite import SqliteProcessStore
-from tests.rooms.chat.talkers import Careful, Nudge, Parrot
+from tests.rooms.chat.talkers import Careful, Nudge, Parrot, Slow
 
 ANNA = Caller("anna")
 
 
 @asynccontextmanager
 async def _program(file: Path) -> AsyncGenerator[AgentPlatform]:
-    async with SqliteProcessStore(file) as store, AgentPlatform([Parrot, Careful], store=store) as platform:
+    async with SqliteProcessStore(file) as store, AgentPlatform([Parrot, Careful, Slow], store=store) as platform:
         yield platform
 
 
@@ -50,6 +51,22 @@ async def test_a_question_is_answered_in_another_program_than_the_one_that_asked
         turn = await again.answer(response=True)
         assert (await turn.result()).text == "Done: jump"
         assert [each.role for each in again.conversation.entries] == ["user", "assistant"]
+
+
+async def test_the_very_first_reply_is_followed_and_stopped_from_another_program(tmp_path: Path) -> None:
+    async with _program(tmp_path / "db") as first, _program(tmp_path / "db") as second:
+        session = await first.chatbots["Slow"].create_session(ANNA)
+        turn = await session.begin_turn(UserMessage("wait"))
+        async with aclosing(turn.events()) as events:
+            while not isinstance(await anext(events), MessageDelta):
+                pass
+        other = await _again(second, session)
+        with fail_after(60):
+            followed = await other.follow()
+            assert followed is not None
+            followed.cancel("Enough.")
+            assert "Enough." in (await followed.result()).failure
+            assert "Enough." in (await turn.result()).failure
 
 
 async def test_two_programs_on_one_store_answer_one_after_another(tmp_path: Path) -> None:
