@@ -144,6 +144,10 @@ def test_ctrl_c_stops_the_reply_and_not_the_chat_and_twice_it_leaves(opened: Ope
         screen.press("half a line", CTRL_C, "quick", ENTER).until("At once.").until("you>")
         screen.press(CTRL_C).until("Press Ctrl-C once more to leave.").until("you>").press(CTRL_C)
         assert screen.ended() == 130
+    with opened("-m", "slow", "-m", "quick") as screen:
+        screen.until("word1 word2").press(CTRL_C).until("Stopped.")
+        assert screen.ended() == 130
+    assert "At once." not in screen.text
 
 
 def test_a_chat_that_was_killed_in_a_reply_goes_on_with_it(opened: Opened, aimock: Providers) -> None:
@@ -171,6 +175,8 @@ def test_the_shell_has_the_same_chat(opened: Opened, aimock: Providers) -> None:
         screen.until("goalport>").press("chat Sup", TAB).until("Support").press(ENTER).until("you>")
         screen.press("slow", ENTER).until("word1 word2")
         screen.press(CTRL_C).until("Stopped.").until("you>").press("quick", ENTER).until("At once.").until("you>")
+        screen.press("/new Sup", TAB).until("Support").press(ENTER).until("Conversation").until("you>")
+        screen.press("quick", ENTER).until("At once.").until("you>")
         screen.press(CTRL_D).until("goalport>").press("conversations list", ENTER).until("Support").until("goalport>")
         screen.press("chat --continue", ENTER).until("you> quick").until("At once.").until("you>")
         screen.press("/quit", ENTER).until("goalport>").press("exit", ENTER)

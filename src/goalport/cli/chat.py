@@ -112,7 +112,7 @@ def chat(
         dialogue = _dialogue(chats, runner, chatbot, conversation, continued=continued, new=new)
         kept = server is None or settings.data_dir.exists()
         history = settings.data_dir / _HISTORY if kept else None
-        said = GivenMessages(map(_text, messages)) if messages else messages_here(runner, history)
+        said = GivenMessages(map(_text, messages)) if messages else messages_here(runner, history, chats)
         view = ChatView(steps=not quiet, texts=not structured)
         attended = sys.stdin.isatty() and not messages
         return ChatLoop(chats, dialogue, Replies(runner, view, attended=attended, structured=structured), said).run()

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from goalport.cli.chat_commands import COMMANDS
+from goalport.cli.dialogues import Chats
 from goalport.cli.prompts import Unanswered
 
 __all__ = ["GivenMessages", "Messages", "messages_here"]
@@ -23,17 +23,17 @@ class Messages(Protocol):
         ...
 
 
-def messages_here(runner: asyncio.Runner, history: Path | None) -> Messages:
+def messages_here(runner: asyncio.Runner, history: Path | None, chats: Chats) -> Messages:
     """What a person types at the terminal; without one, the lines of standard input.
 
-    `history` is the file with what was typed before; None: it is kept in memory.
+    `history` is the file with what was typed before; None: it is kept in memory. The names of `chats` are completed.
     """
     if not sys.stdin.isatty():
         return _PipedMessages()
     # Imported here, because its library takes a quarter of a second to load.
     from goalport.cli.chat_prompt import TypedMessages
 
-    return TypedMessages(runner, history, [f"/{each.name}" for each in COMMANDS])
+    return TypedMessages(runner, history, chats)
 
 
 class GivenMessages:

@@ -73,6 +73,8 @@ class ChatLoop:
             self._draft = ""
             if line.strip():
                 self._attempt(line)
+            if self._replies.stopped and not self._attended:
+                return INTERRUPTED
         self._told_how_to_go_on()
         return FAILED if self._replies.failed and not self._attended else DONE
 
@@ -118,7 +120,7 @@ class ChatLoop:
         for each in self._dialogue.said[-newest:]:
             if each.role == "user":
                 show_lines([f"you> {each.text}"])
-            elif each.role == "assistant":
+            elif each.role == "assistant" and each.text:
                 show_markdown(each.text)
 
     def _edit(self, text: str) -> None:

@@ -5,7 +5,7 @@ line. Above: `chat_input`, which loads this module on a terminal.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -15,22 +15,27 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from goalport.cli.arrow_keys import on_standard_error
+from goalport.cli.chat_commands import COMMANDS
+from goalport.cli.dialogues import Chats
 from goalport.cli.line_history import kept_lines
 from goalport.cli.prompts import Interrupted, Unanswered
+from goalport.errors import GoalportError
 
 __all__ = ["TypedMessages"]
 
 _PROMPT: Final = "you> "
 _CONTINUED: Final = "...  "
+_IDS: Final = 100
+"""How many conversations are offered, the one that was continued last first."""
 
 
 class TypedMessages:
     """Reads messages on a terminal; the event loop goes on while a person types."""
 
-    def __init__(self, runner: asyncio.Runner, history: Path | None, commands: Sequence[str]) -> None:
+    def __init__(self, runner: asyncio.Runner, history: Path | None, chats: Chats) -> None:
         self._runner = runner
         self._history = kept_lines(history)
-        self._completer = _CommandCompleter(commands)
+        self._completer = _CommandCompleter(chats)
         self._session: PromptSession[str] | None = None
 
     def next(self, default: str = "") -> str:
@@ -81,14 +86,31 @@ def _keys() -> KeyBindings:
 
 
 class _CommandCompleter(Completer):
-    """Completes the commands of a chat."""
+    """Completes the commands of a chat, and what they take: the names of chatbots, the ids of conversations."""
 
-    def __init__(self, commands: Sequence[str]) -> None:
-        self._commands = commands
+    def __init__(self, chats: Chats) -> None:
+        self._chats = chats
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        typed = document.text_before_cursor
-        if typed.startswith("/"):
-            yield from (
-                Completion(each, start_position=-len(typed)) for each in self._commands if each.startswith(typed)
-            )
+        return ()  # the asynchronous ones are used
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        command, space, begun = document.text_before_cursor.partition(" ")
+        if not command.startswith("/"):
+            return
+        for each in await self._values(command) if space else [f"/{each.name}" for each in COMMANDS]:
+            typed = begun if space else command
+            if each.startswith(typed):
+                yield Completion(each, start_position=-len(typed))
+
+    async def _values(self, command: str) -> Iterable[str]:
+        if command == "/new":
+            return sorted(self._chats.chatbots)
+        if command != "/open":
+            return ()
+        try:
+            return [str(each["conversation"]) for each in await self._chats.page("", _IDS)]
+        except GoalportError:  # a server does not tell them
+            return ()
