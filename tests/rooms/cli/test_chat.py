@@ -217,7 +217,7 @@ def test_conversations_are_opened_listed_and_named_from_within(chat: Chat, goalp
     assert "2: once more. " in ran.out
     assert "Boxes" in ran.out
     assert "No conversation has these words." in ran.err
-    assert [each["title"] for each in listed(goalport, place)] == ["Boxes", ""]
+    assert [each["title"] for each in listed(goalport, place)] == ["Boxes", "hello"]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_conversation_is_exported_as_markdown_and_json(chat: Chat, tmp_path: P
     )
 
     markdown = (tmp_path / "talk.md").read_text()
-    assert markdown.startswith("# Conversation ticket\n\nWith Support, begun ")
+    assert markdown.startswith("# hello\n\nWith Support, begun ")
     assert "**You**, " in markdown
     assert "\n\nhello\n\n**Support**, " in markdown
     assert markdown in ran.out

@@ -64,11 +64,14 @@ def test_conversations_are_deleted_once_somebody_has_said_yes(
     unknown = goalport("conversations", "delete", "first", "nobody", "--yes", *at)
     assert (unknown.code, "Unknown conversation 'nobody'." in unknown.err) == (2, True)
 
-    assert "Delete first with all messages" in terminal("conversations", "delete", "first", *at, typed="y\n").err
+    assert (
+        "Delete first (A damaged parcel) with all messages"
+        in terminal("conversations", "delete", "first", *at, typed="y\n").err
+    )
     assert goalport("conversations", "delete", "second", "-y", *at).code == 0
 
     assert "No conversation is stored." in goalport("conversations", "list", *at).err
-    assert goalport("ps", *at).out == ""
+    assert goalport("ps", "--all", *at).out == ""
     assert goalport("conversations", "show", "first", *at).code == 2
 
 
