@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Final
 
 from goalport.ai import Ai
+from goalport.llm import LlmOptions
 
 __all__ = ["CHEAPEST", "cheapest"]
 
@@ -15,5 +16,8 @@ CHEAPEST: Final = "cheapest"
 
 
 def cheapest(ai: Ai, roles: Collection[str]) -> Ai:
-    """An `Ai` that asks the model with the role `cheapest`, if the settings name one among the `roles`."""
-    return ai.with_llm_by_role(CHEAPEST) if CHEAPEST in roles else ai
+    """An `Ai` that asks the model with the role `cheapest`, if the settings name one among the `roles`.
+
+    The default model is asked where there is none, or where that one cannot be asked or does not answer.
+    """
+    return ai.with_llm_by_role(CHEAPEST).with_fallback(LlmOptions()) if CHEAPEST in roles else ai

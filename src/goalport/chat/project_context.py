@@ -4,7 +4,7 @@ Below: contexts and processes. Above: the hooks of turns. (User guide, section 3
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
@@ -17,6 +17,8 @@ from goalport.process import AgentProcess, Context, ContextRepository
 __all__ = ["save_context"]
 
 _log = logging.getLogger(__name__)
+Named = tuple[str, object]
+"""An object with its name; without one, that is empty."""
 _OF_CONVERSATIONS: Final = (Conversation, UserMessage, AssistantMessage, SystemMessage, ToolReply)
 
 
@@ -26,21 +28,50 @@ async def save_context(process: AgentProcess, context_id: str, contexts: Context
     What others have saved meanwhile stays. Objects that cannot be written are not saved, and the log says so. Raises
     `StoreError`.
     """
-    context = await contexts.find(context_id) or Context(context_id)
-    known = [*context.objects, *context.names.values()]
-    for name, value in _shared(process):
-        if value not in known:
-            known.append(value)
-            context.bind(name, value) if name else context.add(value)
-    if not context.changes:
-        return
+    found = await _news(process, context_id, contexts)
     try:
-        await contexts.save(context)
-    except Unstorable as error:
-        _log.warning("Context %s does not get what process %s knows: %s", context_id, process.id, error)
+        await _save(found, context_id, contexts)
+    except Unstorable:
+        for each in found:  # others may be writable
+            try:
+                await _save([each], context_id, contexts)
+            except Unstorable as error:
+                _log.warning("Context %s does not get what process %s knows: %s", context_id, process.id, error)
 
 
-def _shared(process: AgentProcess) -> Iterator[tuple[str, object]]:
+async def _news(process: AgentProcess, context_id: str, contexts: ContextRepository) -> Sequence[Named]:
+    """What a process knows and its context does not, each once."""
+    context = await contexts.find(context_id) or Context(context_id)
+    known, news = [*context.objects, *context.names.values()], list[Named]()
+    for name, value in _shared(process):
+        if not _is_among(known, value):
+            known.append(value)
+            news.append((name, value))
+    return news
+
+
+def _is_among(known: Sequence[object], value: object) -> bool:
+    """Whether an object is known. One that cannot be compared as a whole, such as a table, is only known as itself."""
+    for each in known:
+        try:
+            if each is value or (type(each) is type(value) and (each == value) is True):
+                return True
+        except (TypeError, ValueError):
+            continue
+    return False
+
+
+async def _save(news: Sequence[Named], context_id: str, contexts: ContextRepository) -> None:
+    """Add objects to a context. Raises `Unstorable` and `StoreError`."""
+    if not news:
+        return
+    context = await contexts.find(context_id) or Context(context_id)
+    for name, value in news:
+        context.bind(name, value) if name else context.add(value)
+    await contexts.save(context)
+
+
+def _shared(process: AgentProcess) -> Iterator[Named]:
     """What others may know, each with its name, if it has one of its own."""
     triggers = tuple({each.settings.trigger for each in process.scope.actions.values() if each.settings.trigger})
     names = {id(value): name for name, value in _named(process.blackboard)}
@@ -49,5 +80,5 @@ def _shared(process: AgentProcess) -> Iterator[tuple[str, object]]:
             yield names.get(id(value), ""), value
 
 
-def _named(blackboard: Blackboard) -> Iterator[tuple[str, object]]:
+def _named(blackboard: Blackboard) -> Iterator[Named]:
     return ((name, entry.value) for name, entry in blackboard.state.names.items() if name != DEFAULT_BINDING)

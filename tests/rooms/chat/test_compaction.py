@@ -1,14 +1,18 @@
 """A conversation that becomes too long: what a model is shown gets shorter, and nothing that was said is lost."""
 
+import pytest
 from hypothesis import given, strategies as st
 
 from goalport import ActionContext, AgentPlatform, action
+from goalport.ai import PatternGuard
 from goalport.caller import Caller
 from goalport.chat import Conversation, chatbot
 from goalport.chat.compaction import estimated_tokens, next_compaction
 from goalport.chat.conversation import LEFT_OUT
+from goalport.errors import ModelRefused
 from goalport.events import ConversationCompacted
-from goalport.llm import AssistantMessage, Message, ToolCall, ToolReply, UserMessage
+from goalport.llm import AssistantMessage, Message, Models, ModelsSettings, ToolCall, ToolReply, UserMessage
+from goalport.store import InMemoryProcessStore
 from goalport.testing import ScriptedModel
 
 ANNA = Caller("anna")
@@ -38,8 +42,21 @@ def test_only_whole_turns_are_made_shorter_and_never_the_newest(
         return
     assert estimated_tokens(messages) > limit
     assert isinstance(messages[wanted.up_to], UserMessage)
+    kept = messages[wanted.up_to :]
+    called = {call.id for each in kept if isinstance(each, AssistantMessage) for call in each.calls}
+    assert all(each.call_id in called for each in kept if isinstance(each, ToolReply))
     newest = max(place for place, each in enumerate(messages) if isinstance(each, UserMessage))
     assert 0 < wanted.up_to <= newest
+
+
+def test_a_message_that_comes_before_the_result_of_a_tool_begins_no_turn() -> None:
+    call = ToolCall("1", "look")
+    called: list[Message] = [UserMessage("a " * 400), AssistantMessage(calls=(call,))]
+    hurried = [*called, UserMessage("Hurry!"), ToolReply("1", "look", "There."), AssistantMessage("I looked.")]
+    assert next_compaction(hurried, 100) is None
+    wanted = next_compaction([*hurried, UserMessage("And?")], 100)
+    assert wanted is not None
+    assert wanted.up_to == len(hurried)
 
 
 def test_nothing_is_made_shorter_that_is_short_enough() -> None:
@@ -104,3 +121,61 @@ async def test_old_results_of_tools_are_left_out_before_anything_is_summarised()
         assert compacted.what == "tool results"
         assert session.conversation.messages[2] == ToolReply("1", "look", LEFT_OUT)
         assert session.conversation.entries[2].text == "x" * 1_000
+
+
+async def test_a_long_history_is_summarised_piece_by_piece() -> None:
+    model = ScriptedModel([f"Notes {number}." for number in range(1, 20)])
+    earlier = [each for _ in range(20) for each in (UserMessage("a" * 4_000), AssistantMessage("b" * 4_000))]
+    async with AgentPlatform([Forgetful], models=model) as platform:
+        session = await platform.chatbots["Forgetful"].create_session(ANNA)
+        turn = await session.begin_turn(UserMessage("And?"), earlier=earlier)
+        (compacted,) = [each async for each in turn.events() if isinstance(each, ConversationCompacted)]
+        assert (compacted.what, compacted.messages) == ("summary", 40)
+        assert f"Notes {len(model.calls)}." in session.conversation.messages[0].content
+    assert len(model.calls) == 5
+    asked = [call.messages[-1].content for call in model.calls]
+    assert all(len(each) < 42_000 for each in asked)
+    assert all(f"Notes {number}." in each for number, each in enumerate(asked[1:], start=1))
+
+
+async def test_a_turn_goes_on_when_no_summary_can_be_made(caplog: pytest.LogCaptureFixture) -> None:
+    async with AgentPlatform([Forgetful], models=ScriptedModel([ModelRefused("It is asleep.")])) as platform:
+        session = await platform.chatbots["Forgetful"].create_session(ANNA)
+        await session.on_user_message(UserMessage("a " * 400))
+        assert (await session.on_user_message(UserMessage("So?"))).text.endswith(": " + "a " * 400)
+    assert "was not made shorter: It is asleep." in caplog.text
+
+
+async def test_guards_object_to_what_is_summarised() -> None:
+    model, guards = ScriptedModel([]), [PatternGuard("swordfish", "Names the password")]
+    async with AgentPlatform([Forgetful], models=model, guards=guards) as platform:
+        session = await platform.chatbots["Forgetful"].create_session(ANNA)
+        await session.on_user_message(UserMessage("swordfish " * 60))
+        assert (await session.on_user_message(UserMessage("So?"))).messages
+    assert not model.calls
+
+
+async def test_what_a_model_has_summarised_is_kept_when_there_is_no_model_any_more() -> None:
+    store = InMemoryProcessStore()
+    async with AgentPlatform([Forgetful], models=ScriptedModel(["Anna likes tea."]), store=store) as platform:
+        session = await platform.chatbots["Forgetful"].create_session(ANNA)
+        await session.on_user_message(UserMessage("a " * 400))
+        await session.on_user_message(UserMessage("b " * 400))
+    async with AgentPlatform([Forgetful], models=Models(environment={}), store=store) as later:
+        again = await later.chatbots["Forgetful"].find_session(session.conversation.id, ANNA)
+        assert again is not None
+        for text in ("And?", "c " * 400, "So?"):
+            await again.on_user_message(UserMessage(text))
+        (first, *_) = again.conversation.messages
+        assert "Anna likes tea." in first.content
+        assert first.content.count("is left out") == 1
+
+
+async def test_the_default_model_summarises_where_the_cheapest_cannot_be_asked() -> None:
+    settings = ModelsSettings(default_llm="scripted", llms={"cheapest": "openai:gpt-4.1-nano"})
+    models = Models(settings, models=[ScriptedModel(["By the default one.", "Its title."])], environment={})
+    async with AgentPlatform([Forgetful], models=models) as platform:
+        session = await platform.chatbots["Forgetful"].create_session(ANNA)
+        earlier = [UserMessage("a " * 400), AssistantMessage("Oh.")]
+        turn = await session.begin_turn(UserMessage("Hm?"), earlier=earlier)
+        assert "By the default one." in (await turn.result()).text

@@ -1,12 +1,14 @@
 """Titles that conversations get, and what conversations of one context share."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from goalport import ActionContext, AgentPlatform, action
 from goalport.caller import Caller
 from goalport.chat import chatbot
 from goalport.llm import AssistantMessage, UserMessage
 from goalport.process import Context
+from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing import ScriptedModel
 from tests.rooms.chat.talkers import Parrot
 
@@ -65,6 +67,46 @@ async def test_what_a_project_knows_is_there_at_the_start_and_saved_after_each_t
         saved = await platform.contexts.find("house")
         assert saved is not None
         assert [each.text for each in saved.objects if isinstance(each, Fact)] == ["old", "red", "blue", "green"]
+
+
+@dataclass(eq=False)
+class Column:
+    """It compares element by element, as tables do."""
+
+    values: list[int]
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("The truth of a column is not known.")
+
+    def __hash__(self) -> int:
+        return len(self.values)
+
+
+class Handle:
+    """Something that no store can write."""
+
+
+@chatbot(description="Knows what cannot all be kept")
+class Hoarder:
+    @action(trigger=UserMessage, can_rerun=True)
+    async def hoard(self, message: UserMessage, context: ActionContext) -> None:
+        for each in (Handle(), Column([len(message.content)]), Fact(message.content)):
+            context.add(each)
+        await context.send_message("Kept.")
+
+
+async def test_what_can_be_stored_is_shared_though_other_things_cannot(tmp_path: Path) -> None:
+    async with (
+        SqliteProcessStore(tmp_path / "processes.db") as store,
+        AgentPlatform([Hoarder], store=store) as platform,
+    ):
+        session = await platform.chatbots["Hoarder"].create_session(ANNA, context_id="attic")
+        for text in ("red", "blue"):
+            assert (await session.on_user_message(UserMessage(text))).failure == ""
+        saved = await platform.contexts.find("attic")
+        assert saved is not None
+        assert [each.text for each in saved.objects if isinstance(each, Fact)] == ["red", "blue"]
+        assert not any(isinstance(each, Handle) for each in saved.objects)
 
 
 async def test_conversations_without_a_context_share_nothing() -> None:
