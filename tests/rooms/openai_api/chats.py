@@ -31,6 +31,10 @@ class Chats:
         async with httpx2.AsyncClient(base_url=self.openai.base_url, timeout=20) as http:
             return await http.post(path, json=body, headers=sent)
 
+    async def post_as(self, conversation: str, body: object) -> httpx2.Response:
+        """The response to a request for a chat in a conversation."""
+        return await self.post("chat/completions", body, **{"x-conversation-id": conversation})
+
 
 def make_key(root: Path, name: str, *scopes: str) -> str:
     """A key for the server of this folder, which asks for keys from then on."""
