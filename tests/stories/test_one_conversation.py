@@ -1,6 +1,7 @@
 """One conversation through all doors, with a server killed in its middle: the program of docs/chat.md."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,22 +16,37 @@ def test_a_conversation_goes_through_all_doors_and_survives_a_killed_server(tmp_
     write_files(PAGE, tmp_path)
     (tmp_path / "one_conversation.py").write_text(program.text)
 
-    done = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-u", "one_conversation.py"],
         cwd=tmp_path,
         env={**os.environ, "NO_COLOR": "1"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
-        check=False,
-    )
+        start_new_session=True,
+    ) as running:
+        try:
+            printed, errors = running.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)  # its servers too
+            raise
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    said = [line for line in done.stdout.splitlines() if line]
-    assert said[:5] == [
+    assert running.returncode == 0, printed + errors
+    told, transcript = printed.split("# ", 1)
+    assert [line for line in told.splitlines() if line] == [
         "I have noted: My bicycle is red.",
         "I have noted: My bicycle is red. It squeaks.",
         "That is 30 euros. Shall we?",
         "It is repaired.",
+        "Ride safely!",
+    ]
+    assert [line for line in transcript.splitlines()[1:] if line and not line.startswith(("**", "With Workshop"))] == [
+        "My bicycle is red.",
+        "I have noted: My bicycle is red.",
+        "It squeaks.",
+        "I have noted: My bicycle is red. It squeaks.",
+        "Please repair it.",
+        "It is repaired.",
+        "Thank you, goodbye!",
         "Ride safely!",
     ]
