@@ -160,5 +160,5 @@ class ChatLoop:
         self._over = True
 
     def _told_how_to_go_on(self) -> None:
-        if self._attended and self._dialogue.said:
+        if self._attended and self._dialogue.said and not self._replies.finished:
             say(f"To go on: goalport chat --conversation {self._dialogue.id}{self._chats.options}")

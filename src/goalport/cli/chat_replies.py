@@ -31,6 +31,8 @@ class Replies:
         self._view, self._structured = view, structured
         self.stopped = False
         """Whether the last one was stopped with Ctrl-C."""
+        self.finished = False
+        """Whether the conversation reached its goal with the last one."""
         self.failed = False
         """Whether one of them has failed, was stopped, or asked what nobody here could answer."""
 
@@ -110,6 +112,7 @@ class Replies:
             show_json({"conversation": dialogue.id, **told, "finished": end.finished}, None)
         if end.failure:
             self.fail(end.failure)
+        self.finished = end.finished
         if end.finished:
             say("The conversation has reached its goal. /new begins another one.")
         if end.questions and not self.attended:

@@ -52,6 +52,9 @@ class Support:
         if said[-1] in {"think", "break"}:
             await context.send_message(thoughts() if said[-1] == "think" else broken())
             return None
+        if said[-1] == "ask a model":
+            await context.send_message(await context.ai.generate_text("Where is it?"))
+            return None
         if said[-1] == "fail":
             raise ValueError("the parcels are on fire")
         await context.send_message(pieces(f"{len(said)}: {said[-1]}."))
@@ -273,8 +276,18 @@ def test_which_chatbot_is_meant_has_to_be_said_if_there_are_several(chat: Chat, 
     assert "Unknown chatbot 'Ecco'. Did you mean 'Echo'?" in chat("Ecco", "-m", "hello").err
 
 
+def test_another_model_is_asked_where_the_chatbot_names_none(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
+
+    ran = chat("--model", "deepseek:deepseek-chat", "-m", "ask a model")
+
+    assert ran.code == 1
+    assert "DEEPSEEK_API_KEY" in ran.err
+
+
 def test_wrong_options_are_told(chat: Chat, place: Path) -> None:
     assert "There is no conversation of yours to go on with." in chat("--continue", "-m", "hello").err
+    assert "Leave out --model." in chat("--server", "http://127.0.0.1:1", "--model", "x", "-m", "hello").err
     assert "leave out --conversation and --new" in chat("--continue", "--new", "-m", "hello").err
     assert "Unknown conversation 'nobody'." in chat("-c", "nobody", "-m", "hello").err
     chat("-c", "ticket", "--new", "-m", "hello")
