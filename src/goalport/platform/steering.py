@@ -14,7 +14,15 @@ from goalport.errors import BadInput, GoalportError
 from goalport.platform.commands import answer_command, go_on_command, stop_command, tell_command
 from goalport.platform.families import ready_after
 from goalport.platform.replicas import Replicas
-from goalport.process import AgentProcess, AgentProcessRepository, ProcessStatus, family_of, find_question, settle
+from goalport.process import (
+    AgentProcess,
+    AgentProcessRepository,
+    ProcessStatus,
+    begin_turn,
+    family_of,
+    find_question,
+    settle,
+)
 from goalport.store import Codec
 
 __all__ = ["Runner", "Steering"]
@@ -87,7 +95,7 @@ class Steering:
         """
         token = token or uuid4().hex
         if process.status is ProcessStatus.NOT_STARTED and process.idle and not self._repository.is_stored(process):
-            process.begin_turn(objects, caller, token)
+            begin_turn(process, objects, caller, token)
             self._runner.begin(process)
             await self._repository.once_stored(process)
             return
@@ -104,7 +112,7 @@ class Steering:
         if refusal := _why_not_told(process):
             await self._repository.release(process)
             raise BadInput(refusal)
-        if not process.begin_turn(objects, caller, token):
+        if not begin_turn(process, objects, caller, token):
             await self._repository.release(process)
             return
         await self._stored_and_gone_on(process)

@@ -39,6 +39,7 @@ from goalport.process.repository import AgentProcessRepository
 from goalport.process.retries import retried
 from goalport.process.scope import PLANNING_SECONDS, Scope, asks_a_model, asks_models, blackboard_for_child
 from goalport.process.tick import drive, step
+from goalport.process.turns import begin_turn
 from goalport.process.unreadable import kill_unreadable
 
 __all__ = [
@@ -95,6 +96,7 @@ __all__ = [
     "agent_tool",
     "asks_a_model",
     "asks_models",
+    "begin_turn",
     "blackboard_for_child",
     "decline",
     "drive",

@@ -55,8 +55,6 @@ __all__ = ["AgentProcess"]
 
 T = TypeVar("T")
 _NONE = frozenset[str]()
-_TOLD = 15
-"""How many of the things that a process was told before the last one it remembers."""
 _spending_lock = threading.Lock()
 
 
@@ -161,55 +159,18 @@ class AgentProcess(Lifecycle):
         """What models have cost in its turn, including the processes that it started; without turns, in all."""
         return self.usage if self.turn_start is FIRST_TURN else self.usage - self.turn_start.usage
 
-    def begin_turn(self, objects: Sequence[object], caller: Caller | None, token: str) -> bool:
-        """Begin a turn, while nothing runs it: more objects are on its blackboard, and its budget is whole again.
-
-        `token` identifies what it is told. Returns False, and nothing is changed, if it was told that before.
-
-        Actions that failed may run again, and what was stopped in their middle is forgotten; those that wait for
-        people wait on. `caller` is its caller with the scopes of today; None: as before.
-        """
-        told = self.turn_start.told
-        if token in told:
-            return False
-        for action in [*self.progress.journals.keys() - self.pending]:
-            self.progress.end(action).close(f"The turn in which {action} ran was stopped.")
-        self.progress.begin_turn()
-        told = (*told[-_TOLD:], token)
-        self.turn_start = TurnStart(len(self.progress.history), self.usage, self._seconds_run, told)
+    def continue_turn(self, start: TurnStart | None, caller: Caller | None = None) -> None:
+        """Be in the turn that began there; None: in the first. `caller` is its caller with the scopes of today."""
+        self.turn_start = start or FIRST_TURN
         if caller is not None and caller.same_as(self.caller):
             self.caller = caller
-        for each in objects:
-            self.blackboard.add(each)
-        return True
-
-    def continue_turn(self, start: TurnStart | None) -> None:
-        """Be in the turn that began there; None: in the first."""
-        self.turn_start = start or FIRST_TURN
 
     def stop_turn(self, reason: str = "The turn was stopped.") -> None:
         """End the running actions, and so the turn, but not the process. Callable from any thread.
 
         A process that nothing runs is not changed.
         """
-        self.on_loop(lambda: self._stop_turn(reason))
-
-    def _stop_turn(self, reason: str) -> None:
-        if self.driven and self.end_requested is None and not self.over and self.cancel_scope is not None:
-            self.end_requested = Stuck(reason, turn_failed=True)
-            self.cancel_scope.cancel()
-
-    def exceed(self, reason: str) -> None:
-        """End the process, which has exceeded a limit, as `terminate` does; or only its turn, if it goes on in turns.
-
-        Processes that its actions started are terminated in any case.
-        """
-        if not self.options.turns:
-            self.terminate(reason)
-            return
-        self.end_requested = self.end_requested or Stuck(reason, turn_failed=True)
-        for child in self.children:
-            child.terminate(reason)
+        self.on_loop(lambda: self.cancel_turn(reason))
 
     def kill(self, reason: str = "It was killed.") -> None:
         """End this process and those that it started at once: running actions are cancelled. Callable from any thread.
@@ -507,8 +468,7 @@ class AgentProcess(Lifecycle):
         self.traced = traced
         self.begin()
         self._runs_since = time.monotonic()
-        limit = self.options.deadline
-        run = self._seconds_run - self.turn_start.seconds
+        limit, run = self.options.deadline, self._seconds_run - self.turn_start.seconds
         deadline = math.inf if limit is None else current_time() + limit - run
         self.cancel_scope = CancelScope(deadline=deadline)
         return self.cancel_scope

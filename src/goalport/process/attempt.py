@@ -32,6 +32,7 @@ from goalport.process.journal import (
 )
 from goalport.process.lifecycle import ProcessStatus
 from goalport.process.questions import Question, SchemaSubmission
+from goalport.process.turns import exceed
 from goalport.tools import Tool, ToolResult
 from goalport.upstream.active_calls import Asked, SignInAddress
 from goalport.words import excerpt, one_line
@@ -316,7 +317,7 @@ def _end_of(process: AgentProcess) -> str | None:
         if each.end_requested is not None:
             return each.end_requested.reason
         if overspent := each.options.overspent(each):
-            each.exceed(overspent)
+            exceed(each, overspent)
             return overspent
     return None
 

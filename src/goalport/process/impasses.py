@@ -6,6 +6,7 @@ Below: the process. Above: the planners.
 from goalport.plan import Explanation
 from goalport.process.agent_process import AgentProcess
 from goalport.process.lifecycle import Failed, Stuck
+from goalport.process.turns import turn_history
 
 __all__ = ["declined_actions", "failed", "stuck"]
 
@@ -25,7 +26,7 @@ def stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
 
 def _hint(process: AgentProcess, explanation: Explanation) -> str:
     """A hint for the agent's author, when actions are held back only because they, or their outputs, count as done."""
-    gave_nothing = {each.action for each in process.progress.history if each.status == "declined"}
+    gave_nothing = {each.action for each in turn_history(process) if each.status == "declined"}
     missing = [each for failure in explanation.failures[:1] for each in failure.missing]
     held_back = dict.fromkeys(each.held_back for each in missing)
     names = [each for each in held_back if each and each not in gave_nothing]
@@ -39,7 +40,7 @@ def _hint(process: AgentProcess, explanation: Explanation) -> str:
 
 def declined_actions(process: AgentProcess) -> str:
     """A sentence about the actions that gave nothing, with a space behind it; empty if there are none."""
-    declined = dict.fromkeys(each.action for each in process.progress.history if each.status == "declined")
+    declined = dict.fromkeys(each.action for each in turn_history(process) if each.status == "declined")
     if not declined:
         return ""
     reasons = (reason for action, reason in process.progress.declined.items() if action in declined)

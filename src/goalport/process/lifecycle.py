@@ -424,6 +424,16 @@ class Lifecycle:
         self.created_at, self._finished_at = created_at, finished_at
         self.end_requested, self.stepped, self._gone = end_requested, stepped, False
 
+    def end_turn(self, reason: str) -> None:
+        """End the turn that runs, which has failed, as soon as it can; an end that was requested before counts."""
+        self.end_requested = self.end_requested or Stuck(reason, turn_failed=True)
+
+    def cancel_turn(self, reason: str) -> None:
+        """Cancel what runs, and so end the turn; nothing happens if nothing runs, or an end was requested before."""
+        if self._driven and self.end_requested is None and not self.over and self.cancel_scope is not None:
+            self.end_turn(reason)
+            self.cancel_scope.cancel()
+
     def reopen(self) -> None:
         """Return a process that waits or is stuck to a state in which it can continue."""
         self._outcome, self._finished_at = None, None

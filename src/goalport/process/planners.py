@@ -18,6 +18,7 @@ from goalport.process.lifecycle import Failed, Outcome, Stuck, Waiting
 from goalport.process.next_steps import next_steps
 from goalport.process.process_options import ProcessOptions
 from goalport.process.supervisor import Supervisor
+from goalport.process.turns import turn_history
 
 __all__ = ["Planner", "planner_for"]
 
@@ -105,7 +106,7 @@ class Utility:
     def _nothing_left(self, process: AgentProcess, problem: Problem) -> Outcome:
         if process.pending:
             return Waiting(process.open_questions)
-        ran = dict.fromkeys(each.action for each in process.progress.history if each.status == "succeeded")
+        ran = dict.fromkeys(each.action for each in turn_history(process) if each.status == "succeeded")
         done = f"Nothing is left to do after {', '.join(ran)}" if ran else "There is nothing to do"
         failure = None if _answered(process) else failed(process)
         return failure or Stuck(f"{declined_actions(process)}{done}: {idleness(problem)}.")

@@ -24,6 +24,7 @@ from goalport.store.codec import Codec
 from goalport.store.encoder import StoredTypes
 from goalport.store.ended import EndedFamilies
 from goalport.store.memory_conversations import InMemoryConversations
+from goalport.store.memory_families import Family
 from goalport.store.object_files import ObjectFiles, without_values
 from goalport.store.records import (
     EventRecord,
@@ -38,7 +39,6 @@ from goalport.store.records import (
     ValueCodec,
     parents_first,
 )
-from goalport.store.sizes import estimated_size
 from goalport.store.spill import Spilled
 
 __all__ = ["InMemoryProcessStore"]
@@ -55,75 +55,6 @@ _LARGE: Final = 64 * 1024
 """From how many bytes on the objects of a family that has ended are moved to a file, if memory becomes scarce."""
 _SCARCE: Final = 4
 """Memory becomes scarce when all that have ended take one part of so many of what they may take."""
-_PROCESS: Final = 4_000
-"""About how many bytes a process takes in memory besides its objects, its history and its events."""
-_ENTRY: Final = 500
-"""About how many bytes an event or an entry of the history takes."""
-
-
-class _Family:
-    """A process that a caller started, with those that its actions started."""
-
-    def __init__(self, root: str, number: int) -> None:
-        self.root, self.number = root, number
-        self.members: dict[str, StoredProcess] = {}
-        self.events: list[EventRecord] = []
-        self.version = 0
-        self.held = True
-        """Whether something runs it."""
-        self.wake_at: datetime | None = None
-        self.ended_at = 0.0
-        self.memory_bytes = self.file_bytes = 0
-        self.moved: Mapping[str, Spilled] = {}
-        """The objects that are in a file, by their processes."""
-
-    @property
-    def record(self) -> ProcessRecord:
-        """The record of the root; of the eldest member as long as the root has none."""
-        return (self.members.get(self.root) or next(iter(self.members.values()))).process
-
-    @property
-    def finished_at(self) -> datetime:
-        return self.record.finished_at or _LONG_AGO
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing can happen in it any more."""
-        return (
-            not self.held
-            and self.record.finished_at is not None
-            and all(each.process.final for each in self.members.values())
-        )
-
-    @property
-    def long(self) -> bool:
-        return self.record.long
-
-    @property
-    def object_bytes(self) -> int:
-        """About how many bytes the objects take that are in memory."""
-        return sum(estimated_size(each.value) for member in self.members.values() for each in member.objects)
-
-    @property
-    def moved_bytes(self) -> int:
-        """How many bytes the objects take that are in a file."""
-        return sum(each.size for each in self.moved.values()) if self.moved else 0
-
-    @property
-    def record_bytes(self) -> int:
-        """About how many bytes everything else takes."""
-        size = _ENTRY * len(self.events)
-        for each in self.members.values():
-            size += _PROCESS + _ENTRY * (len(each.history) + len(each.spendings))
-            if each.journal:
-                size += sum(estimated_size(step.value) for step in each.journal)
-            if any(getattr(entry, "steps", ()) for entry in each.history):  # what models replied, if that is kept
-                size += estimated_size(each.history)
-        return size
-
-    @property
-    def ended(self) -> bool:
-        return all(each.process.ended for each in self.members.values())
 
 
 class InMemoryProcessStore:
@@ -154,15 +85,15 @@ class InMemoryProcessStore:
         self._files = None if folder is None else ObjectFiles(folder, lambda _: Codec(types))
         self._moving = 0
         """How many bytes are on their way to files."""
-        self._unmoved: deque[tuple[_Family, int]] = deque()
+        self._unmoved: deque[tuple[Family, int]] = deque()
         """The families, with their versions, that follow when some of these have arrived."""
         self._watched: Callable[[str], bool] = lambda _: False
-        self._family_of: dict[str, _Family] = {}
+        self._family_of: dict[str, Family] = {}
         """The family of each process."""
-        self._ended = EndedFamilies[_Family](
+        self._ended = EndedFamilies[Family](
             window, seconds, remembered_bytes, self._drop, lambda each: self._watched(each.root)
         )
-        self._waiting: OrderedDict[str, _Family] = OrderedDict()
+        self._waiting: OrderedDict[str, Family] = OrderedDict()
         self._asleep: dict[str, tuple[datetime, int]] = {}
         """When the families that nobody runs are to be woken, by their roots."""
         self._numbers = count(1)
@@ -196,7 +127,7 @@ class InMemoryProcessStore:
                 raise LeaseLost(root)
             if root not in [each.process.id for each in changes]:
                 raise ValueError(f"Expected the record of process {root!r}, the first of its family.")
-            family = self._family_of[root] = _Family(root, next(self._numbers))
+            family = self._family_of[root] = Family(root, next(self._numbers))
         elif token > _TOKEN:
             raise LeaseLost(root)
         else:
@@ -365,7 +296,7 @@ class InMemoryProcessStore:
     async def delete_context(self, context_id: str, /) -> bool:
         return self._contexts.pop(context_id, None) is not None
 
-    def _add(self, change: StoredProcess, family: _Family) -> None:
+    def _add(self, change: StoredProcess, family: Family) -> None:
         process_id = change.process.id
         known = family.members.get(process_id)
         if known is None:
@@ -376,19 +307,19 @@ class InMemoryProcessStore:
             change = _added(known, change)
         family.members[process_id] = change
 
-    def _claimed(self, family: _Family) -> Lease:
+    def _claimed(self, family: Family) -> Lease:
         if not family.held:
             self._free(family)
             family.held = True
         return Lease(family.root, _TOKEN, family.version)
 
-    def _free(self, family: _Family) -> None:
+    def _free(self, family: Family) -> None:
         """Keep a family, and wake nobody for it."""
         self._ended.remove(family)
         self._waiting.pop(family.root, None)
         self._asleep.pop(family.root, None)
 
-    def _release(self, family: _Family) -> None:
+    def _release(self, family: Family) -> None:
         family.held = False
         if family.wake_at is not None:
             self._asleep[family.root] = family.wake_at, family.number
@@ -397,7 +328,7 @@ class InMemoryProcessStore:
         elif family.record.status == "waiting":
             self._waiting[family.root] = family
 
-    def _keep_ended(self, family: _Family) -> None:
+    def _keep_ended(self, family: Family) -> None:
         size = family.object_bytes
         family.memory_bytes, family.file_bytes = family.record_bytes + size, family.moved_bytes
         if self._files is None or not self._is_to_be_moved(family, size):
@@ -412,17 +343,17 @@ class InMemoryProcessStore:
         self._move(family, size)
         self._ended.add(family)  # which drops it, if there is no place: then it is empty
 
-    def _move(self, family: _Family, size: int) -> None:
+    def _move(self, family: Family, size: int) -> None:
         assert self._files is not None
         self._moving += size
         moving = self._files.move([*family.members.values()], long=family.long)
         asyncio.wrap_future(moving).add_done_callback(partial(self._moved, family, family.version, size))
 
-    def _is_to_be_moved(self, family: _Family, size: int) -> bool:
+    def _is_to_be_moved(self, family: Family, size: int) -> bool:
         scarce = self._ended.memory_bytes + family.memory_bytes > self.remembered_bytes // _SCARCE
         return scarce and size >= _LARGE and family.over
 
-    def _moved(self, family: _Family, version: int, size: int, moving: "asyncio.Future[Mapping[str, Spilled]]") -> None:
+    def _moved(self, family: Family, version: int, size: int, moving: "asyncio.Future[Mapping[str, Spilled]]") -> None:
         """Keep objects in memory no longer, as soon as they are in a file."""
         self._moving -= size
         self._move_next()
@@ -447,7 +378,7 @@ class InMemoryProcessStore:
                 self._move(family, size)
                 self._ended.recount(family, family.record_bytes, size)
 
-    def _drop(self, family: _Family) -> None:
+    def _drop(self, family: Family) -> None:
         self._free(family)
         for each in family.members:
             del self._family_of[each]
@@ -478,6 +409,8 @@ def _added(known: StoredProcess, new: StoredProcess) -> StoredProcess:
 def _merged(known: Sequence[R], new: Sequence[R]) -> Sequence[R]:
     if not new:
         return known
+    if not known or known[-1].number < new[0].number:
+        return [*known, *new]
     return sorted({each.number: each for each in (*known, *new)}.values(), key=lambda each: each.number)
 
 
