@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks import compare
 from benchmarks.auth import auth
 from benchmarks.calls import calls, crowd, progress
+from benchmarks.conversations import conversations
 from benchmarks.doors import doors
 from benchmarks.durability import durability
 from benchmarks.embabel import embabel
@@ -50,6 +51,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "sharing": sharing,
     "fleet": fleet,
     "engines": engines,
+    "conversations": conversations,
     "planner": planning,
     "embabel": embabel,
     "models": models,

@@ -28,6 +28,7 @@ TABLES = (
     "sharing",
     "fleet",
     "engines",
+    "conversations",
     "planner",
     "models",
     "upstream",
