@@ -337,7 +337,8 @@ class Blackboard:
     def clear(self) -> None:
         """Forget all objects, names and conditions except what is bound to protected names."""
         kept = {name: each for name, each in self._names.items() if name in self._protected}
-        self._entries = [each for each in self._entries if any(each is other for other in kept.values())]
+        protected = {id(each) for each in kept.values()}
+        self._entries = [each for each in self._entries if id(each) in protected]
         self._hidden &= {id(each.value) for each in self._entries}
         self._names, self._by_class = kept, None
         self._conditions.clear()

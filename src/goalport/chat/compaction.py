@@ -7,6 +7,7 @@ conversations. Above: the hooks of turns.
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 
 from goalport.ai import Ai
@@ -92,8 +93,8 @@ def _kept_from(messages: Sequence[Message], sizes: Sequence[int], most: int) -> 
     starts = [*_turn_starts(messages)]
     if not starts:
         return 0
-    fitting = [place for place in starts if sum(sizes[place:]) <= most]
-    return fitting[0] if fitting else starts[-1]
+    before, size = [0, *accumulate(sizes)], sum(sizes)
+    return next((place for place in starts if size - before[place] <= most), starts[-1])
 
 
 def _turn_starts(messages: Sequence[Message]) -> Iterator[int]:

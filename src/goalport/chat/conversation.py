@@ -41,6 +41,8 @@ class Loaded:
         """Held while messages are stored."""
         self.turns = asyncio.Lock()
         """Held during a turn: turns of a conversation run one after another."""
+        self._last_line: tuple[str, tuple[ConversationMessage, ...]] = "", ()
+        """The line that was asked for last, and the id of its last message."""
         self.turn: object = None
         """The `Turn` that runs, if one was begun here."""
         self.renew(record, messages)
@@ -64,14 +66,17 @@ class Loaded:
 
     def line_to(self, message_id: str) -> Sequence[ConversationMessage]:
         """The messages up to that one, which is the last; summaries are among them."""
-        line = [*self._upwards(message_id)]
-        line.reverse()
+        last, line = self._last_line
+        if message_id != last:
+            newer: list[ConversationMessage] = []
+            while message_id not in {"", last}:
+                newer.append(self.messages[message_id])
+                message_id = newer[-1].parent
+            newer.reverse()
+            # Messages are only added, so a line that was known stays the beginning of those that continue it.
+            line = (*line, *newer) if message_id == last else tuple(newer)
+            self._last_line = newer[-1].id if newer else message_id, line
         return line
-
-    def _upwards(self, message_id: str) -> Iterator[ConversationMessage]:
-        while message_id:
-            yield (message := self.messages[message_id])
-            message_id = message.parent
 
     @property
     def line(self) -> Sequence[ConversationMessage]:
