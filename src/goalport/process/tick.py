@@ -113,6 +113,8 @@ async def tick(process: AgentProcess) -> Outcome | None:
         if skipped:
             return None
         return await _go_on(process, resumed) if resumed else await unstick(process, found)
+    if resumed and any(step.action == resumed for step in found.steps):
+        return await _go_on_first(process, resumed)
     process.pursue(process.scope.goals.get(found.goal.name), tuple([step.action for step in found.steps]))
     steps = planner.steps(process, found, actual) if found.steps else []
     if not steps:
@@ -143,6 +145,15 @@ async def _go_on(process: AgentProcess, action: str) -> Outcome | None:
     process.blackboard.renew(process.progress.triggers[action])
     process.pursue(process.goal, (action,))
     return await invoke(process, process.scope.actions[action])
+
+
+async def _go_on_first(process: AgentProcess, action: str) -> Outcome | None:
+    """Let an action that was parked go on, before it reacts to what has come since: that triggers it afterwards."""
+    newer = process.blackboard.last_entry
+    end = await _go_on(process, action)
+    if newer is not None and process.blackboard.last_entry is None:
+        process.blackboard.renew(newer)
+    return end
 
 
 def _goal_reached(process: AgentProcess) -> Completed:

@@ -184,6 +184,18 @@ async def test_without_elicitation_a_question_comes_as_a_handle_that_names_the_c
         assert handle_of(server, "chat_payer", asked)["processId"] == handle["processId"]
 
 
+async def test_what_is_said_while_a_question_is_open_is_answered_after_the_answer(tmp_path: Path) -> None:
+    async with served(tmp_path, Payer()) as server, server.client() as client:
+        first = handle_of(server, "chat_payer", await say(client, "chat_payer", "pay 5"))
+        later = await say(client, "chat_payer", "pay 6", first["conversationId"])
+        assert handle_of(server, "chat_payer", later)["questions"] == first["questions"]
+        next_one = await call(client, "_confirm", processId=first["processId"], confirmed=True)
+        (question,) = handle_of(server, "chat_payer", next_one)["questions"]
+        assert question["message"] == "Really pay 6?"
+        done = reply_of(await call(client, "_confirm", processId=first["processId"], confirmed=False))
+    assert done["reply"] == "Paid.\n\nLet me ask.\n\nNot paid."
+
+
 async def test_a_question_that_nobody_wants_any_more_can_be_cancelled(tmp_path: Path) -> None:
     async with served(tmp_path, Payer()) as server, server.client() as client:
         handle = handle_of(server, "chat_payer", await say(client, "chat_payer", "pay 5"))
