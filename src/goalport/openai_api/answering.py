@@ -11,8 +11,9 @@ from goalport.auth import current_caller
 from goalport.chat import ChatSession, ConversationMessage, Turn, compare
 from goalport.chat.messages import role_of
 from goalport.llm import AssistantMessage, Message
+from goalport.openai_api.free_answers import SomethingElse, found_answer
 from goalport.openai_api.models import GoalModel
-from goalport.openai_api.questions import Answer, Unclear, asked_in, read_answer
+from goalport.openai_api.questions import Answer, Unclear, asked_in, in_words, read_answer
 from goalport.platform.runs import process_of
 from goalport.process import AgentProcess, Question
 from goalport.publish.publisher import Publisher
@@ -43,7 +44,9 @@ async def answering_turn(
         return None
     asked = asked_in(given)
     question = next((each for each in session.questions if asked and each.id == asked.question), session.questions[0])
-    reading = read_answer(question, given[-1].content)
+    reading = await _reading(publisher, question, given[-1].content)
+    if isinstance(reading, SomethingElse):
+        return None
     if isinstance(reading, Unclear):
         await said_in(publisher, session, *match.tail, AssistantMessage(reading.words))
         return reading
@@ -77,12 +80,22 @@ async def answered_process(publisher: Publisher, process: AgentProcess, given: S
     question = next((each for each in process.open_questions if asked and each.id == asked.question), None)
     if question is None:
         return None
-    reading = read_answer(question, given[-1].content)
+    reading = await _reading(publisher, question, given[-1].content)
+    if isinstance(reading, SomethingElse):
+        return Unclear(in_words(question))
     if isinstance(reading, Unclear):
         return reading
     await publisher.platform.answer(process.id, question.id, reading.response, declined=reading.declined)
     _note(publisher, question, reading)
     return None
+
+
+async def _reading(publisher: Publisher, question: Question, text: str) -> Answer | Unclear | SomethingElse:
+    """What a message says to a question; a model is asked if it cannot be told without one."""
+    reading = read_answer(question, text)
+    if isinstance(reading, Unclear):
+        return await found_answer(publisher.platform, question, text, reading)
+    return reading
 
 
 def _asks(message: Message) -> bool:

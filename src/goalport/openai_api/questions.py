@@ -15,7 +15,7 @@ from goalport.llm import AssistantMessage, Message
 from goalport.process import Question
 from goalport.publish.forms import Form, form_of
 from goalport.publish.portability import Schema
-from goalport.tools.schemas import UNREADABLE
+from goalport.tools.schemas import UNREADABLE, holds_secret
 
 __all__ = ["Answer", "Asked", "Unclear", "asked_in", "in_words", "read_answer"]
 
@@ -24,7 +24,10 @@ _YES: Final = frozenset(
     ["yes", "y", "yeah", "yep", "sure", "ok", "okay", "true", "approve", "approved", "confirm", "confirmed", "done"]
 )
 _NO: Final = frozenset(["no", "n", "nope", "false", "decline", "declined", "reject", "rejected", "never", "cancel"])
+_HEDGES: Final = _NO | {"not", "don't", "dont", "but", "wait", "unless", "if", "except", "instead", "later", "stop"}
+"""Words that make of a yes something that has to be asked again: what is approved has to be said plainly."""
 _DECLINED: Final = frozenset(["cancel", "decline", "skip", "stop", "never mind", "nevermind"])
+_WORD: Final = re.compile(r"[\w']+")
 _LINE: Final = re.compile(r"^\s*[-*]?\s*(?P<field>[\w. ]+?)\s*[:=]\s*(?P<value>.*\S)\s*$")
 _ONLY: Final = "answer"
 """The field of a form that has no other: the question says what it is."""
@@ -80,6 +83,8 @@ def read_answer(question: Question, text: str) -> Answer | Unclear:
             return _yes_or_no(form, question, plain, said)
         if plain in _DECLINED:
             return Answer(declined=_REASON + said)
+        if holds_secret(form.schema):
+            return Unclear(in_words(question))
         return Answer(form.read(_given(form, said)))
     except BadInput as error:
         return Unclear(f"{error}\n\n{in_words(question)}")
@@ -89,7 +94,7 @@ def read_answer(question: Question, text: str) -> Answer | Unclear:
 
 def _yes_or_no(form: Form, question: Question, plain: str, said: str) -> Answer | Unclear:
     first = plain.split(maxsplit=1)[0].rstrip(",") if plain else ""
-    if first in _YES:
+    if first in _YES and not _HEDGES.intersection(_WORD.findall(plain.replace("\u2019", "'"))):
         return Answer(form.read(True))
     if first in _NO:
         # A no to a question is an answer; whoever does not open an address declines.
@@ -107,6 +112,11 @@ def _needed(question: Question) -> Iterator[str]:
         yield f"Open {form.url}" + ("" if form.calls_back else " and say when it is done.")
     elif form.kind == "confirmation":
         yield "Answer yes or no."
+    elif holds_secret(form.schema):
+        yield (
+            "The answer holds a secret, which must not stand in a conversation. Give it where it is kept secret, in"
+            f" a terminal: goalport answer {question.process_id} --question {question.id}"
+        )
     elif form.options:
         yield "\n".join(f"{number}. {each['label']}" for number, each in enumerate(form.options, 1))
     elif [*_fields(form.schema)] != [_ONLY]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel, SecretStr
 
 from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent
 from goalport.chat import chatbot
@@ -23,6 +24,10 @@ class Address:
     street: str
     number: int
     floor: int = 0
+
+
+class Login(BaseModel):
+    token: SecretStr
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,7 @@ async def test_a_goal_asks_for_its_fields_and_goes_on_with_them(tmp_path: Path) 
 
 
 GO = WaitFor.confirmation(Order("tea"), "Go?")
+SECRET = WaitFor.form_submission("Which token?", Login)
 WHICH = WaitFor.choice("Which?", [Order("Red tea"), Order("Green tea")], Order, label=lambda order: order.what)
 WHERE = WaitFor.form_submission("Where?", Address)
 PAGE = WaitFor.url("Pay", "https://pay.example.com")
@@ -143,6 +149,11 @@ PAGE = WaitFor.url("Pay", "https://pay.example.com")
         (GO, "Yes!", Answer(True)),
         (GO, "no, thanks", Answer(False)),
         (GO, "hmm", None),
+        (GO, "Ok, but not today", None),
+        (GO, "sure, if it is cheap", None),
+        (GO, "yes, don\u2019t", None),
+        (SECRET, "token: abc", None),
+        (SECRET, "skip", Answer(declined="The person said: skip")),
         (PAGE, "done", Answer(True)),
         (PAGE, "no", Answer(declined="The person said: no")),
         (WHICH, "green TEA", Answer("Green tea")),
