@@ -339,6 +339,8 @@ class ProcessFinished(_Record):
 
     status: str
     reason: str
+    rests: bool = False
+    """Whether nothing is wrong: it rests between two turns, until it is told something more."""
 
 
 Event = (

@@ -407,8 +407,8 @@ class AgentProcess(Lifecycle):
             for number, each in enumerate(self.progress.history[known:], start=known + 1):
                 how = cast("ActionStatus", each.status)
                 tell(ActionFinished(each.action, number, planned, how, each.seconds, each.error, process_id=self.id))
-            if self.outcome is not None:
-                tell(ProcessFinished(self.outcome.status, self.outcome.reason, process_id=self.id))
+            if (end := self.outcome) is not None:
+                tell(ProcessFinished(end.status, end.reason, end.rests, process_id=self.id))
         self.notify_waiters()
 
     def restore(
@@ -497,5 +497,5 @@ class AgentProcess(Lifecycle):
         if isinstance(outcome, Failed) and self.failure is None:
             self.fail(outcome.reason)
         if self.listeners.attentive:
-            self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
+            self.emit(ProcessFinished(outcome.status, outcome.reason, outcome.rests, process_id=self.id))
         self.notify_waiters()

@@ -74,6 +74,7 @@ class Completed:
     """The return value of the goal's action."""
     status = ProcessStatus.COMPLETED
     final = True
+    rests = False
     reason = "The goal was reached."
 
 
@@ -86,6 +87,8 @@ class Stuck:
     """Whether other input may lead to the goal; False when only tool groups are missing."""
     turn_failed: bool = False
     """Whether it is stuck only until it is told something, since its last turn has failed."""
+    rests: bool = False
+    """Whether nothing is wrong: its turn is over, and the next one begins when it is told something."""
     status = ProcessStatus.STUCK
     final = False
     error = ProcessStuck
@@ -104,6 +107,7 @@ class Failed:
     """Whether nothing was done, as the store was away, and the same start may succeed later."""
     status = ProcessStatus.FAILED
     final = True
+    rests = False
     error = ProcessFailed
 
 
@@ -114,6 +118,7 @@ class Terminated:
     reason: str
     status = ProcessStatus.TERMINATED
     final = True
+    rests = False
     error = ProcessTerminated
 
 
@@ -124,6 +129,7 @@ class Killed:
     reason: str
     status = ProcessStatus.KILLED
     final = True
+    rests = False
     error = ProcessKilled
 
 
@@ -134,6 +140,7 @@ class Waiting:
     questions: tuple[Question, ...]
     status = ProcessStatus.WAITING
     final = False
+    rests = False
     error = ProcessWaiting
 
     @property

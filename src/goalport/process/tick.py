@@ -78,6 +78,8 @@ def _end(process: AgentProcess, outcome: Outcome | None) -> None:
     wanted = isinstance(process.end_requested, Killed | Terminated)
     if process.options.turns and not wanted and isinstance(outcome, Failed | Terminated):
         outcome = Stuck(outcome.reason, turn_failed=True)
+    elif process.options.turns and isinstance(outcome, Stuck) and not outcome.turn_failed:
+        outcome = replace(outcome, rests=True)
     if outcome.final:
         for child in process.children:
             if not child.status.ended:

@@ -17,6 +17,7 @@ from goalport import (
     agent,
 )
 from goalport.errors import BadInput, TerminateAgent
+from goalport.observe import LogListener
 from goalport.process import Budget, ProcessStatus, Stuck
 from goalport.testing import ScriptedModel
 
@@ -214,3 +215,16 @@ async def test_who_waits_for_an_answer_can_be_told_something_else_meanwhile() ->
         assert process.last(Heard) == Heard("It is tea")
         await _told(platform, process, "hello")
         assert process.last(Heard) == Heard("hello")
+
+
+async def test_the_log_tells_a_process_that_rests_between_turns_from_one_whose_turn_has_failed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level("INFO", "goalport.process"):
+        async with AgentPlatform([Hearer], listeners=[LogListener("starwars")]) as platform:
+            process = platform.create_agent_process("Hearer", options=TURNS)
+            for word in ("hello", "fail"):
+                await _told(platform, process, word)
+    lines = [(each.levelname, each.message) for each in caplog.records if each.name == "goalport.process"]
+    assert ("INFO", f"{process.id}: rests until it is told something") in lines
+    assert [level for level, line in lines if "The saga is stuck" in line] == ["WARNING"]
