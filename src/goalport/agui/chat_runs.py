@@ -13,6 +13,7 @@ from typing import Final
 import anyio
 from ag_ui.core import (
     BaseEvent,
+    Message,
     MessagesSnapshotEvent,
     RunAgentInput,
     RunErrorEvent,
@@ -167,7 +168,7 @@ class ChatRun:
             events.messages.append(call_message(question, call))
         shown = [*self._given.messages, *events.messages]
         whole = merged(shown, session.conversation.entries)
-        if questions or events.withdrawn or [each.id for each in whole] != [each.id for each in shown]:
+        if questions or events.withdrawn or self._differ(whole, shown):
             yield MessagesSnapshotEvent(messages=whole)
         interrupts = [interrupt_of(each) for each in questions if not isinstance(each.wait, FrontEndCall)]
         if interrupts:
@@ -181,6 +182,11 @@ class ChatRun:
         else:
             pending = [question.id for question, _ in calls]
             yield self._finished(RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None))
+
+    def _differ(self, whole: Sequence[Message], shown: Sequence[Message]) -> bool:
+        """Whether the front end shows other messages than there are; without a turn, whether it lacks any."""
+        there, here = [each.id for each in whole], [each.id for each in shown]
+        return there != here if self._result is not None else not {*there} <= {*here}
 
     def _finished(self, outcome: RunFinishedOutcome) -> BaseEvent:
         given = self._given

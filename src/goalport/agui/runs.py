@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from http import HTTPStatus
 from typing import Final, Protocol
+from urllib.parse import quote
 
-from ag_ui.core import PROTOCOL_VERSION, AgentCapabilities, BaseEvent, RunAgentInput, RunErrorEvent, RunStartedEvent
+from ag_ui.core import PROTOCOL_VERSION, BaseEvent, RunAgentInput, RunErrorEvent, RunStartedEvent
 from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -89,7 +90,11 @@ class RunHandlers:
             {
                 "protocolVersion": PROTOCOL_VERSION,
                 "agents": [
-                    {"name": name, "path": f"{path}/{name}", "capabilities": _dumped(self._capabilities(found[name]))}
+                    {
+                        "name": name,
+                        "path": f"{path}/{quote(name, safe='')}",
+                        "capabilities": self._shown(found[name]),
+                    }
                     for name in sorted(found)
                 ],
             }
@@ -97,7 +102,7 @@ class RunHandlers:
 
     async def show(self, request: Request) -> Response:
         """What a chatbot or goal can do, as AG-UI has it."""
-        return JSONResponse(_dumped(self._capabilities(self._agent(request))))
+        return JSONResponse(self._shown(self._agent(request)))
 
     def _agent(self, request: Request) -> AgentProcessChatbot | GoalTool:
         """What the path names. Raises `Problem` if there is none that the caller may use."""
@@ -122,10 +127,11 @@ class RunHandlers:
         tools = self._door.access.publication.tools
         return {name: each for name, each in tools.items() if isinstance(each, GoalTool)}
 
-    def _capabilities(self, agent: AgentProcessChatbot | GoalTool) -> AgentCapabilities:
-        return (
-            of_goal(agent) if isinstance(agent, GoalTool) else of_chatbot(agent, calls_tools=self._calls_tools(agent))
-        )
+    def _shown(self, agent: AgentProcessChatbot | GoalTool) -> object:
+        """What an agent can do, as JSON."""
+        is_goal = isinstance(agent, GoalTool)
+        found = of_goal(agent) if is_goal else of_chatbot(agent, calls_tools=self._calls_tools(agent))
+        return found.model_dump(mode="json", by_alias=True)
 
     def _calls_tools(self, agent: AgentProcessChatbot | GoalTool) -> bool:
         """Whether it calls tools of the front end."""
@@ -196,7 +202,3 @@ async def _written(events: AsyncGenerator[BaseEvent]) -> AsyncIterator[ServerSen
 
 def _name(agent: AgentProcessChatbot | GoalTool) -> str:
     return agent.tool.name if isinstance(agent, GoalTool) else agent.name
-
-
-def _dumped(capabilities: AgentCapabilities) -> object:
-    return capabilities.model_dump(mode="json", by_alias=True)

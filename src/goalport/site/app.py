@@ -130,7 +130,8 @@ class Site:
         access = Access(publisher, self._authentication)
         closed = _closed(publisher.settings)
         self.doors = [door(publisher, access) for door in DOORS if door not in closed]
-        exposed = [REQUEST_ID_HEADER, *(header for door in self.doors for header in door.exposed_headers)]
+        of_doors = dict.fromkeys(header for door in self.doors for header in door.exposed_headers)
+        exposed = [REQUEST_ID_HEADER, *of_doors]
         refusals = {route.path: door.refusal for door in self.doors for route in door.routes}
         open_details = self._authentication is None and publisher.settings.on_loopback
         self._sign_ins = SignInCallback(publisher)

@@ -37,6 +37,11 @@ class Thinker:
         yield TextDelta(f"you said {said!r}.")
 
 
+@chatbot(description="Stops when nobody listens", stop_when_reader_leaves=True)
+class Shy(Thinker):
+    """Its replies end with their reader."""
+
+
 @dataclass(frozen=True)
 class Order:
     """What is ordered."""

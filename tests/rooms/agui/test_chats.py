@@ -8,7 +8,7 @@ import anyio
 from goalport.caller import ANONYMOUS
 from goalport.secrecy import register_secrets
 from tests.rooms.agui.front_end import Thread, front_end, kinds, only
-from tests.rooms.agui.talkers import Thinker
+from tests.rooms.agui.talkers import Shy, Thinker
 from tests.rooms.chat.talkers import Careful, Moody, Parrot
 
 
@@ -118,6 +118,17 @@ async def test_a_front_end_without_the_messages_goes_on_at_the_end_and_is_sent_t
         assert first.said == [*everything, "user: Three", "assistant: 3: One … Three"]
 
 
+async def test_a_greeting_of_the_front_end_stays_where_nothing_was_said(tmp_path: Path) -> None:
+    async with front_end(tmp_path, Parrot()) as web:
+        thread = web.thread("Parrot")
+        thread.messages = [{"id": "a", "role": "assistant", "content": "Good day"}]
+        events = await thread.run()
+        assert events[-1]["outcome"] == {"type": "success"}
+        assert thread.said == ["assistant: Good day"]
+        await thread.run("Hello")
+        assert thread.said == ["assistant: Good day", "user: Hello", "assistant: 1: Hello … Hello"]
+
+
 async def test_what_was_said_elsewhere_is_taken_over_with_its_instructions(tmp_path: Path) -> None:
     async with front_end(tmp_path, Parrot()) as web:
         thread = web.thread("Parrot")
@@ -174,6 +185,21 @@ async def test_a_reader_that_goes_away_leaves_the_reply_to_finish(tmp_path: Path
         assert again == "Number 1: "
         assert thinker.begun == 1
         assert thread.said == ["user: wait", "assistant: Number 1: you said 'wait'."]
+
+
+async def test_a_reply_ends_with_its_reader_if_the_chatbot_says_so(tmp_path: Path) -> None:
+    shy = Shy()
+    async with front_end(tmp_path, shy) as web:
+        thread = web.thread("Shy").say("wait")
+        with anyio.fail_after(10):
+            async for each in thread.stream():
+                if each["type"] == "TEXT_MESSAGE_CONTENT":
+                    break
+            (process,) = web.platform.processes.running
+            await process.rest()
+        shy.go_on.set()
+        await thread.run("Are you there?")
+        assert thread.said[-1] == "assistant: Number 2: you said 'Are you there?'."
 
 
 async def _first_text(thread: Thread) -> str:

@@ -15,7 +15,11 @@ from tests.rooms.chat.talkers import Parrot
 
 SCHEMA = {"type": "object", "properties": {"colour": {"type": "string"}}}
 PAINT = {"name": "paint", "description": "Paints the page", "parameters": SCHEMA}
-OFFERED = {"tools": [PAINT], "context": [{"description": "Page", "value": "Teas"}], "forwardedProps": {"shop": 7}}
+OFFERED: dict[str, Any] = {
+    "tools": [PAINT],
+    "context": [{"description": "Page", "value": "Teas"}],
+    "forwardedProps": {"shop": 7},
+}
 
 
 @chatbot(description="Calls the first tool of the front end")

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from goalport import ActionContext, action
 from goalport.caller import ANONYMOUS
+from goalport.chat import chatbot
 from goalport.llm import Image, UserMessage
 from tests.rooms.agui.front_end import FrontEnd, front_end, only
 from tests.rooms.agui.talkers import Cook, Kitchen
@@ -128,6 +130,24 @@ async def test_what_there_is_to_run_is_listed_with_what_it_can_do(tmp_path: Path
         assert kitchen["identity"]["name"] == "prepare"
         assert [*kitchen["custom"]["inputSchema"]["properties"]] == ["dish", "plates"]
         assert told["agents"][0]["capabilities"]["humanInTheLoop"]["interrupts"] is True
+
+
+@chatbot(name="Tea & Co", description="Sells tea")
+class Shop:
+    """Its name is no part of a path as it is."""
+
+    @action(trigger=UserMessage, can_rerun=True)
+    async def answer(self, context: ActionContext) -> None:
+        """Answer."""
+        await context.send_message("Tea?")
+
+
+async def test_the_path_of_an_agent_leads_to_it_whatever_its_name_is(tmp_path: Path) -> None:
+    async with front_end(tmp_path, Shop()) as web:
+        (told,) = (await web.http.get("/agui")).json()["agents"]
+        assert told["name"] == "Tea & Co"
+        answer = await web.http.post(told["path"], json=given(HELLO))
+        assert '"delta":"Tea?"' in answer.text
 
 
 async def test_the_door_can_be_closed(tmp_path: Path) -> None:

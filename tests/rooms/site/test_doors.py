@@ -74,6 +74,8 @@ async def test_a_second_door_is_served_reported_and_closed(tmp_path: Path, monke
         "Mcp-Session-Id",
         "Location",
         "Retry-After",
+        "x-conversation-id",
+        "x-should-retry",
         "Knocks",
         "WWW-Authenticate",
     ]
