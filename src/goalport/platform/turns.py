@@ -4,7 +4,7 @@ Above: `processes`, which calls it for processes with the option `turns`.
 """
 
 from logging import getLogger
-from typing import Final, Protocol
+from typing import Protocol
 
 from goalport.errors import GoalportError
 from goalport.llm import AssistantMessage
@@ -13,8 +13,6 @@ from goalport.process import AgentProcess, Stuck, retried
 __all__ = ["TurnHooks", "Turns"]
 
 _log = getLogger(__name__)
-_RECENT: Final = 32
-"""How many resting processes stay in memory, so that a long one is not read from the store for each turn."""
 
 
 class TurnHooks(Protocol):
@@ -43,8 +41,6 @@ class Turns:
     def __init__(self) -> None:
         self.hooks: TurnHooks | None = None
         """What is called; None: nothing happens around turns."""
-        self._recent: dict[str, AgentProcess] = {}
-        """The processes that rested last, by id, the last one at the end: they are probably told something soon."""
 
     async def prepare(self, process: AgentProcess) -> bool:
         """Prepare a process that is going to run. Returns False if that is not possible: then it is stuck."""
@@ -58,11 +54,7 @@ class Turns:
         return True
 
     async def keep(self, process: AgentProcess) -> None:
-        """Keep what a process has done that rests now, and the process itself for a while."""
-        self._recent.pop(process.id, None)
-        self._recent[process.id] = process
-        if len(self._recent) > _RECENT:
-            del self._recent[next(iter(self._recent))]
+        """Keep what a process has done that rests now."""
         hooks = self.hooks
         try:
             if hooks is not None and not process.elsewhere:
