@@ -136,11 +136,13 @@ def test_an_approval_is_asked_and_a_question_that_is_answered_elsewhere_goes_on_
 
 def test_ctrl_c_stops_the_reply_and_not_the_chat_and_twice_it_leaves(opened: Opened, aimock: Providers) -> None:
     aimock.answer("slow", {"latency": 20, "chunkSize": 6}, content=SLOW)
+    aimock.answer("brief", {"latency": 20, "chunkSize": 12}, content=SLOW[: SLOW.index("word100")])
     aimock.answer("quick", content="At once.")
     with opened() as screen:
         screen.until("you>").press("slow", ENTER).until("word1 word2").press(CTRL_C).until("Stopped.").until("you>")
         screen.press("quick", ENTER).until("At once.").until("you>")
-        screen.press("slow", ENTER).until("word1 word2").press(CTRL_C).until("Stopped.").until("you>")
+        screen.press("brief", ENTER).until("word1 word2").press("quick", ENTER).until("word99").until("At once.")
+        screen.until("you>").press("slow", ENTER).until("word1 word2").press(CTRL_C).until("Stopped.").until("you>")
         screen.press("half a line", CTRL_C, "quick", ENTER).until("At once.").until("you>")
         screen.press(CTRL_C).until("Press Ctrl-C once more to leave.").until("you>").press(CTRL_C)
         assert screen.ended() == 130

@@ -60,8 +60,8 @@ class ChatLoop:
         while not self._over:
             try:
                 line = self._messages.next(self._draft)
-            except Interrupted:
-                if self._interrupted or self._replies.stopped:
+            except (Interrupted, KeyboardInterrupt):  # the latter is pressed just before the prompt is there
+                if self._interrupted or self._replies.stopped or not self._attended:
                     self._told_how_to_go_on()
                     return INTERRUPTED
                 self._interrupted = True

@@ -61,6 +61,7 @@ def _keys() -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add("enter")
+    @keys.add("c-j")  # as which Enter arrives that was pressed before the prompt was there
     def send(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if buffer.document.text_before_cursor.endswith("\\"):
@@ -78,7 +79,6 @@ def _keys() -> KeyBindings:
             event.app.exit(exception=Interrupted())
 
     @keys.add("escape", "enter")
-    @keys.add("c-j")
     def begin_line(event: KeyPressEvent) -> None:
         event.current_buffer.newline(copy_margin=False)
 
