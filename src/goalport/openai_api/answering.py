@@ -14,6 +14,7 @@ from goalport.llm import AssistantMessage, Message
 from goalport.openai_api.free_answers import SomethingElse, found_answer
 from goalport.openai_api.models import GoalModel
 from goalport.openai_api.questions import Answer, Unclear, asked_in, in_words, read_answer
+from goalport.openai_api.response_ids import ResponseId
 from goalport.platform.runs import process_of
 from goalport.process import AgentProcess, Question
 from goalport.publish.publisher import Publisher
@@ -62,10 +63,16 @@ async def _answered_turn(
     return turn
 
 
-async def asking_process(publisher: Publisher, model: GoalModel, given: Sequence[Message]) -> AgentProcess | None:
-    """The process of a goal that has asked what a history ends with; None if there is none of the caller."""
-    asked = asked_in(given)
-    process = await process_of(publisher.platform, asked.process, current_caller()) if asked else None
+async def asking_process(
+    publisher: Publisher, model: GoalModel, given: Sequence[Message], response_id: str = ""
+) -> AgentProcess | None:
+    """The process of a goal whose response has that id, or that has asked what a history ends with.
+
+    None if there is none of the caller.
+    """
+    asked, response = asked_in(given), ResponseId.read(response_id)
+    named = response.conversation if response else asked.process if asked else ""
+    process = await process_of(publisher.platform, named, current_caller()) if named else None
     if process is None or process.agent.name != model.tool.agent.name or {*process.goals} - {*model.tool.goals}:
         return None
     return process
@@ -76,8 +83,8 @@ async def answered_process(publisher: Publisher, process: AgentProcess, given: S
 
     Raises `AlreadyAnswered` if somebody else was faster.
     """
-    asked = asked_in(given)
-    question = next((each for each in process.open_questions if asked and each.id == asked.question), None)
+    asked, questions = asked_in(given), process.open_questions
+    question = next((each for each in questions if asked is None or each.id == asked.question), None)
     if question is None:
         return None
     reading = await _reading(publisher, question, given[-1].content)

@@ -14,14 +14,22 @@ from goalport.chat.history import HistoryMatch, compare
 from goalport.chat.messages import REPLY_SEPARATOR
 from goalport.errors import BadInput
 from goalport.llm import AssistantMessage, Message, SystemMessage, UserMessage
-from goalport.openai_api.models import ChatbotModel
+from goalport.openai_api.models import ChatbotModel, Model
 from goalport.openai_api.questions import asked_in
 from goalport.openai_api.response_ids import ResponseId
 from goalport.platform import AgentPlatform
 from goalport.store.conversations import words_of
 from goalport.web import Problem
 
-__all__ = ["begin_turn", "continue_after", "continued", "find_session", "stored_reply"]
+__all__ = [
+    "begin_turn",
+    "continue_after",
+    "continued",
+    "find_session",
+    "not_found",
+    "stored_reply",
+    "with_history",
+]
 
 _MOST_CHARACTERS: Final = 200
 """How much of the last reply is searched for."""
@@ -42,7 +50,7 @@ async def find_session(
     try:
         return await model.chatbot.create_session(caller, conversation_id=conversation_id)
     except BadInput:
-        raise _not_found(conversation_id, model) from None
+        raise not_found(conversation_id, model) from None
 
 
 async def continued(
@@ -54,17 +62,17 @@ async def continued(
     """
     previous = ResponseId.read(previous_response_id)
     if previous_response_id and previous is None:
-        raise _not_found(previous_response_id, model)
+        raise not_found(previous_response_id, model)
     named = conversation_id if previous is None else previous.conversation
     session = await model.chatbot.find_session(named, caller)
     if session is None:
-        raise _not_found(named, model)
+        raise not_found(named, model)
     if previous is None:
         return session, None
     try:
         return session, session.conversation.reply_to(previous.said)
     except BadInput:
-        raise _not_found(previous_response_id, model) from None
+        raise not_found(previous_response_id, model) from None
 
 
 async def continue_after(session: ChatSession, given: Sequence[Message], after: str | None) -> Turn:
@@ -75,6 +83,13 @@ async def continue_after(session: ChatSession, given: Sequence[Message], after: 
     *earlier, said = given
     assert isinstance(said, UserMessage)
     return await session.begin_turn(said, earlier=earlier, after=after)
+
+
+def with_history(session: ChatSession, given: Sequence[Message], after: str | None) -> Sequence[Message]:
+    """Messages that follow what is stored, with that before them; those that follow an earlier message are as given."""
+    entries = session.conversation.entries
+    goes_on = after is None or (entries and entries[-1].id == after)
+    return [*(each.message for each in entries), *given] if goes_on else given
 
 
 def stored_reply(session: ChatSession, given: Sequence[Message]) -> str:
@@ -135,6 +150,7 @@ async def _with_history(
     return None
 
 
-def _not_found(conversation: str, model: ChatbotModel) -> Problem:
+def not_found(conversation: str, model: Model) -> Problem:
+    """The refusal of a conversation, or of a response, that the caller does not have with a model."""
     told = f"There is no conversation {conversation[:100]!r} of yours with {model.name}. Give another id, or none."
     return Problem(HTTPStatus.NOT_FOUND, "conversation-not-found", told)

@@ -20,7 +20,15 @@ from goalport.llm import Message
 from goalport.openai_api.answering import answered_process, answering_turn, asking_process, said_in
 from goalport.openai_api.answers import Format, sent_as_stream, sent_whole
 from goalport.openai_api.completions import ChatFormat
-from goalport.openai_api.conversations import begin_turn, continue_after, continued, find_session, stored_reply
+from goalport.openai_api.conversations import (
+    begin_turn,
+    continue_after,
+    continued,
+    find_session,
+    not_found,
+    stored_reply,
+    with_history,
+)
 from goalport.openai_api.goal_replies import GoalReply, start
 from goalport.openai_api.identity import CONVERSATION, for_user, named_conversation
 from goalport.openai_api.interface_tasks import answer_to_task, is_task
@@ -113,12 +121,15 @@ class ChatHandlers:
         if is_task(said):
             return _Begun(WholeReply(await answer_to_task(said, self._platform)))
         if isinstance(model, GoalModel):
-            return await self._reach(request, model, said)
+            return await self._reach(request, asked, model, said)
         return await self._talk(request, asked, model, named, said)
 
-    async def _reach(self, request: Request, model: GoalModel, said: Sequence[Message]) -> _Begun:
-        """Go on with the goal that has asked what the history ends with, or start it."""
-        process = await asking_process(self._publisher, model, said)
+    async def _reach(self, request: Request, asked: _Asked, model: GoalModel, said: Sequence[Message]) -> _Begun:
+        """Go on with the process that has asked what the history ends with, or that is named; or start one."""
+        named = asked.previous_response_id if isinstance(asked, ResponseRequest) else ""
+        process = await asking_process(self._publisher, model, said, named)
+        if process is None and isinstance(asked, ResponseRequest) and asked.goes_on:
+            raise not_found(named or asked.conversation_id, model)
         if process is None:
             begin = partial(start, self._platform, model, said, current_caller())
             process = await self._publisher.limits.started(current_caller(), begin)
@@ -139,6 +150,7 @@ class ChatHandlers:
         if isinstance(asked, ResponseRequest) and asked.goes_on:
             session, after = await continued(model, caller, asked.conversation_id, asked.previous_response_id)
             begin = partial(continue_after, session, said, after)
+            said = with_history(session, said, after)
         else:
             session = await find_session(self._platform, model, caller, named, said)
             if request.headers.get(_RETRIES, "0") != "0" and (text := stored_reply(session, said)):

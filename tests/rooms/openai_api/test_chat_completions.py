@@ -1,6 +1,7 @@
 """Chatbots answer OpenAI's client: whole or as a stream, with the history compared to what is stored."""
 
 import json
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from goalport import ActionContext, action
 from goalport.chat import chatbot
-from goalport.llm import UserMessage
+from goalport.llm import TextDelta, ThinkingDelta, UserMessage
 from tests.rooms.openai_api.chats import Chats, Echo, chats, history
 
 CONVERSATION = "x-conversation-id"
@@ -24,6 +25,19 @@ class Breaks:
         if message.content == "half":
             await context.send_message("The first half.")
         raise ValueError("no breath")
+
+
+@chatbot(description="Thinks aloud, and speaks twice")
+class Thinker:
+    @action(trigger=UserMessage, can_rerun=True)
+    async def think(self, context: ActionContext) -> None:
+        async def pieces() -> AsyncGenerator[TextDelta | ThinkingDelta]:
+            yield ThinkingDelta("Well, ")
+            yield ThinkingDelta("hm.")
+            yield TextDelta("Yes.")
+
+        await context.send_message(pieces())
+        await context.send_message("And no.")
 
 
 async def _said(server: Chats, *said: str, **headers: str) -> tuple[str, str]:
@@ -185,3 +199,15 @@ async def test_a_failure_in_a_stream_is_told_in_it(tmp_path: Path) -> None:
         *_, error, done = [each.removeprefix("data: ") for each in answer.text.split("\n\n") if each]
         assert json.loads(error)["error"]["code"] == "reply_failed"
         assert done == "[DONE]"
+
+
+async def test_thoughts_come_apart_from_the_text_and_several_messages_as_one(tmp_path: Path) -> None:
+    async with chats(tmp_path, Thinker) as server:
+        request = {"model": "Thinker", "messages": history("Is it so?")}
+        message = (await server.post("chat/completions", request)).json()["choices"][0]["message"]
+        assert (message["reasoning_content"], message["content"]) == ("Well, hm.", "Yes.\n\nAnd no.")
+        stream = await server.openai.chat.completions.create(model="Thinker", messages=history("So?"), stream=True)
+        deltas = [each.choices[0].delta async for each in stream]
+        thoughts = [getattr(each, "reasoning_content", None) for each in deltas]
+        assert [each for each in thoughts if each] == ["Well, ", "hm."]
+        assert "".join(each.content or "" for each in deltas) == "Yes.\n\nAnd no."

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from openai import NotFoundError
 from pydantic import BaseModel, SecretStr
 
 from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent
@@ -134,6 +135,23 @@ async def test_a_goal_asks_for_its_fields_and_goes_on_with_them(tmp_path: Path) 
         for answer in ("Street: Elm\nnumber: 5\nfloor: 2", '{"street": "Elm", "number": 5, "floor": 2}'):
             again = await _say(server, "deliver", "a parcel")
             assert await _say(server, "deliver", "a parcel", again, answer) == "a parcel to 5 Elm, floor 2"
+
+
+async def test_a_response_that_asks_is_answered_by_the_one_that_follows_it(tmp_path: Path) -> None:
+    async with chats(tmp_path, Shop, Courier) as server:
+        create = server.openai.responses.create
+        for model, answer, reply in (
+            ("Shop", "yes", "Sent: tea"),
+            ("deliver", "street: Elm\nnumber: 5", "tea to 5 Elm"),
+        ):
+            asked = await create(model=model, input="tea")
+            assert "(Question q-" in asked.output_text
+            answered = await create(model=model, input=answer, previous_response_id=asked.id)
+            assert answered.output_text.startswith(reply)
+            with pytest.raises(NotFoundError):
+                await create(
+                    model=model, input=answer, previous_response_id=asked.id, extra_headers={"caller": "somebody else"}
+                )
 
 
 GO = WaitFor.confirmation(Order("tea"), "Go?")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 
 from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
@@ -122,3 +123,17 @@ async def test_who_asks_again_meanwhile_joins_the_reply(tmp_path: Path) -> None:
             for stream in streams:
                 assert "".join([each.choices[0].delta.content or "" async for each in stream]) == "One two"
         assert len(await server.web.platform.store.conversations.messages("left")) == 2
+
+
+async def test_a_stream_in_which_nothing_happens_has_a_heartbeat(tmp_path: Path) -> None:
+    SPEAKERS["Patient"] = Speaker()
+    async with chats(tmp_path, Patient, heartbeat_seconds=0.05) as server:
+        request = {"model": "Patient", "messages": history("Speak"), "stream": True}
+        address = f"{server.openai.base_url}chat/completions"
+        with anyio.fail_after(30):
+            async with httpx2.AsyncClient() as http, http.stream("POST", address, json=request) as answer:
+                lines = answer.aiter_lines()
+                while await anext(lines) != ": still here":
+                    pass
+                SPEAKERS["Patient"].may_go_on.set()
+                assert "data: [DONE]" in [each async for each in lines]
