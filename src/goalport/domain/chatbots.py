@@ -33,7 +33,7 @@ class ChatbotMark:
     max_history_tokens: int = 100_000
     """How many tokens of the conversation a model is shown before what is old is made shorter."""
     scopes: Sequence[str] = ()
-    """The scopes that a caller needs to talk to it, where callers are authenticated."""
+    """The scopes that a caller needs to talk to it, where callers are authenticated; empty: the scope to write."""
     context_id: str = ""
     """The context with whose objects each conversation begins; empty: none."""
 
