@@ -40,6 +40,7 @@ from goalport.openai_api.requests import ChatRequest, ResponseRequest, read_requ
 from goalport.openai_api.response_ids import ResponseId
 from goalport.openai_api.responses import ResponseFormat
 from goalport.process import AgentProcess, new_id
+from goalport.publish.limits import LimitReached
 from goalport.publish.turns import counted_turn, note_turn
 from goalport.web import HttpDoor, admitted
 from goalport.web.endpoint import body_of, call_of
@@ -163,6 +164,10 @@ class ChatHandlers:
             turn = await counted_turn(self._publisher.limits, call, answering or begin)
         except AlreadyAnswered as error:
             return _Begun(WholeReply(str(error)), session)
+        except LimitReached:
+            if not (named or session.conversation.entries):  # it was made for this request, and nobody knows its id
+                await self._platform.conversations.delete(session.conversation.id, caller)
+            raise
         forgotten = self._forgotten(turn, session) if isinstance(asked, ResponseRequest) and not asked.store else None
         ask = partial(said_in, self._publisher, session)
         return _Begun(TurnReply(turn, model.chatbot.mark, ask, partial(note_turn, call), forgotten), session)

@@ -125,6 +125,19 @@ async def test_who_asks_again_meanwhile_joins_the_reply(tmp_path: Path) -> None:
         assert len(await server.web.platform.store.conversations.messages("left")) == 2
 
 
+async def test_a_chat_that_a_limit_refuses_leaves_no_conversation(tmp_path: Path) -> None:
+    SPEAKERS["Patient"] = Speaker()
+    async with chats(tmp_path, Patient, limits={"processes": 1}) as server:
+        request: Any = {"model": "Patient", "messages": history("Speak")}
+        with anyio.fail_after(30):
+            stream = await server.openai.chat.completions.create(**request, stream=True)
+            refused = await server.post("chat/completions", request)
+            assert (refused.status_code, refused.headers["x-should-retry"]) == (429, "true")
+            SPEAKERS["Patient"].may_go_on.set()
+            assert [each async for each in stream]
+        assert len(await server.web.platform.store.conversations.list()) == 1
+
+
 async def test_a_stream_in_which_nothing_happens_has_a_heartbeat(tmp_path: Path) -> None:
     SPEAKERS["Patient"] = Speaker()
     async with chats(tmp_path, Patient, heartbeat_seconds=0.05) as server:
