@@ -77,7 +77,8 @@ class ChatSession:
         """`new_process` makes a process of the chatbot that has not begun."""
         self.chatbot, self.conversation, self.caller, self.channel = chatbot, conversation, caller, channel
         self._platform = platform
-        self._behind = ProcessBehind(platform, conversation, lambda: new_process(conversation, caller))
+        self.behind = ProcessBehind(platform, conversation, lambda: new_process(conversation, caller))
+        """The process behind it, as it was found last."""
 
     @property
     def process_id(self) -> str:
@@ -85,20 +86,15 @@ class ChatSession:
         return self.conversation.loaded.record.process
 
     @property
-    def process(self) -> AgentProcess | None:
-        """The process behind it, as it was seen last; None: there is none, or it rests, and is in memory no longer."""
-        return self._behind.last_seen
-
-    @property
     def idle(self) -> bool:
         """Whether nothing runs: it waits for a message, or for the answer to a question."""
-        process = self._behind.last_seen
+        process = self.behind.last_seen
         return process is None or not (process.active or runs(process))
 
     @property
     def questions(self) -> tuple[Question, ...]:
         """What people have to answer before it goes on; the answer to any of them may come over any door."""
-        process = self._behind.last_seen
+        process = self.behind.last_seen
         return () if process is None else process.open_questions
 
     def is_finished(self) -> bool:
@@ -158,7 +154,7 @@ class ChatSession:
 
         Raises what that raises.
         """
-        process = await self._behind.find()
+        process = await self.behind.find()
         if process is None:
             raise BadInput("No question is open, so nothing can be answered.")
         turn = self._turn(process, reacts=False)
@@ -174,7 +170,7 @@ class ChatSession:
         turn = self._running
         if turn is not None:
             return turn
-        process = await self._behind.find()
+        process = await self.behind.find()
         return self._watch(process) if process is not None and runs(process) else None
 
     async def last_turn(self) -> Turn | None:
@@ -185,7 +181,7 @@ class ChatSession:
         turn = self._running
         if turn is not None:
             return turn
-        process = await self._behind.find()
+        process = await self.behind.find()
         return None if process is None else self._watch(process)
 
     @property
@@ -219,7 +215,7 @@ class ChatSession:
         with ExitStack() as undo:
             await loaded.turns.acquire()
             undo.callback(loaded.turns.release)
-            process = await self._behind.ready(after, again=again)
+            process = await self.behind.ready(after, again=again)
             await self._platform.conversations.append(self.conversation, *added)
             turn = self._turn(process, reacts=reacts)
             undo.callback(turn.abandon)
@@ -232,7 +228,7 @@ class ChatSession:
 
     def _follow(self, turn: Turn, after: Callable[[], None] = lambda: None) -> None:
         def over() -> None:
-            self._behind.see(turn.process)
+            self.behind.see(turn.process)
             after()
 
         turn.go_on(over)
@@ -243,7 +239,7 @@ class ChatSession:
 
     async def look_up(self) -> None:
         """Find the process behind it, so that `questions` and `idle` say how it stands."""
-        await self._behind.find()
+        await self.behind.find()
 
     async def instruct(self, text: str) -> None:
         """Begin the conversation with instructions for the model."""
