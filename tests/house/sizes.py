@@ -16,7 +16,8 @@ MODULE_LINES, TEST_LINES, FACADE_LINES = 400, 500, 550
 FUNCTION_LINES, PARAMETERS = 40, 7
 CLASS_LINES, METHODS = 250, 20
 FACADES = frozenset(
-    {"AgentPlatform", "AgentProcess", "Ai", "Blackboard", "GoalportError", "Lifecycle", "OperationContext"}
+    {"AgentPlatform", "AgentProcess", "Ai", "Blackboard", "ChatSession", "GoalportError", "Lifecycle"}
+    | {"OperationContext"}
     | {"ActionProgress", "Journal", "Processes"}
 )
 """What users hold in their hands, the state of a process, which changes by named transitions alone, and the tree of all
