@@ -104,9 +104,10 @@ class Steering:
             if self._durable and not await self._repository.claim(process):
                 if await self._replicas().send(process, tell_command(self._codec(process), objects, caller, token)):
                     return
-            elif not had and self._runner.drives and self._runner.go_on_with(family_of(process)):
+                had = False  # its program is gone, and this one has it now
+            if not had and self._runner.drives and self._runner.go_on_with(family_of(process)):
                 continue  # a program had ended in the middle of its turn
-            elif not process.active:
+            if not process.active:
                 break
             await process.rest()
         if refusal := _why_not_told(process):
