@@ -4,12 +4,13 @@ Text comes in many small pieces, so it is gathered: a client is told it at once,
 `chat_observer` is above.
 """
 
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Final
 
 import anyio
 
 from goalport.chat import Turn
+from goalport.errors import GoalportError
 from goalport.events import Event, MessageDelta, MessageSent
 from goalport.secrecy import hide_known
 from goalport.serve.notifier import Notifier
@@ -37,13 +38,17 @@ class ChatProgress(ProcessProgress):
         self._more = anyio.Event()
 
     async def follow_turn(self, turn: Turn) -> None:
-        """Report all events of a turn, from its beginning to its end, and the text that is written in it."""
+        """Report all events of a turn, from its beginning to its end, and the text that is written in it.
+
+        Why a turn was not followed to its end is raised by its `result`: a task group would raise it in another form.
+        """
         async with anyio.create_task_group() as tasks, aclosing(turn.events()) as events:
             tasks.start_soon(self.beat, "")
             tasks.start_soon(self._report_text)
-            async for event in events:
-                self._note(event)
-                await self.report_event(event)
+            with suppress(GoalportError):
+                async for event in events:
+                    self._note(event)
+                    await self.report_event(event)
             tasks.cancel_scope.cancel()
 
     def _note(self, event: Event) -> None:

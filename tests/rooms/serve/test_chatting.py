@@ -138,6 +138,29 @@ async def test_the_text_so_far_comes_as_progress(tmp_path: Path, era: str) -> No
     assert "at the gate" in told
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_server_that_ends_during_a_reply_says_so_to_a_client_with_progress(tmp_path: Path, era: str) -> None:
+    gate = Gate()
+    answers: list[object] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None: ...
+
+    async with served(tmp_path, Novelist(gate)) as server, server.client(era) as client:
+
+        async def write() -> None:
+            answers.append(await client.call_tool("chat_novelist", {"message": "Write"}, progress_callback=note))
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(write)
+                await gate.begun.wait()
+                await server.platform.processes.close()
+    (answer,) = answers
+    assert isinstance(answer, CallToolResult)
+    assert answer.is_error
+    assert "goes on elsewhere" in text_of(answer)
+
+
 async def test_a_secret_that_comes_in_two_pieces_is_not_told(tmp_path: Path) -> None:
     gate, told = Gate(), list[str]()
     owner = Gate()
