@@ -127,6 +127,8 @@ class ChatRun:
             if session.questions:
                 waiting = ", ".join(each.id for each in session.questions)
                 raise RunRefused("open-interrupts", f"{_SPOKE_WHILE_ASKED}{waiting}.")
+            if self._given.resume:  # the run was admitted as one that only answers
+                await self._publisher.limits.begin(self._caller)
             begin = partial(session.begin_turn, new.message, earlier=new.earlier, after=new.after)
             return await self._begun(partial(begin, beside=self._beside))
         running = await session.follow()

@@ -96,6 +96,14 @@ class Limits:
             self._count(who, own.calls_per_minute)
         return Place(self._queue, self._calls if own.calls else None, who)
 
+    async def begin(self, caller: Caller) -> None:
+        """Count what is begun by a call that was admitted as one that only goes on. Raises as `admit` does."""
+        own = self._settings.of(caller)
+        if own.cost_per_day:
+            await self._check_cost(caller, own.cost_per_day)
+        if own.calls_per_minute:
+            self._count(caller.identity, own.calls_per_minute)
+
     async def started(self, caller: Caller, start: Callable[[], Awaitable[AgentProcess]]) -> AgentProcess:
         """A process that `start` starts for a caller, counted. Raises `LimitReached`, and what `start` raises."""
         own, who = self._settings.of(caller), caller.identity

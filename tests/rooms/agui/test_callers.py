@@ -66,6 +66,16 @@ async def test_limits_of_callers_hold_for_runs(tmp_path: Path) -> None:
         assert (await thread.run(resume=resume))[0]["type"] == "RUN_STARTED"
 
 
+async def test_a_message_beside_an_answer_counts_as_a_call(tmp_path: Path) -> None:
+    async with front_end(tmp_path, Waiter(), limits={"calls_per_minute": 1}) as server:
+        thread = server.thread("Waiter")
+        await thread.run("Hello")
+        resume = [{"interruptId": thread.state["goalport"]["questions"][0]["id"], "status": "cancelled"}]
+        await thread.run(resume=resume)
+        refused = (await thread.run("Hello again", resume=resume))[-1]
+        assert (refused["type"], refused["code"]) == ("RUN_ERROR", "limit-reached")
+
+
 async def test_a_turn_counts_as_a_process_while_it_runs(tmp_path: Path) -> None:
     thinker = Thinker()
     async with front_end(tmp_path, thinker, Parrot(), limits={"processes": 1}) as server:
