@@ -68,7 +68,8 @@ class AgentProcessChatbot:
 
         `channel` receives the events of turns. `system_message` are instructions for the model, for a new conversation.
         `context_id`: the context with whose objects a new conversation begins; empty: that of the chatbot, if any.
-        Raises `BadInput` if there is a conversation of that id that is not theirs, and `StoreError`.
+        Raises `BadInput` if there is a conversation of that id that is not theirs, or if none can have that id, and
+        `StoreError`.
         """
         if conversation_id and (found := await self.find_session(conversation_id, caller, channel)) is not None:
             return found

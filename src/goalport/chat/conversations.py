@@ -3,10 +3,11 @@
 Below: the store of conversations. Above: chatbots and their sessions, and the doors.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from goalport.caller import Caller
@@ -20,6 +21,8 @@ from goalport.store import ConversationRecord, ConversationStore
 __all__ = ["Conversations"]
 
 Change = Callable[[ConversationRecord], ConversationRecord]
+_ID: Final = re.compile(r"[!-~]{1,200}")
+"""What every id matches. It can be in a header, and each store can take it."""
 
 
 class Conversations:
@@ -40,7 +43,10 @@ class Conversations:
     async def create(
         self, chatbot: str, caller: Caller, *, conversation_id: str = "", title: str = "", context_id: str = ""
     ) -> Conversation:
-        """A new conversation. Raises `BadInput` if there is one of that id already, and `StoreError`."""
+        """A new conversation. Raises `BadInput` if there is one of that id, or none can have it, and `StoreError`."""
+        if conversation_id and not _ID.fullmatch(conversation_id):
+            told = f"{conversation_id[:50]!r}, which has {len(conversation_id)}"
+            raise BadInput(f"Expected an id of at most 200 characters, all ASCII and no white space, but got {told}.")
         now = datetime.now(UTC)
         wanted = ConversationRecord(
             conversation_id or new_id(), chatbot, caller, title, "", "", context_id, False, now, now
@@ -52,7 +58,7 @@ class Conversations:
 
     async def find(self, conversation_id: str, caller: Caller) -> Conversation | None:
         """The conversation of that id; None if there is none, or it is somebody else's. Raises `StoreError`."""
-        record = await self._store.find(conversation_id)
+        record = await self._store.find(conversation_id) if _ID.fullmatch(conversation_id) else None
         if record is None or not caller.may_follow(record.caller):
             return None
         conversation = Conversation(conversation_id)

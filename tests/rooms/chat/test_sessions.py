@@ -124,6 +124,15 @@ async def test_a_conversation_is_its_callers_alone() -> None:
         assert await chatbot.find_session(conversation_id, ANNA) is None
 
 
+@pytest.mark.parametrize("conversation_id", ["two words", "two\nlines", "\0", "\ud800", "Straße", "x" * 201])
+async def test_what_a_header_or_a_store_cannot_hold_is_no_id_of_a_conversation(conversation_id: str) -> None:
+    async with AgentPlatform([Parrot]) as platform:
+        chatbot = platform.chatbots["Parrot"]
+        with pytest.raises(BadInput, match="Expected an id of at most 200 characters"):
+            await chatbot.create_session(ANNA, conversation_id=conversation_id)
+        assert await chatbot.find_session(conversation_id, ANNA) is None
+
+
 async def test_a_killed_process_is_followed_by_another_that_knows_the_conversation() -> None:
     async with AgentPlatform([Parrot]) as platform:
         session = await _session(platform, "Parrot")
