@@ -37,7 +37,7 @@ _NO_CHATBOT = (
 
 ChatbotName = Annotated[
     str | None,
-    Parameter(name="CHATBOT", help="Its name; needed if there are several, and none was talked to before."),
+    Parameter(name="CHATBOT", help="Its name; needed if there are several, except with --continue and -c."),
 ]
 Texts = Annotated[
     tuple[str, ...],
