@@ -16,7 +16,7 @@ from goalport.errors import BadInput, UnknownName
 from goalport.llm import UserMessage
 from goalport.publish.calls import Call
 from goalport.publish.chat_tools import ChatCall, ChatTool
-from goalport.publish.limits import Place
+from goalport.publish.limits import LimitReached, Place
 from goalport.publish.output import WrittenResult
 from goalport.publish.turns import counted_turn, note_turn
 from goalport.serve.admission import GONE
@@ -85,6 +85,10 @@ async def _begin(context: CallContext, chat: ChatTool, said: ChatCall, call: Cal
         try:
             begin = partial(session.begin_turn, message)
             begun = await counted_turn(state.publisher.limits, call, begin)
+        except LimitReached:
+            if not said.conversation_id:  # it was made for this call, and nobody knows its id
+                await state.platform.conversations.delete(session.conversation.id, call.caller)
+            raise
         except UnknownName:  # it was deleted meanwhile
             raise _unknown(chat, session.conversation.id) from None
     if begun is None:

@@ -7,6 +7,7 @@ import anyio.lowlevel
 import pytest
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
 
+from goalport.caller import ANONYMOUS
 from tests.rooms.rest.test_limits import Bakery
 from tests.rooms.serve.askers import Answering, Gate, Pizzeria, call
 from tests.rooms.serve.served import ERAS, Served, as_caller, served, text_of
@@ -103,6 +104,7 @@ async def test_a_turn_of_a_chatbot_counts_as_a_process_while_it_runs_and_not_bet
                 refused = await say(client, "chat_parrot", "hello")
                 assert refused.is_error
                 assert "1 processes of yours are running" in text_of(refused)
+                assert len(await server.platform.conversations.list(ANONYMOUS)) == 1, "none is left behind"
                 gate.opened.set()
         known = None
         for number in range(1, 4):
