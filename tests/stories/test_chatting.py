@@ -152,6 +152,20 @@ def test_ctrl_c_stops_the_reply_and_not_the_chat_and_twice_it_leaves(opened: Ope
     assert "At once." not in screen.text
 
 
+def test_an_edit_that_is_given_up_leaves_the_next_message_at_the_end(opened: Opened, aimock: Providers) -> None:
+    for number in ("one", "two", "three"):
+        aimock.answer(number, content=f"Answer {number}.")
+    with opened() as screen:
+        screen.until("you>").press("one", ENTER).until("Answer one.").until("you>")
+        screen.press("/edit", ENTER).until("you> one").press("\x15", ENTER).until("you>")
+        screen.press("two", ENTER).until("Answer two.").until("you>")
+        screen.press("/edit", ENTER).until("you> two").press(CTRL_C, CTRL_C).until("once more to leave").until("you>")
+        screen.press("three", ENTER).until("Answer three.").until("you>").press(CTRL_D)
+        assert screen.ended() == 0
+    told = [each["content"] for each in aimock.requests()[-1]["messages"]]
+    assert told == ["one", "Answer one.", "two", "Answer two.", "three"]
+
+
 def test_a_chat_that_was_killed_in_a_reply_goes_on_with_it(opened: Opened, aimock: Providers) -> None:
     aimock.answer("My name is Ada", content="Hello Ada.")
     aimock.answer({"userMessage": "slow", "sequenceIndex": 0}, {"latency": 20, "chunkSize": 6}, content=SLOW)

@@ -64,7 +64,7 @@ class ChatLoop:
                 if self._interrupted or self._replies.stopped or not self._attended:
                     self._told_how_to_go_on()
                     return INTERRUPTED
-                self._interrupted = True
+                self._interrupted, self._draft, self._after = True, "", None
                 say("Press Ctrl-C once more to leave.")
                 continue
             except Unanswered:
@@ -73,6 +73,8 @@ class ChatLoop:
             self._draft = ""
             if line.strip():
                 self._attempt(line)
+            else:
+                self._after = None
             if self._replies.stopped and not self._attended:
                 return INTERRUPTED
         self._told_how_to_go_on()
@@ -153,7 +155,10 @@ class ChatLoop:
         if not file:
             show_lines([text])
             return
-        Path(file).expanduser().write_text(text, encoding="utf-8")
+        try:
+            Path(file).expanduser().write_text(text, encoding="utf-8")
+        except (OSError, RuntimeError) as error:  # the latter: there is no such user
+            raise BadInput(f"{file} cannot be written. {error}") from None
         say(f"Written: {file}")
 
     def _leave(self) -> None:

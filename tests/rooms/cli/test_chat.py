@@ -243,6 +243,14 @@ def test_a_command_that_cannot_be_done_is_told_and_the_chat_goes_on(chat: Chat, 
     assert ran.code == 1
 
 
+def test_a_chat_goes_on_after_an_export_to_a_file_that_cannot_be_written(chat: Chat, tmp_path: Path) -> None:
+    ran = chat(lines=f"one\n/export {tmp_path}/nowhere/talk.md\n/export ~nobody-of-this-name/talk.md\ntwo\n")
+    assert "error: " in ran.err
+    assert f"{tmp_path}/nowhere/talk.md cannot be written." in ran.err
+    assert "~nobody-of-this-name/talk.md cannot be written." in ran.err
+    assert "2: two." in ran.out
+
+
 def test_a_conversation_is_exported_as_markdown_and_json(chat: Chat, tmp_path: Path) -> None:
     ran = chat(
         "-c", "ticket", "--new", lines=f"hello\n/export {tmp_path}/talk.md\n/export {tmp_path}/talk.json\n/export\n"
