@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, aclosing
 from typing import Protocol
 
+from anyio import CancelScope
+
 from goalport.caller import ANONYMOUS, Caller
 from goalport.chat.conversation import Conversation
 from goalport.chat.front_end import FrontEnd, renewed
@@ -211,17 +213,19 @@ class ChatSession:
         reacts: bool,
         again: bool = False,
     ) -> Turn:
-        loaded = self.conversation.loaded
+        loaded, turn = self.conversation.loaded, None
         with ExitStack() as undo:
             await loaded.turns.acquire()
             undo.callback(loaded.turns.release)
             process = await self.behind.ready(after, again=again)
-            await self._platform.conversations.append(self.conversation, *added)
-            turn = self._turn(process, reacts=reacts)
-            undo.callback(turn.abandon)
-            whole = renewed(told, process.blackboard.last(FrontEnd))
-            await self._platform.tell(process, *whole, caller=self.caller)
+            with CancelScope(shield=True):  # what is stored is told too, if whoever says it goes away meanwhile
+                await self._platform.conversations.append(self.conversation, *added)
+                turn = self._turn(process, reacts=reacts)
+                undo.callback(turn.abandon)
+                whole = renewed(told, process.blackboard.last(FrontEnd))
+                await self._platform.tell(process, *whole, caller=self.caller)
             undo.pop_all()
+        assert turn is not None
         loaded.turn = turn
         self._follow(turn, loaded.end_turn)
         return turn

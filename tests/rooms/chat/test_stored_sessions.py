@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
-from anyio import fail_after
+from anyio import create_task_group, fail_after
+from anyio.lowlevel import checkpoint
 
 from goalport import AgentPlatform
 from goalport.caller import Caller
@@ -67,6 +68,23 @@ async def test_the_very_first_reply_is_followed_and_stopped_from_another_program
             followed.cancel("Enough.")
             assert "Enough." in (await followed.result()).failure
             assert "Enough." in (await turn.result()).failure
+
+
+async def test_what_is_kept_of_a_message_is_answered_though_whoever_said_it_went_away_meanwhile(tmp_path: Path) -> None:
+    async with _program(tmp_path / "db") as platform:
+        session = await platform.chatbots["Parrot"].create_session(ANNA)
+        with fail_after(120):
+            for steps in range(0, 120, 4):
+                async with create_task_group() as tasks:
+                    tasks.start_soon(session.begin_turn, UserMessage("Hello"))
+                    for _ in range(steps):
+                        await checkpoint()
+                    tasks.cancel_scope.cancel()
+                if (turn := await session.follow()) is not None:
+                    await turn.result()
+        roles = [each.role for each in session.conversation.entries]
+        assert roles == ["user", "assistant"] * (len(roles) // 2)
+        assert roles
 
 
 async def test_two_programs_on_one_store_answer_one_after_another(tmp_path: Path) -> None:
