@@ -99,7 +99,7 @@ class AgentProcessChatbot:
         return ChatSession(self, conversation, caller, channel, self.platform, self._new_process)
 
     def _new_process(self, conversation: Conversation, caller: Caller) -> AgentProcess:
-        """A process for a conversation, which has not begun."""
+        """A process for a conversation, which has not begun. It is that of the owner, also where an admin speaks."""
         mark, given = self.mark, self.platform.options
         budget = Budget(actions=mark.max_actions_per_turn, cost=mark.max_cost_per_turn, tokens=mark.max_tokens_per_turn)
         options = given.with_(
@@ -111,7 +111,8 @@ class AgentProcessChatbot:
             planner=PlannerType.UTILITY,
             verbosity=self._verbosity or given.verbosity,
         )
-        return self.platform.create_agent_process(self.name, options=options, caller=caller)
+        owner = caller if caller.same_as(conversation.caller) else conversation.caller
+        return self.platform.create_agent_process(self.name, options=options, caller=owner)
 
 
 class Chatbots(Mapping[str, AgentProcessChatbot]):

@@ -10,14 +10,14 @@ from mcp import Client
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 from goalport import ActionContext, achieves_goal, action, condition
-from goalport.caller import ANONYMOUS
+from goalport.caller import ANONYMOUS, Caller
 from goalport.chat import Asset, Conversation, chatbot, conversation_of
 from goalport.errors import Declined
 from goalport.llm import AssistantMessage, UserMessage
 from goalport.process import Stuck
 from goalport.secrecy import register_secrets
 from tests.rooms.serve.askers import Answering, Gate, call, handle_of
-from tests.rooms.serve.served import ERAS, as_caller, served, text_of
+from tests.rooms.serve.served import ERAS, as_admin, as_caller, served, text_of
 
 YES = {"confirmed": True}
 
@@ -260,6 +260,17 @@ async def test_a_conversation_of_somebody_else_is_as_unknown_as_one_that_is_not_
     assert elsewhere.is_error
     assert text_of(theirs) == text_of(unknown).replace("made-up", known)
     assert "There is no conversation" in text_of(theirs)
+
+
+async def test_what_an_admin_says_in_a_conversation_runs_for_its_owner(tmp_path: Path) -> None:
+    async with served(tmp_path, Parrot()) as server, server.client() as client:
+        with as_caller("anna"):
+            known = reply_of(await say(client, "chat_parrot", "mine"))["conversationId"]
+        (await server.process()).kill("It is replaced.")
+        with as_admin("root"):
+            assert reply_of(await say(client, "chat_parrot", "really?", known))["reply"] == "2: mine … really?"
+        (record,) = await server.platform.conversations.list(Caller("anna", "https://issuer"))
+        assert (await server.platform.process(record.process)).caller.id == "anna"
 
 
 async def test_two_calls_at_once_are_answered_one_after_another(tmp_path: Path) -> None:
