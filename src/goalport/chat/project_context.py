@@ -9,6 +9,7 @@ from typing import Final
 
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.chat.conversation import Conversation
+from goalport.chat.front_end import FrontEnd
 from goalport.domain import is_state
 from goalport.errors import Unstorable
 from goalport.llm import AssistantMessage, SystemMessage, ToolReply, UserMessage
@@ -19,11 +20,11 @@ __all__ = ["save_context"]
 _log = logging.getLogger(__name__)
 Named = tuple[str, object]
 """An object with its name; without one, that is empty."""
-_OF_CONVERSATIONS: Final = (Conversation, UserMessage, AssistantMessage, SystemMessage, ToolReply)
+_OF_CONVERSATIONS: Final = (Conversation, FrontEnd, UserMessage, AssistantMessage, SystemMessage, ToolReply)
 
 
 async def save_context(process: AgentProcess, context_id: str, contexts: ContextRepository) -> None:
-    """Save what a process knows besides what its context held: not messages, states, and what triggers actions.
+    """Save what a process knows besides what its context held: not messages, front ends, states and triggers.
 
     What others have saved meanwhile stays. Objects that cannot be written are not saved, and the log says so. Raises
     `StoreError`.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from goalport import ActionContext, AgentPlatform, action
 from goalport.caller import Caller
-from goalport.chat import chatbot
+from goalport.chat import FrontEnd, chatbot
 from goalport.llm import AssistantMessage, UserMessage
 from goalport.process import Context
 from goalport.store.sqlite import SqliteProcessStore
@@ -107,6 +107,16 @@ async def test_what_can_be_stored_is_shared_though_other_things_cannot(tmp_path:
         assert saved is not None
         assert [each.text for each in saved.objects if isinstance(each, Fact)] == ["red", "blue"]
         assert not any(isinstance(each, Handle) for each in saved.objects)
+
+
+async def test_what_a_front_end_told_in_one_conversation_is_not_shared() -> None:
+    told = FrontEnd(context=(("Who is there", "anna@example.com"),))
+    async with AgentPlatform([Learner], models=ScriptedModel([])) as platform:
+        session = await platform.chatbots["Learner"].create_session(ANNA, context_id="house")
+        await (await session.begin_turn(UserMessage("red"), beside=[told])).result()
+        saved = await platform.contexts.find("house")
+        assert saved is not None
+        assert list(saved.objects) == [Fact("red")]
 
 
 async def test_conversations_without_a_context_share_nothing() -> None:
