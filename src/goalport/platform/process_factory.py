@@ -5,7 +5,7 @@ It runs none and keeps none. Above: `processes`, which does.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from logging import getLogger
+from logging import INFO, WARNING, getLogger
 from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
@@ -130,7 +130,9 @@ class ProcessFactory:
         if options.context_id:
             context = await self._contexts.find(options.context_id)
             if context is None:
-                _log.warning("There is no context %r: process %s begins without it.", options.context_id, process.id)
+                # A conversation may be the first of its context, which is saved after its turns.
+                level = INFO if options.turns else WARNING
+                _log.log(level, "There is no context %r: process %s begins without it.", options.context_id, process.id)
             else:
                 process.begin_with(context)
         if options.prune and planner_for(process.agent, options).looks_ahead:

@@ -1,7 +1,10 @@
 """Titles that conversations get, and what conversations of one context share."""
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from goalport import ActionContext, AgentPlatform, action
 from goalport.caller import Caller
@@ -117,6 +120,13 @@ async def test_what_a_front_end_told_in_one_conversation_is_not_shared() -> None
         saved = await platform.contexts.find("house")
         assert saved is not None
         assert list(saved.objects) == [Fact("red")]
+
+
+async def test_the_first_conversation_of_a_context_gives_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async with AgentPlatform([Learner], models=ScriptedModel([])) as platform:
+        session = await platform.chatbots["Learner"].create_session(ANNA, context_id="house")
+        assert (await session.on_user_message(UserMessage("red"))).text == "red"
+    assert not [each.message for each in caplog.records if each.levelno >= logging.WARNING]
 
 
 async def test_conversations_without_a_context_share_nothing() -> None:
