@@ -16,7 +16,7 @@ from goalport.cli.chats_here import READER, conversation_line
 from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.cli.sources import run_here
 from goalport.cli.stored import driven, has_store, opened_store, stored_settings
-from goalport.cli.terminal import Record, confirmed, say, show, show_json, show_markdown
+from goalport.cli.terminal import Record, confirmed, say, show, show_json, show_lines, show_markdown
 from goalport.cli.transcripts import transcript
 from goalport.cli.workspace import kept_in_memory
 from goalport.errors import BadInput
@@ -114,7 +114,7 @@ def export(
     as_json = structured or (output is not None and output.suffix == ".json")
     text = f"{json.dumps(exported, indent=1, ensure_ascii=False)}\n" if as_json else transcript(exported)
     if output is None:
-        print(text, end="")
+        show_lines([text.removesuffix("\n")])
     else:
         output.write_text(text, encoding="utf-8")
 

@@ -40,6 +40,17 @@ def test_conversations_are_listed_and_searched_page_by_page(goalport: Command, p
     assert conversations("search", "").code == 2
 
 
+@pytest.mark.parametrize("command", [["list"], ["show", "trick"], ["export", "trick"], ["export", "trick", "--json"]])
+def test_what_somebody_has_said_does_not_steer_the_terminal(
+    goalport: Command, terminal: Command, place: Path, command: list[str]
+) -> None:
+    at = ("--workspace", str(place))
+    assert goalport("chat", "-c", "trick", "--new", "-m", "A \x1b]0;parcel\x07 \x9b31mis lost", *at).code == 0
+    drawn = terminal("conversations", *command, *at).out
+    assert "lost" in drawn
+    assert all(each not in drawn for each in ("\x1b]", "\x07", "\x9b"))
+
+
 def test_a_conversation_is_shown_renamed_and_exported(goalport: Command, place: Path, tmp_path: Path) -> None:
     at = ("--workspace", str(place))
     assert "second is called: Money" in goalport("conversations", "rename", "second", "Money", *at).err
