@@ -110,6 +110,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
         return await _go_on(process, resumed)
     planner = planner_for(process.agent, process.options)
     found, actual = await formulate(process, planner)
+    resumed = resumed or _resumed(process)  # costs take their time, and an answer may have come meanwhile
     skipped = process.progress.take_skipped()
     if not isinstance(found, Plan):
         if skipped:

@@ -1,6 +1,10 @@
 """Actions that ask in their middle: the message that they react to is theirs, until they are over."""
 
+import asyncio
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from anyio import fail_after
 
 from goalport import ActionContext, AgentPlatform, action, cost
 from goalport.caller import Caller
@@ -80,3 +84,48 @@ async def test_what_another_action_answers_in_place_of_one_that_failed_is_no_fai
         assert (result.text, result.failure) == ("Somehow.", "")
         easy = await session.on_user_message(UserMessage("an easy one"))
         assert easy.messages == (), "what failed in one turn may be done in the next"
+
+
+@chatbot(description="Thinks for long about what to do")
+@dataclass
+class Thinker:
+    """Its costs are computed by something slow."""
+
+    thinks: asyncio.Event = field(default_factory=asyncio.Event)
+    known: asyncio.Event = field(default_factory=asyncio.Event)
+    plans: int = 0
+
+    @cost
+    async def slowly(self) -> float:
+        self.plans += 1
+        if self.plans > 4:
+            self.thinks.set()
+            await self.known.wait()
+        return 1.0 if self.plans == 1 else 3.0
+
+    @action(trigger=UserMessage, can_rerun=True, cost_method="slowly")
+    async def act(self, message: UserMessage, context: ActionContext) -> None:
+        if await context.ask(f"Really {message.content}?", bool):
+            await context.send_message(f"Done: {message.content}")
+
+    @action(trigger=UserMessage, can_rerun=True, cost=2.0)
+    async def chat(self, message: UserMessage, context: ActionContext) -> None:
+        await context.send_message(f"You said {message.content}")
+
+
+async def test_an_answer_that_comes_while_costs_are_computed_is_heeded() -> None:
+    thinker = Thinker()
+    async with AgentPlatform([thinker]) as platform:
+        session = await platform.chatbots["Thinker"].create_session(ANNA)
+        asked = await session.on_user_message(UserMessage("paint it"))
+        thinker.plans = 3  # what comes next is planned at once, and what follows from it is not
+        with fail_after(30):
+            await session.begin_turn(UserMessage("nice weather"))
+            await thinker.thinks.wait()
+            turn = await session.answer(asked.questions[0].id, response=True)
+            thinker.known.set()
+            await turn.result()
+        assert [each.text for each in session.conversation.entries if each.role == "assistant"] == [
+            "You said nice weather",
+            "Done: paint it",
+        ]
