@@ -183,7 +183,9 @@ class Conversations:
             loaded = Loaded(record, await self._store.messages(record.id))
             loaded = self._loaded.setdefault(record.id, loaded)
         elif loaded.record.version < record.version:
-            loaded.renew(record, await self._store.messages(record.id))
+            messages = await self._store.messages(record.id)
+            if loaded.record.version < record.version:  # something newer may have been saved here meanwhile
+                loaded.renew(record, messages)
         conversation.loaded = loaded
 
     def _conversation(self, loaded: Loaded) -> Conversation:
