@@ -432,8 +432,12 @@ class Lifecycle:
         self.end_requested, self.stepped, self._gone = end_requested, stepped, False
 
     def end_turn(self, reason: str) -> None:
-        """End the turn that runs, which has failed, as soon as it can; an end that was requested before counts."""
-        self.end_requested = self.end_requested or Stuck(reason, turn_failed=True)
+        """End the turn that runs, which has failed, as soon as it can; an end that was requested before counts.
+
+        While only processes that it started run, nothing happens: it goes on, and ends its turn, when those have ended.
+        """
+        if self._driven:
+            self.end_requested = self.end_requested or Stuck(reason, turn_failed=True)
 
     def cancel_turn(self, reason: str) -> None:
         """Cancel what runs, and so end the turn; nothing happens if nothing runs, or an end was requested before."""

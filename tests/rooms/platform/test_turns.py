@@ -228,3 +228,34 @@ async def test_the_log_tells_a_process_that_rests_between_turns_from_one_whose_t
     lines = [(each.levelname, each.message) for each in caplog.records if each.name == "goalport.process"]
     assert ("INFO", f"{process.id}: rests until it is told something") in lines
     assert [level for level, line in lines if "The saga is stuck" in line] == ["WARNING"]
+
+
+@agent(description="Asks, then spends more than there is", planner=PlannerType.GOAP)
+class Spender:
+    @achieves_goal(description="Noted")
+    async def note(self, word: Word, context: ActionContext) -> Noted:
+        text = await context.ask("What is it?", str)
+        context.spend(cost=3.0)
+        return Noted(await context.ai.generate_text(f"Is there more than {text}?"))
+
+
+@agent(description="Has others note words", planner=PlannerType.UTILITY)
+class Delegator:
+    @action(trigger=Word, can_rerun=True)
+    async def delegate(self, word: Word, context: ActionContext) -> None:
+        await context.as_sub_process(Noted, Spender, word)
+
+
+async def test_a_sub_process_that_overspends_after_an_answer_ends_the_turn_and_not_the_process() -> None:
+    async with AgentPlatform([Delegator, Spender], models=ScriptedModel(["No"])) as platform:
+        process = platform.create_agent_process("Delegator", options=TURNS)
+        await _told(platform, process, "tea")
+        (question,) = process.open_questions
+        with fail_after(30):
+            await platform.answer(process.id, question.id, "It is tea")
+            ended = await process.wait()
+            await process.rest()
+        assert isinstance(ended, Stuck)
+        assert ended.turn_failed
+        assert "budget of 2.00 USD" in ended.reason
+        assert isinstance(await _told(platform, process), Stuck)
