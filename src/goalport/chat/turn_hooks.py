@@ -46,7 +46,7 @@ class ConversationTurns:
         await compact(process, conversation, self._conversations, mark.max_history_tokens, self._platform.models.roles)
 
     async def after_run(self, process: AgentProcess) -> None:
-        """Store what was added to the conversation of a process that rests now, what it shares, and if it is finished.
+        """Store what was added to the conversation of a process that rests now, if it is finished, and what it shares.
 
         Raises `StoreError`.
         """
@@ -54,12 +54,12 @@ class ConversationTurns:
         if conversation is None:
             return
         await self._conversations.append(conversation)
+        if isinstance(process.outcome, Completed) and not conversation.finished:
+            await self._conversations.change(conversation, lambda record: record._replace(finished=True))
         if not conversation.title:
             await self._give_title(conversation)
         if conversation.context_id:
             await save_context(process, conversation.context_id, self._platform.contexts)
-        if isinstance(process.outcome, Completed) and not conversation.finished:
-            await self._conversations.change(conversation, lambda record: record._replace(finished=True))
 
     async def _give_title(self, conversation: Conversation) -> None:
         """Give a conversation that was answered the first words as its title; then a model may find a better one."""

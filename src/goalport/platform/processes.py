@@ -285,7 +285,6 @@ class Processes:
         here = asyncio.get_running_loop()
         await self._deliveries.close()
         await self._replicas.stop()
-        await self.turns.close()
         running = dict(self._running)
         left = [] if self._durable else [each for each in await self.records() if not each.ended]
         waiting = [await self._repository.find(each.id) for each in left]
@@ -295,6 +294,7 @@ class Processes:
             elif process is not None and not process.status.ended:
                 process.kill("The platform was closed.")
         await asyncio.gather(*(task for task in running if task.get_loop() is here), return_exceptions=True)
+        await self.turns.close()
         if self._durable:
             await self._repository.save_all()
 
@@ -341,7 +341,7 @@ class Processes:
                 await self._deliveries.hand_over(process)
                 return
             if process.options.turns and not await self.turns.prepare(process):
-                await self._save(process)
+                await (self._repository.release(process) if process.elsewhere else self._save(process))
                 return
             if self._durable:
                 process.tell_when_stored(ends=self._repository.is_stored(process))

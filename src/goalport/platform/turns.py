@@ -6,6 +6,8 @@ Above: `processes`, which calls it for processes with the option `turns`.
 from logging import getLogger
 from typing import Protocol
 
+from anyio import CancelScope
+
 from goalport.errors import GoalportError
 from goalport.llm import AssistantMessage
 from goalport.process import AgentProcess, Stuck, retried
@@ -43,15 +45,28 @@ class Turns:
         """What is called; None: nothing happens around turns."""
 
     async def prepare(self, process: AgentProcess) -> bool:
-        """Prepare a process that is going to run. Returns False if that is not possible: then it is stuck."""
+        """Prepare a process that is going to run. Returns False if it does not: it is stuck, or another program has it.
+
+        Who ends the process or its turn meanwhile need not wait for this: the run ends as soon as it has begun.
+        """
         hooks = self.hooks
         try:
-            if hooks is not None:
-                await retried(process, lambda: hooks.before_run(process))
-        except GoalportError as error:
-            process.settle(Stuck(f"It cannot go on. {error}", turn_failed=True))
-            return False
-        return True
+            with CancelScope() as process.cancel_scope:
+                if hooks is not None and process.end_requested is None:
+                    await retried(process, lambda: hooks.before_run(process))
+        except Exception as error:
+            expected = isinstance(error, GoalportError)
+            if not expected:
+                _log.exception("The turn of process %s did not begin.", process.id)
+            if process.end_requested is None and not process.elsewhere:
+                words = error if expected else process.words_for(error)
+                process.settle(Stuck(f"It cannot go on. {words}", turn_failed=True))
+                return False
+        finally:
+            process.cancel_scope = None
+        if process.elsewhere:
+            process.release()
+        return not process.elsewhere
 
     async def keep(self, process: AgentProcess) -> None:
         """Keep what a process has done that rests now."""
@@ -59,8 +74,9 @@ class Turns:
         try:
             if hooks is not None and not process.elsewhere:
                 await retried(process, lambda: hooks.after_run(process))
-        except GoalportError as error:
-            _log.warning("What process %s has said was not kept: %s", process.id, error)
+        except Exception as error:
+            unexpected = None if isinstance(error, GoalportError) else error
+            _log.warning("What process %s has said was not kept: %s", process.id, error, exc_info=unexpected)
 
     async def send(self, process: AgentProcess, message_id: str, message: AssistantMessage, /) -> AssistantMessage:
         """Keep a message that an action sends, and return it as it is kept."""

@@ -441,9 +441,10 @@ class Lifecycle:
 
     def cancel_turn(self, reason: str) -> None:
         """Cancel what runs, and so end the turn; nothing happens if nothing runs, or an end was requested before."""
-        if self._driven and self.end_requested is None and not self.over and self.cancel_scope is not None:
+        if self._driven and self.end_requested is None and not self.over:
             self.end_turn(reason)
-            self.cancel_scope.cancel()
+            if self.cancel_scope is not None:
+                self.cancel_scope.cancel()
 
     def reopen(self) -> None:
         """Return a process that waits or is stuck to a state in which it can continue."""
@@ -469,6 +470,8 @@ class Lifecycle:
     def release(self) -> None:
         """Note that the task has stopped: its sub-processes go on without it, or it continues step by step."""
         self._driven = False
+        if isinstance(self.end_requested, Stuck):
+            self.end_requested = None
 
     def _settle(self, outcome: Outcome) -> None:
         self._driven = False
