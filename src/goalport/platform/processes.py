@@ -201,7 +201,12 @@ class Processes:
             await self._repository.save(root)
 
     def go_on_with(self, family: Sequence[AgentProcess]) -> bool:
-        """Go on with what a program left in the middle of its work. Returns whether there is anything."""
+        """Go on with what a program left in the middle of its work. Returns whether there is anything.
+
+        What it had been asked to end, and had not yet, ends now.
+        """
+        for each in family:
+            each.end_as_requested()
         interrupted, ready = interrupted_in(family), ready_in(family)
         for each in ready:
             park(each, interrupted) if interrupted else self.begin(each)

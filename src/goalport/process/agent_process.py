@@ -194,9 +194,9 @@ class AgentProcess(Lifecycle):
         for child in self.children:
             child.end(wanted)
         if not self.over:
-            self.on_loop(self._end_as_requested)
+            self.on_loop(self.end_as_requested)
 
-    def _end_as_requested(self) -> None:
+    def end_as_requested(self) -> None:
         """Make the requested end, if nothing else will: a process that runs checks for it between actions."""
         wanted = self.end_requested
         if wanted is None or self.over:
