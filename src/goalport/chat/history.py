@@ -3,8 +3,8 @@
 Clients such as those of OpenAI's API send the whole conversation each time. Pure functions over messages.
 """
 
-from collections.abc import Sequence
-from itertools import islice, takewhile
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from goalport.chat.messages import REPLY_SEPARATOR, ConversationMessage, role_of
@@ -48,10 +48,31 @@ def _shown_as(stored: Sequence[ConversationMessage], at: int, said: Message) -> 
     """How many stored messages, from a place on, a message is: one, several that were shown as one, or none."""
     if at < len(stored) and _same(stored[at].message, said):
         return 1
-    replies = takewhile(lambda each: each.role == "assistant", islice(stored, at, None))
-    texts = [each.text for each in replies] if isinstance(said, AssistantMessage) else []
-    shown = (_plain(REPLY_SEPARATOR.join(texts[:number])) for number in range(2, len(texts) + 1))
-    return next((number for number, text in enumerate(shown, 2) if text == _plain(said.content)), 0)
+    if not isinstance(said, AssistantMessage):
+        return 0
+    following = (stored[place] for place in range(at, len(stored)))
+    replies = takewhile(lambda each: each.role == "assistant", following)
+    return _shown_together((each.text for each in replies), _plain(said.content))
+
+
+def _shown_together(texts: Iterable[str], whole: str) -> int:
+    """How many texts are shown as a whole one, with an empty line between two; 0: they are not.
+
+    Each character is compared once, since a conversation may have very many replies in a row.
+    """
+    at = 0
+    for number, each in enumerate(texts, 1):
+        text = each if at else each.lstrip()
+        if not (at or text):  # the whole one does not begin with white space
+            continue
+        last = _lines(text).rstrip()
+        if at + len(last) == len(whole) and whole.endswith(last):
+            return number
+        shown = _lines(text + REPLY_SEPARATOR)
+        if not whole.startswith(shown, at):
+            return 0
+        at += len(shown)
+    return 0
 
 
 def _same(one: Message, other: Message) -> bool:
@@ -61,4 +82,8 @@ def _same(one: Message, other: Message) -> bool:
 
 
 def _plain(text: str) -> str:
-    return text.replace("\r\n", "\n").strip()
+    return _lines(text).strip()
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n")

@@ -19,8 +19,10 @@ __all__ = ["answer_to_task", "is_task"]
 
 _log = logging.getLogger(__name__)
 _TASK: Final = "### Task:"
-_FORM: Final = re.compile(r'### \W*Output\b[^\n]*\n[^\n{#]*JSON[^\n{#]*\s*\{\s*"(?P<name>\w+)"')
-"""The section that says the form: `JSON format: { "title": "…" }`."""
+_FORM: Final = re.compile(
+    r'### \W{0,9}Output\b[^\n]{0,200}\n[^\n{#]{0,100}JSON[^{#]{0,100}\{\s{0,20}"(?P<name>\w{1,20})"'
+)
+"""The section that says the form: `JSON format: { "title": "…" }`. It is short, so that a search in a long text is."""
 _EMPTY: Final[Mapping[str, str]] = {
     "title": '{"title": ""}',
     "tags": '{"tags": []}',

@@ -28,7 +28,11 @@ _HEDGES: Final = _NO | {"not", "don't", "dont", "but", "wait", "unless", "if", "
 """Words that make of a yes something that has to be asked again: what is approved has to be said plainly."""
 _DECLINED: Final = frozenset(["cancel", "decline", "skip", "stop", "never mind", "nevermind"])
 _WORD: Final = re.compile(r"[\w']+")
-_LINE: Final = re.compile(r"^\s*[-*]?\s*(?P<field>[\w. ]+?)\s*[:=]\s*(?P<value>.*\S)\s*$")
+_BETWEEN: Final = re.compile(r"[:=]")
+"""What stands between a field and its value in a line."""
+_FIELD: Final = re.compile(r"[\w. ]+")
+_DIGITS: Final = 6
+"""Of the number of an option, at most."""
 _ONLY: Final = "answer"
 """The field of a form that has no other: the question says what it is."""
 _REASON: Final = "The person said: "
@@ -143,18 +147,27 @@ def _given(form: Form, said: str) -> object:
     if form.options:
         return _option(form.options, said)
     fields = _fields(form.schema)
-    lines = [found for line in said.splitlines() if (found := _LINE.match(line)) is not None]
-    named = {_name(fields, each["field"]): each["value"] for each in lines}
+    lines = filter(None, map(_line, said.splitlines()))
+    named = {_name(fields, field): value for field, value in lines}
     if named and set(named) <= fields.keys():
         return named
     wanted = list(form.schema.get("required", ())) or list(fields)
     return {wanted[0]: said} if len(wanted) == 1 else {}
 
 
+def _line(line: str) -> tuple[str, str] | None:
+    """The field and the value in a line such as `- field: value`; None if it is no such line."""
+    before, *after = _BETWEEN.split(line, maxsplit=1)
+    field, value = before.strip(), "".join(after).strip()
+    field = field[1:].lstrip() if field.startswith(("-", "*")) else field
+    return (field, value) if value and _FIELD.fullmatch(field) else None
+
+
 def _option(options: Sequence[Mapping[str, str]], said: str) -> str:
     """The key of the option that was meant, or what was said if that is none."""
-    if said.rstrip(".").isdecimal() and 0 < int(said.rstrip(".")) <= len(options):
-        return options[int(said.rstrip(".")) - 1]["key"]
+    number = said.rstrip(".")
+    if number.isdecimal() and len(number) <= _DIGITS and 0 < int(number) <= len(options):
+        return options[int(number) - 1]["key"]
     meant = (each["key"] for each in options if said.lower() in {each["key"].lower(), each["label"].lower()})
     return next(meant, said)
 

@@ -66,3 +66,10 @@ def test_several_replies_in_a_row_may_be_shown_as_one(replies: list[str], more: 
 def test_a_stored_message_is_read_as_it_was_written(message: Message, name: str) -> None:
     entry = ConversationMessage(role=role_of(message), message=message, name=name)
     assert from_record(to_record(entry)) == entry
+
+
+def test_a_history_is_compared_with_very_many_replies_in_a_row_at_once() -> None:
+    entries = _entries([UserMessage("Well?"), *map(AssistantMessage, ["so " * 20] * 10_000)])
+    whole = "\n\n".join(each.text for each in entries[1:])
+    for shown, agree in ((whole, True), (f"{whole} edited", False)):
+        assert compare(entries, [UserMessage("Well?"), AssistantMessage(shown)]).forks is not agree

@@ -125,3 +125,10 @@ async def test_a_key_lists_and_uses_the_models_for_which_it_has_the_scopes(tmp_p
         assert refused.value.type == "permission_error"
         with pytest.raises(AuthenticationError):
             await server.openai.models.list()
+
+
+async def test_a_long_message_that_looks_like_a_task_is_answered_as_any_other(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        said = "### Task:\n" + "### " * 20_000
+        answer = await server.post("chat/completions", {"model": "Echo", "messages": history(said)})
+        assert answer.json()["choices"][0]["message"]["content"].startswith("1: ### Task:")

@@ -188,3 +188,16 @@ def test_an_answer_is_read_as_people_write_it(wait: WaitFor[object], text: str, 
     assert in_words(question).startswith(question.message)
     reading = read_answer(question, text)
     assert isinstance(reading, Unclear) if expected is None else reading == expected
+
+
+@pytest.mark.parametrize(
+    ("wait", "text"),
+    [
+        (WHERE, "a" + " " * 100_000 + "b"),
+        (WHERE, "a\n" + " " * 100_000 + "- b"),
+        (WHICH, "1" * 5000),
+    ],
+)
+def test_a_hostile_answer_is_read_as_fast_as_any_other(wait: WaitFor[object], text: str) -> None:
+    question = Questions("calm-owl-000000000000").ask("Act.ask", wait)
+    assert isinstance(read_answer(question, text), Unclear)
