@@ -14,7 +14,7 @@ from starlette.requests import Request
 from goalport.auth import Grant, current_caller
 from goalport.auth.current import granted
 from goalport.auth.verifiers import caller_of
-from goalport.caller import Caller
+from goalport.caller import EVERY_SCOPE, Caller
 from goalport.settings import AuthSettings
 
 __all__ = ["CONVERSATION", "for_user", "named_conversation"]
@@ -34,13 +34,14 @@ _ABOUT: Final[Mapping[str, str]] = {
 def for_user(request: Request, settings: AuthSettings) -> AbstractContextManager[None]:
     """A context in which the caller is the user whom the headers of a request name, if its key may act for others.
 
-    The user has the scopes of the key, except for those to act for others and to administrate. The issuer is the key:
-    two keys with the same user stand for two callers.
+    The user has the scopes of the key, except for those to act for others and to administrate, and for what implies
+    these. The issuer is the key: two keys with the same user stand for two callers.
     """
     key, user = current_caller(), request.headers.get(_USER, "")
     if not user or not may_act_for_others(key, settings):
         return nullcontext()
-    scopes = key.scopes - {settings.on_behalf_scope, settings.admin_scope, "*"}
+    withheld = {settings.on_behalf_scope, settings.admin_scope, EVERY_SCOPE}
+    scopes = {each for each in key.scopes if withheld.isdisjoint(settings.expanded([each]))}
     about = {name: unquote(request.headers[header]) for name, header in _ABOUT.items() if header in request.headers}
     caller = caller_of(settings, user, f"{key.issuer}:{key.id}", scopes, about)
     return granted(request.scope, Grant(caller, key.id), "")

@@ -127,6 +127,15 @@ async def test_a_key_lists_and_uses_the_models_for_which_it_has_the_scopes(tmp_p
             await server.openai.models.list()
 
 
+async def test_a_user_has_no_scope_that_implies_those_of_an_administrator(tmp_path: Path) -> None:
+    key = make_key(tmp_path, "webui", "operate")
+    auth = {"implied_scopes": {"operate": ["goals:admin", "goals:on-behalf-of"]}}
+    async with chats(tmp_path, Mirror, key=key, auth=auth) as server:
+        answer = await server.post("chat/completions", {"model": "Mirror", "messages": history("who am I")}, **HEADERS)
+        told = answer.json()["choices"][0]["message"]["content"]
+        assert told == f"{USER} of goalport:keys:webui, goals:read goals:write, , admin=False"
+
+
 async def test_a_long_message_that_looks_like_a_task_is_answered_as_any_other(tmp_path: Path) -> None:
     async with chats(tmp_path, Echo) as server:
         said = "### Task:\n" + "### " * 20_000
