@@ -18,7 +18,7 @@ from goalport.platform import AgentPlatform
 from goalport.process import Question
 from goalport.prompts.quotation import as_data
 from goalport.publish.forms import Form, form_of
-from goalport.tools.schemas import holds_secret
+from goalport.tools.schemas import UNREADABLE, holds_secret
 
 __all__ = ["SomethingElse", "found_answer"]
 
@@ -53,7 +53,10 @@ async def found_answer(
     """
     if CHEAPEST not in platform.models.roles:
         return otherwise
-    form = form_of(question)
+    try:
+        form = form_of(question)
+    except UNREADABLE:
+        return otherwise
     if form.kind not in _READ_FREELY or holds_secret(form.schema):
         return otherwise
     ai = cheapest(platform.ai, platform.models.roles).with_id("answer")

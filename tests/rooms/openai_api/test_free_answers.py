@@ -1,13 +1,15 @@
 """Answers in free words, which a cheap model reads where the settings name one."""
 
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from goalport import ActionContext, action
+from goalport import ActionContext, WaitFor, action
 from goalport.chat import chatbot
 from goalport.errors import Declined
 from goalport.llm import UserMessage
-from tests.rooms.openai_api.chats import chats, history
+from tests.rooms.openai_api.chats import Chats, chats, history
 
 CHEAP = '''
 from goalport.errors import ModelRefused
@@ -59,6 +61,26 @@ class Courier:
         await context.send_message("Indeed.")
 
 
+class Unreadable:
+    """Nothing that can be read from JSON."""
+
+
+class Handover(WaitFor[Address]):
+    @property
+    def response_type(self) -> object:
+        return Unreadable
+
+    def accept(self, response: Any) -> Address:
+        return Address("Elm Street", 5)
+
+
+@chatbot(description="Asks for what cannot be said")
+class Porter:
+    @action(trigger=UserMessage, can_rerun=True)
+    async def carry(self) -> WaitFor[Address]:
+        return Handover("Give it to me")
+
+
 ANSWERS = {
     "the fifth house in Elm Street": "To 5 Elm Street.",
     "somewhere in Elm Street": "The answer needs correcting:\n- number: required, but missing\n\nWhere to?",
@@ -69,17 +91,28 @@ ANSWERS = {
 }
 
 
+def _with_cheap_model(root: Path, chatbot: object) -> AbstractAsyncContextManager[Chats]:
+    (root / "agents").mkdir()
+    (root / "agents" / "cheap.py").write_text(CHEAP)
+    return chats(root, chatbot, models={"llms": {"cheapest": "scripted"}})
+
+
+async def _say(server: Chats, model: str, conversation: str, *said: str) -> str:
+    create, headers = server.openai.chat.completions.create, {"x-conversation-id": conversation}
+    reply = await create(model=model, messages=history(*said), extra_headers=headers)
+    return reply.choices[0].message.content or ""
+
+
 async def test_a_cheap_model_reads_what_an_answer_says(tmp_path: Path) -> None:
-    (tmp_path / "agents").mkdir()
-    (tmp_path / "agents" / "cheap.py").write_text(CHEAP)
-    async with chats(tmp_path, Courier, models={"llms": {"cheapest": "scripted"}}) as server:
-
-        async def say(conversation: str, *said: str) -> str:
-            create, headers = server.openai.chat.completions.create, {"x-conversation-id": conversation}
-            reply = await create(model="Courier", messages=history(*said), extra_headers=headers)
-            return reply.choices[0].message.content or ""
-
+    async with _with_cheap_model(tmp_path, Courier) as server:
         for number, (answer, reply) in enumerate(ANSWERS.items()):
-            asked = await say(f"parcel {number}", "a parcel")
+            asked = await _say(server, "Courier", f"parcel {number}", "a parcel")
             assert asked.startswith("Where to?")
-            assert (await say(f"parcel {number}", "a parcel", asked, answer)).startswith(reply)
+            assert (await _say(server, "Courier", f"parcel {number}", "a parcel", asked, answer)).startswith(reply)
+
+
+async def test_no_model_reads_what_cannot_be_said_in_words(tmp_path: Path) -> None:
+    async with _with_cheap_model(tmp_path, Porter) as server:
+        asked = await _say(server, "Porter", "hall", "take this")
+        reply = await _say(server, "Porter", "hall", "take this", asked, "here it is")
+        assert reply.startswith("This question cannot be answered in words")
