@@ -10,7 +10,7 @@ from typing import Final
 
 from goalport.caller import Caller
 from goalport.chat import ChatSession, Turn
-from goalport.chat.history import HistoryMatch, compare
+from goalport.chat.history import compare
 from goalport.chat.messages import REPLY_SEPARATOR
 from goalport.errors import BadInput
 from goalport.llm import AssistantMessage, Message, SystemMessage, UserMessage
@@ -80,9 +80,11 @@ async def continue_after(session: ChatSession, given: Sequence[Message], after: 
 
     Raises what `ChatSession.begin_turn` raises.
     """
-    *earlier, said = given
+    *before, said = given
     assert isinstance(said, UserMessage)
-    return await session.begin_turn(said, earlier=earlier, after=after)
+    place = session.conversation.loaded.record.head if after is None else after
+    earlier = [each for each in before if not isinstance(each, SystemMessage)]
+    return await session.begin_turn(said, earlier=[*_new_instructions(session, given, place), *earlier], after=after)
 
 
 def with_history(session: ChatSession, given: Sequence[Message], after: str | None) -> Sequence[Message]:
@@ -117,19 +119,15 @@ async def begin_turn(session: ChatSession, given: Sequence[Message], *, name: st
     assert isinstance(said, UserMessage)
     if match.forks and not earlier and asked_in(given):  # it was answered elsewhere, and this client has not seen that
         return await session.begin_turn(said, name=name)
-    earlier = [*_new_instructions(session, given, match), *earlier]
+    earlier = [*_new_instructions(session, given, match.after), *earlier]
     return await session.begin_turn(said, earlier=earlier, name=name, after=match.after)
 
 
-def _new_instructions(session: ChatSession, given: Sequence[Message], match: HistoryMatch) -> Sequence[SystemMessage]:
-    """The instructions of a request, unless the branch that it goes on with ends with the same ones."""
+def _new_instructions(session: ChatSession, given: Sequence[Message], after: str) -> Sequence[SystemMessage]:
+    """The instructions of a request, unless they are the last ones of the branch that it goes on with."""
     told = "\n\n".join(each.content for each in given if isinstance(each, SystemMessage))
-    known = ""
-    for each in session.conversation.entries if match.after else ():
-        if each.role == "system":
-            known = each.text
-        if each.id == match.after:
-            break
+    line = session.conversation.loaded.line_to(after)
+    known = next((each.text for each in reversed(line) if each.role == "system"), "")
     return [SystemMessage(told)] if told and told != known else []
 
 

@@ -34,7 +34,7 @@ from goalport.openai_api.identity import CONVERSATION, for_user, named_conversat
 from goalport.openai_api.interface_tasks import answer_to_task, is_task
 from goalport.openai_api.messages import conversation_of
 from goalport.openai_api.models import ChatbotModel, GoalModel, Model, Models
-from goalport.openai_api.questions import Unclear
+from goalport.openai_api.questions import Unclear, asked_in
 from goalport.openai_api.replies import Reply, TurnReply, WholeReply
 from goalport.openai_api.requests import ChatRequest, ResponseRequest, read_request
 from goalport.openai_api.response_ids import ResponseId
@@ -129,7 +129,9 @@ class ChatHandlers:
         """Go on with the process that has asked what the history ends with, or that is named; or start one."""
         named = asked.previous_response_id if isinstance(asked, ResponseRequest) else ""
         process = await asking_process(self._publisher, model, said, named)
-        if process is None and isinstance(asked, ResponseRequest) and asked.goes_on:
+        if process is not None and process.status.ended and not (asked_in(said) or _sent_before(request)):
+            process = None  # it has given its result: this is the input of another one
+        elif process is None and isinstance(asked, ResponseRequest) and asked.goes_on:
             raise not_found(named or asked.conversation_id, model)
         if process is None:
             begin = partial(start, self._platform, model, said, current_caller())
@@ -148,15 +150,19 @@ class ChatHandlers:
         self, request: Request, asked: _Asked, model: ChatbotModel, named: str, said: Sequence[Message]
     ) -> _Begun:
         call, caller = call_of(request), current_caller()
+        forgets = isinstance(asked, ResponseRequest) and not asked.store
         if isinstance(asked, ResponseRequest) and asked.goes_on:
             session, after = await continued(model, caller, asked.conversation_id, asked.previous_response_id)
             begin = partial(continue_after, session, said, after)
             said = with_history(session, said, after)
         else:
-            session = await find_session(self._platform, model, caller, named, said)
-            if request.headers.get(_RETRIES, "0") != "0" and (text := stored_reply(session, said)):
+            if forgets:  # what is deleted once it is answered goes on with nothing that is stored
+                session = await model.chatbot.create_session(caller)
+            else:
+                session = await find_session(self._platform, model, caller, named, said)
+            if _sent_before(request) and (text := stored_reply(session, said)):
                 return _Begun(WholeReply(text), session)
-            begin = partial(begin_turn, session, said, name=asked.messages[-1].name)
+            begin = partial(begin_turn, session, said, name=_speaker(asked))
         answering = await answering_turn(self._publisher, session, said)
         if isinstance(answering, Unclear):
             return _Begun(WholeReply(answering.words), session)
@@ -165,10 +171,11 @@ class ChatHandlers:
         except AlreadyAnswered as error:
             return _Begun(WholeReply(str(error)), session)
         except LimitReached:
-            if not (named or session.conversation.entries):  # it was made for this request, and nobody knows its id
+            # One that was made for this request is known to nobody.
+            if not session.conversation.entries and (forgets or not named):
                 await self._platform.conversations.delete(session.conversation.id, caller)
             raise
-        forgotten = self._forgotten(turn, session) if isinstance(asked, ResponseRequest) and not asked.store else None
+        forgotten = self._forgotten(turn, session) if forgets else None
         ask = partial(said_in, self._publisher, session)
         return _Begun(TurnReply(turn, model.chatbot.mark, ask, partial(note_turn, call), forgotten), session)
 
@@ -184,6 +191,15 @@ class ChatHandlers:
         self._forgetting.add(task)
         task.add_done_callback(self._forgetting.discard)
         return task
+
+
+def _sent_before(request: Request) -> bool:
+    return request.headers.get(_RETRIES, "0") != "0"
+
+
+def _speaker(asked: _Asked) -> str:
+    """The name of the user who speaks last."""
+    return next(each.name for each in reversed(asked.messages) if each.role == "user")
 
 
 def _format_of(asked: _Asked, begun: _Begun) -> Format:

@@ -129,13 +129,18 @@ class GivenMessage(BaseModel):
 
 
 def conversation_of(given: Sequence[GivenMessage]) -> Sequence[Message]:
-    """The messages as models are shown them. Raises `BadInput` if the last one is not a user's."""
+    """The messages as models are shown them; instructions that follow the last message of the user stand before it.
+
+    Raises `BadInput` if something else follows it, or there is none.
+    """
     said = [each.role for each in given if each.role not in _INSTRUCTING]
     if not said or said[-1] != "user":
         came = f"is from {said[-1]}" if said else "is missing"
         told = f"messages: the last one should be from user, since it is answered, but it {came}"
         raise BadInput(f"{told}. Add what the user says at the end.", [told])
-    return list(_read(given))
+    read = list(_read(given))
+    last = max(place for place, each in enumerate(read) if isinstance(each, UserMessage))
+    return [*read[:last], *read[last + 1 :], read[last]]
 
 
 def _read(given: Sequence[GivenMessage]) -> Iterator[Message]:

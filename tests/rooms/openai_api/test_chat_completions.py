@@ -211,3 +211,15 @@ async def test_thoughts_come_apart_from_the_text_and_several_messages_as_one(tmp
         thoughts = [getattr(each, "reasoning_content", None) for each in deltas]
         assert [each for each in thoughts if each] == ["Well, ", "hm."]
         assert "".join(each.content or "" for each in deltas) == "Yes.\n\nAnd no."
+
+
+async def test_instructions_after_the_message_of_the_user_stand_before_it(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        said: Any = [{"role": "user", "content": "hi", "name": "Ana"}, {"role": "system", "content": "Be brief."}]
+        answer = await server.post_as("told", {"model": "Echo", "messages": said})
+        assert answer.json()["choices"][0]["message"]["content"] == "1: hi"
+        stored = await server.web.platform.store.conversations.messages("told")
+        assert [(each.role, each.name) for each in stored] == [("system", ""), ("user", "Ana"), ("assistant", "")]
+        first = await server.openai.responses.create(model="Echo", input=said)
+        again = await server.openai.responses.create(model="Echo", input=said, previous_response_id=first.id)
+        assert (first.output_text, again.output_text) == ("1: hi", "2: hi")

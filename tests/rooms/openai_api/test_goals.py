@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from openai import InternalServerError
@@ -64,3 +65,19 @@ async def test_a_goal_that_fails_is_an_error(tmp_path: Path) -> None:
         assert response.status == "failed"
         assert response.error is not None
         assert "write_poem failed" in response.error.message
+
+
+async def test_a_goal_goes_on_from_its_result_with_another_input(tmp_path: Path) -> None:
+    async with chats(tmp_path, Poet) as server:
+        create = server.openai.responses.create
+        first = await create(model="write_poem", input="a lamp")
+        second = await create(model="write_poem", input="a table", previous_response_id=first.id)
+        assert second.output_text == "Ode to a table"
+        assert second.id != first.id
+
+
+async def test_instructions_after_the_message_of_the_user_are_no_input(tmp_path: Path) -> None:
+    async with chats(tmp_path, Poet) as server:
+        said: Any = [{"role": "user", "content": "a lamp"}, {"role": "system", "content": "Be brief."}]
+        reply = await server.openai.chat.completions.create(model="write_poem", messages=said)
+        assert reply.choices[0].message.content == "Ode to a lamp"

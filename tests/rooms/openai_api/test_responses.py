@@ -91,3 +91,30 @@ async def test_what_a_response_cannot_go_on_from_is_refused(tmp_path: Path) -> N
         with pytest.raises(BadRequestError, match="background") as refused:
             await create(model="Echo", input="two", background=True)
         assert refused.value.param == "background"
+
+
+async def test_what_is_not_to_be_stored_leaves_other_conversations_alone(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        said: Any = [{"role": "user", "content": "one"}]
+        first = await server.openai.chat.completions.create(
+            model="Echo", messages=said, extra_headers={"x-conversation-id": "mine"}
+        )
+        said += [{"role": "assistant", "content": first.choices[0].message.content}, {"role": "user", "content": "two"}]
+        for headers in ({}, {"x-conversation-id": "mine"}):
+            create = server.openai.responses.create
+            response = await create(model="Echo", input=said, store=False, extra_headers=headers)
+            assert response.output_text == "2: two"
+            assert await _stored(server, "mine") == 2
+
+
+async def test_the_same_instructions_with_each_response_are_stored_once(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        previous = ""
+        for told in ("Be brief.", "Be brief.", "Be brief.", "Be kind."):
+            response = await server.openai.responses.create(
+                model="Echo", input="hi", instructions=told, extra_body={"previous_response_id": previous}
+            )
+            previous = response.id
+        assert response.conversation is not None
+        stored = await server.web.platform.store.conversations.messages(response.conversation.id)
+        assert [each.text for each in stored if each.role == "system"] == ["Be brief.", "Be kind."]
