@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from goalport.auth import current_caller
-from goalport.chat import ChatSession, ConversationMessage, Turn, compare
-from goalport.chat.messages import role_of
+from goalport.chat import ChatSession, Turn, compare
 from goalport.llm import AssistantMessage, Message
 from goalport.openai_api.free_answers import SomethingElse, found_answer
 from goalport.openai_api.models import GoalModel
@@ -26,10 +25,12 @@ BeginTurn = Callable[[], Awaitable[Turn]]
 
 async def said_in(publisher: Publisher, session: ChatSession, *messages: Message) -> None:
     """Store what was said without a turn, unless the conversation ends with it already."""
-    entries = session.conversation.entries
+    conversation = session.conversation
+    entries = conversation.entries
     if not entries or entries[-1].message != messages[-1]:
-        stored = [ConversationMessage(role=role_of(each), message=each) for each in messages]
-        await publisher.platform.conversations.append(session.conversation, *stored)
+        for each in messages:  # at once, so that another reader of the same turn does not say it too
+            conversation.add_message(each)
+    await publisher.platform.conversations.append(conversation)
 
 
 async def answering_turn(
@@ -37,14 +38,15 @@ async def answering_turn(
 ) -> BeginTurn | Unclear | None:
     """What begins the turn in which the last message is the answer to a question of the chatbot.
 
-    None if it is no answer: nothing is asked, the message is another branch, or it asks something itself. `Unclear` if
-    it should be an answer, and is none; both are stored then.
+    None if it is no answer: the question is not open or was not asked here, so that nobody answers what they have not
+    read; or the message is another branch, or asks something itself. `Unclear` if it should be an answer, and is none;
+    both are stored then.
     """
     match = compare(session.conversation.entries, given)
-    if not session.questions or match.forks or not match.tail or _asks(given[-1]):
-        return None
     asked = asked_in(given)
-    question = next((each for each in session.questions if asked and each.id == asked.question), session.questions[0])
+    question = next((each for each in session.questions if asked and each.id == asked.question), None)
+    if question is None or match.forks or not match.tail or _asks(given[-1]):
+        return None
     reading = await _reading(publisher, question, given[-1].content)
     if isinstance(reading, SomethingElse):
         return None

@@ -42,15 +42,26 @@ async def find_session(
 ) -> ChatSession:
     """The session of the conversation of that id, or else of the one in which the history was said; or a new one.
 
-    Raises `Problem` (404) if the id is that of another's conversation, or of one with another chatbot.
+    Where the id stands for a conversation with another chatbot, the one with this chatbot has an id made of both.
+    Raises `Problem` (404) if the id is that of another's conversation.
     """
     if not conversation_id:
         known = await _with_history(platform, model, caller, history)
         return known or await model.chatbot.create_session(caller)
+    session = await _named(model, caller, conversation_id)
+    if session is None and await platform.conversations.find(conversation_id, caller) is not None:
+        session = await _named(model, caller, f"{conversation_id}.{model.name}")
+    if session is None:
+        raise not_found(conversation_id, model)
+    return session
+
+
+async def _named(model: ChatbotModel, caller: Caller, conversation_id: str) -> ChatSession | None:
+    """The session of the conversation of that id, which may be new; None: it is another's, or with another chatbot."""
     try:
         return await model.chatbot.create_session(caller, conversation_id=conversation_id)
-    except BadInput:
-        raise not_found(conversation_id, model) from None
+    except BadInput:  # or a request at the same time has begun it
+        return await model.chatbot.find_session(conversation_id, caller)
 
 
 async def continued(
@@ -106,21 +117,27 @@ def stored_reply(session: ChatSession, given: Sequence[Message]) -> str:
     return REPLY_SEPARATOR.join(each.text for each in following) if said else ""
 
 
-async def begin_turn(session: ChatSession, given: Sequence[Message], *, name: str = "") -> Turn:
+async def begin_turn(session: ChatSession, given: Sequence[Message], *, name: str = "", again: bool = False) -> Turn:
     """The turn in which the last message of a history is answered. `name` is that of the speaker.
 
+    `again`: the request was sent before, so that a reply that has begun is the one that is wanted.
     Raises what `ChatSession.begin_turn` raises.
     """
     match = compare(session.conversation.entries, given)
     if not match.tail:
-        running = None if match.forks else await session.follow()
-        return running or await session.regenerate(match.after)
+        known = None if match.forks and not again else await _known_turn(session)
+        return known or await session.regenerate(match.after)
     *earlier, said = match.tail
     assert isinstance(said, UserMessage)
     if match.forks and not earlier and asked_in(given):  # it was answered elsewhere, and this client has not seen that
         return await session.begin_turn(said, name=name)
     earlier = [*_new_instructions(session, given, match.after), *earlier]
     return await session.begin_turn(said, earlier=earlier, name=name, after=match.after)
+
+
+async def _known_turn(session: ChatSession) -> Turn | None:
+    """The turn that runs, or that has ended with questions, which nobody may have read."""
+    return await (session.last_turn() if session.questions else session.follow())
 
 
 def _new_instructions(session: ChatSession, given: Sequence[Message], after: str) -> Sequence[SystemMessage]:

@@ -160,9 +160,10 @@ class ChatHandlers:
                 session = await model.chatbot.create_session(caller)
             else:
                 session = await find_session(self._platform, model, caller, named, said)
-            if _sent_before(request) and (text := stored_reply(session, said)):
+            text = stored_reply(session, said) if _sent_before(request) else ""
+            if text and session.idle:
                 return _Begun(WholeReply(text), session)
-            begin = partial(begin_turn, session, said, name=_speaker(asked))
+            begin = partial(begin_turn, session, said, name=_speaker(asked), again=bool(text))
         answering = await answering_turn(self._publisher, session, said)
         if isinstance(answering, Unclear):
             return _Begun(WholeReply(answering.words), session)

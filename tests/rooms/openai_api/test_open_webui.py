@@ -136,6 +136,17 @@ async def test_a_user_has_no_scope_that_implies_those_of_an_administrator(tmp_pa
         assert told == f"{USER} of goalport:keys:webui, goals:read goals:write, , admin=False"
 
 
+async def test_a_chat_goes_on_with_another_chatbot_in_a_conversation_of_its_own(tmp_path: Path) -> None:
+    key = make_key(tmp_path, "webui", "goals:write", "goals:on-behalf-of")
+    async with chats(tmp_path, Echo, Mirror, key=key) as server:
+        await server.post("chat/completions", REQUESTS["chat"], **HEADERS)
+        for number in (1, 2):
+            said = history(*["hello", "back"] * (number - 1), "who am I")
+            answer = await server.post("chat/completions", {"model": "Mirror", "messages": said}, **HEADERS)
+            assert (answer.status_code, answer.headers["x-conversation-id"]) == (200, f"{CHAT}.Mirror")
+        assert await _stored(server, CHAT) == ["hello from the page", "1: hello from the page"]
+
+
 async def test_a_long_message_that_looks_like_a_task_is_answered_as_any_other(tmp_path: Path) -> None:
     async with chats(tmp_path, Echo) as server:
         said = "### Task:\n" + "### " * 20_000

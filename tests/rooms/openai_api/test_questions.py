@@ -201,3 +201,34 @@ def test_an_answer_is_read_as_people_write_it(wait: WaitFor[object], text: str, 
 def test_a_hostile_answer_is_read_as_fast_as_any_other(wait: WaitFor[object], text: str) -> None:
     question = Questions("calm-owl-000000000000").ask("Act.ask", wait)
     assert isinstance(read_answer(question, text), Unclear)
+
+
+async def test_nobody_answers_a_question_that_they_were_not_shown(tmp_path: Path) -> None:
+    async with chats(tmp_path, Shop) as server:
+        session = await server.web.platform.chatbots["Shop"].create_session(conversation_id="order")
+        await session.on_user_message(UserMessage("tea"))
+        reply = await _say(server, "Shop", "tea", "Gladly.", "Yes")
+        assert "Sent" not in reply
+        assert "Really send tea?" in reply
+
+
+@chatbot(description="Asks before it says anything")
+class Asker:
+    @action(trigger=UserMessage, can_rerun=True)
+    async def order(self, message: UserMessage) -> WaitFor[Order]:
+        return WaitFor.confirmation(Order(message.content), f"Really send {message.content}?")
+
+    @action(trigger=Order, can_rerun=True)
+    async def send(self, order: Order, context: ActionContext) -> None:
+        await context.send_message(f"Sent: {order.what}")
+
+
+async def test_a_question_that_no_reader_has_waited_for_is_asked_when_the_message_comes_again(tmp_path: Path) -> None:
+    async with chats(tmp_path, Asker) as server:
+        session = await server.web.platform.chatbots["Asker"].create_session(conversation_id="order")
+        await session.on_user_message(UserMessage("tea"))
+        before = session.process_id
+        asked = await _say(server, "Asker", "tea")
+        assert asked.startswith("Really send tea?")
+        assert await _say(server, "Asker", "tea", asked, "yes") == "Sent: tea"
+        assert session.process_id == before

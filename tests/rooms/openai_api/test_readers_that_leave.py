@@ -9,8 +9,10 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
+from openai import AsyncStream
+from openai.types.chat import ChatCompletionChunk
 
-from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
+from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent
 from goalport.chat import ChatSession, chatbot
 from goalport.llm import UserMessage
 from goalport.process import ProcessStatus
@@ -150,3 +152,41 @@ async def test_a_stream_in_which_nothing_happens_has_a_heartbeat(tmp_path: Path)
                     pass
                 SPEAKERS["Patient"].may_go_on.set()
                 assert "data: [DONE]" in [each async for each in lines]
+
+
+@dataclass(frozen=True)
+class Order:
+    what: str
+
+
+@chatbot(description="Speaks in two messages, and asks")
+class Seller:
+    @action(trigger=UserMessage, can_rerun=True)
+    async def sell(self, context: ActionContext) -> WaitFor[Order]:
+        await context.send_message("Welcome.")
+        SPEAKERS["Seller"].began.set()
+        await SPEAKERS["Seller"].may_go_on.wait()
+        await context.send_message("We have tea.")
+        return WaitFor.confirmation(Order("tea"), "Tea?")
+
+
+async def test_readers_that_come_back_receive_the_whole_reply_and_its_question_is_stored_once(tmp_path: Path) -> None:
+    async with chats(tmp_path, Seller) as server:
+        await _leave(server, "Seller", stream=True)
+        headers = {"x-conversation-id": "left", "x-stainless-retry-count": "1"}
+        again: Any = {"model": "Seller", "messages": history("Speak"), "extra_headers": headers}
+        texts: list[str] = []
+
+        async def read(stream: AsyncStream[ChatCompletionChunk]) -> None:
+            texts.append("".join([each.choices[0].delta.content or "" async for each in stream]))
+
+        with anyio.fail_after(30):
+            streams = [await server.openai.chat.completions.create(**again, stream=True) for _ in range(3)]
+            SPEAKERS["Seller"].may_go_on.set()
+            async with anyio.create_task_group() as readers:
+                for stream in streams:
+                    readers.start_soon(read, stream)
+        assert len(set(texts)) == 1
+        assert texts[0].startswith("Welcome.\n\nWe have tea.\n\nTea?\n\nAnswer yes or no.")
+        stored = await server.web.platform.store.conversations.messages("left")
+        assert [each.role for each in stored] == ["user", *["assistant"] * 3]
