@@ -106,9 +106,9 @@ async def _say(server: Chats, model: str, conversation: str, *said: str) -> str:
 async def test_a_cheap_model_reads_what_an_answer_says(tmp_path: Path) -> None:
     async with _with_cheap_model(tmp_path, Courier) as server:
         for number, (answer, reply) in enumerate(ANSWERS.items()):
-            asked = await _say(server, "Courier", f"parcel {number}", "a parcel")
+            asked = await _say(server, "Courier", f"parcel-{number}", "a parcel")
             assert asked.startswith("Where to?")
-            assert (await _say(server, "Courier", f"parcel {number}", "a parcel", asked, answer)).startswith(reply)
+            assert (await _say(server, "Courier", f"parcel-{number}", "a parcel", asked, answer)).startswith(reply)
 
 
 async def test_no_model_reads_what_cannot_be_said_in_words(tmp_path: Path) -> None:
