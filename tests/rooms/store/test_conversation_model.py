@@ -157,7 +157,7 @@ async def compare(store: ConversationStore, model: Model) -> None:
 
 SETTINGS = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-    max_examples=50,
+    max_examples=25,
     deadline=None,
 )
 
