@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from goalport.blackboard import DEFAULT_BINDING, fits, related
+from goalport.chat import Conversation
 from goalport.domain import (
     Action,
     inputs_among,
@@ -97,9 +98,11 @@ def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declaratio
 
 
 def _events_for(scope: Scope) -> Sequence[object]:
-    """The types of what a chatbot is told while it runs: messages and events that trigger its actions."""
-    triggers = (each.settings.trigger for each in scope.actions.values() if scope.agent.chat is not None)
-    return tuple(dict.fromkeys(each for each in triggers if each is not None))
+    """The types of what a chatbot has, its conversation, and is told while it runs: what triggers its actions."""
+    if scope.agent.chat is None:
+        return ()
+    triggers = (each.settings.trigger for each in scope.actions.values())
+    return (Conversation, *dict.fromkeys(each for each in triggers if each is not None))
 
 
 def _broken_loops(scope: Scope, groups: ToolGroupResolver) -> Iterator[DeclarationError]:

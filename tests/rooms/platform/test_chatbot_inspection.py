@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from goalport.chat import open_chatbot
+from goalport.chat import Conversation, open_chatbot
 from goalport.domain import Export, UserInput, achieves_goal, action, agent, chatbot, component, condition, state
 from goalport.llm import UserMessage
 from goalport.platform import AgentPlatform, mistakes_in, remarks_on_chatbots
@@ -187,3 +187,29 @@ class Alone:
 
 def test_a_message_that_nobody_can_say_to_an_agent_is_told_with_what_makes_it_a_chatbot() -> None:
     assert "mark the class with @chatbot" in only(Alone())
+
+
+@chatbot(description="Asks before it repairs, and closes orders")
+class Workshop:
+    @condition
+    def wanted(self, message: UserMessage) -> bool:
+        return "repair" in message.content
+
+    @condition
+    def leaving(self, message: UserMessage) -> bool:
+        return "goodbye" in message.content
+
+    @action(trigger=UserMessage, can_rerun=True)
+    def listen(self, conversation: Conversation) -> None: ...
+
+    @action(trigger=UserMessage, can_rerun=True, pre=["wanted"])
+    def repair(self) -> None: ...
+
+    @achieves_goal(description="Close an order")
+    @action(trigger=UserMessage, pre=["leaving"])
+    def close(self, conversation: Conversation) -> Order:
+        return Order()
+
+
+def test_a_goal_of_a_chatbot_may_take_the_conversation_that_there_always_is() -> None:
+    assert told(Workshop()) == []
