@@ -16,7 +16,7 @@ from goalport.chat.messages import ConversationMessage, message_json, to_record
 from goalport.chat.recent import RecentProcesses
 from goalport.errors import BadInput, UnknownName
 from goalport.process import new_id
-from goalport.store import ConversationRecord, ConversationStore
+from goalport.store import ConversationRecord, ConversationStore, MessageRecord
 
 __all__ = ["Conversations"]
 
@@ -62,7 +62,10 @@ class Conversations:
         if record is None or not caller.may_follow(record.caller):
             return None
         conversation = Conversation(conversation_id)
-        await self._show(conversation, record)
+        try:
+            await self._show(conversation, record)
+        except UnknownName:
+            return None
         return conversation
 
     async def list(
@@ -180,13 +183,20 @@ class Conversations:
     async def _show(self, conversation: Conversation, record: ConversationRecord) -> None:
         loaded = self._loaded.get(record.id)
         if loaded is None:
-            loaded = Loaded(record, await self._store.messages(record.id))
+            loaded = Loaded(record, await self._messages_of(record))
             loaded = self._loaded.setdefault(record.id, loaded)
         elif loaded.record.version < record.version:
-            messages = await self._store.messages(record.id)
+            messages = await self._messages_of(record)
             if loaded.record.version < record.version:  # something newer may have been saved here meanwhile
                 loaded.renew(record, messages)
         conversation.loaded = loaded
+
+    async def _messages_of(self, record: ConversationRecord) -> Sequence[MessageRecord]:
+        """The messages of a conversation. Raises `UnknownName` if it was deleted since its record was read."""
+        messages = await self._store.messages(record.id)
+        if record.head and not any(each.id == record.head for each in messages):
+            raise UnknownName("conversation", record.id, None)
+        return messages
 
     def _conversation(self, loaded: Loaded) -> Conversation:
         conversation = Conversation(loaded.record.id)

@@ -1,6 +1,6 @@
 """Deleting a conversation: nothing of what was said in it is kept anywhere, whatever runs in it and wherever."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ from goalport.chat import chatbot
 from goalport.errors import UnknownName
 from goalport.llm import AssistantMessage, UserMessage
 from goalport.platform.dbos_engine import DbosEngine
-from goalport.store import InMemoryProcessStore, ProcessStore
+from goalport.store import InMemoryProcessStore, MessageRecord, ProcessStore
 from goalport.store.postgres import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 from tests.postgres import PostgresServer
@@ -108,3 +108,18 @@ async def test_conversations_whose_turns_a_queue_delivers_are_deleted_as_any_oth
             assert await platform.conversations.delete(session.conversation.id, ANNA)
         assert list(await store.records()) == []
         assert list(await store.conversations.list()) == []
+
+
+async def test_a_conversation_that_is_deleted_while_it_is_read_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = InMemoryProcessStore()
+    async with AgentPlatform([Parrot], store=store) as first, AgentPlatform([Parrot], store=store) as second:
+        session = await first.chatbots["Parrot"].create_session(ANNA)
+        await session.on_user_message(UserMessage("one"))
+        read = store.conversations.messages
+
+        async def deleted_before(conversation_id: str, /) -> Sequence[MessageRecord]:
+            await store.conversations.delete(conversation_id)
+            return await read(conversation_id)
+
+        monkeypatch.setattr(store.conversations, "messages", deleted_before)
+        assert await second.conversations.find(session.conversation.id, ANNA) is None
