@@ -30,7 +30,7 @@ from goalport.errors import BadInput, ToolError
 from goalport.events import Event, MessageSent
 from goalport.platform.runs import IdempotentCall, Watch, process_of
 from goalport.process import AgentProcess, Completed, Outcome
-from goalport.publish.answers import reason_of, written_by
+from goalport.publish.answers import reason_of, text_of, written_by
 from goalport.publish.calls import Call
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.own_resources import question_view
@@ -109,12 +109,12 @@ class GoalRun:
         for each in (self._given.forwarded_props, self._given.state):
             if isinstance(each, Mapping) and isinstance(typed := cast("Mapping[str, Any]", each).get("input"), Mapping):
                 return cast("Mapping[str, Any]", typed)
-        name, schema = self._tool.tool.name, self._tool.arguments.schema
-        required = schema.get("required", ())
-        if len(required) != 1 or schema["properties"][required[0]].get("type") != "string":
-            told = f"{name} cannot start from a sentence: it takes {', '.join(schema.get('properties', ()))}."
+        field = self._tool.text_field
+        if field is None:
+            taken = ", ".join(self._tool.arguments.schema.get("properties", ()))
+            told = f"{self._tool.tool.name} cannot start from a sentence: it takes {taken}."
             raise BadInput(f"{told} Give them as an object, in the member `input` of the state or of forwardedProps.")
-        return {required[0]: last_text(self._given.messages)}
+        return {field: last_text(self._given.messages)}
 
     async def _resumed(self, resume: Sequence[ResumeEntry], following: "Following") -> AgentProcess:
         """The process that goes on with answers."""
@@ -160,9 +160,7 @@ class GoalRun:
     def _result(self, outcome: Completed) -> tuple[str, Any]:
         """The result as text and as JSON. Raises `ToolError` if it cannot be written."""
         policy = self._tool.policy
-        written = written_by(policy.output.written, policy.name, outcome.value)
-        blocks: list[Mapping[str, Any]] = from_json(b"".join(written.content))
-        text = "\n".join(each["text"] for each in blocks if each["type"] == "text")
+        text = text_of(policy.output, policy.name, outcome.value)
         return text, from_json(written_by(policy.output.json, policy.name, outcome.value))
 
 
@@ -171,10 +169,13 @@ class Following:
 
     def __init__(self) -> None:
         self._news: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._left = False
+        """Whether nobody reads any more: the process may go on for long."""
 
     def on_event(self, event: Event, /) -> None:
         """Keep an event for `events_of`."""
-        self._news.put_nowait(event)
+        if not self._left:
+            self._news.put_nowait(event)
 
     async def events_of(self, process: AgentProcess) -> AsyncGenerator[Event]:
         """What was heard, until the process rests. Raises `HandedOver` if this program ends first."""
@@ -185,4 +186,5 @@ class Following:
                 yield event
             await rest
         finally:
+            self._left = True
             rest.cancel()

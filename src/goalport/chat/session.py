@@ -129,8 +129,8 @@ class ChatSession:
         Both are stored by then. While another turn of the conversation runs, this waits for its end. `after` is the id
         of the message that this one follows, empty for none: if that is not the last one, the conversation is forked
         there. `earlier` was said before the message, elsewhere, and is added without a reaction. `beside` are objects
-        that actions find on the blackboard, to which none reacts. Raises
-        `ConversationEnded`, `BadInput`, `UnknownName` if the conversation was deleted, and `StoreError`.
+        that actions find on the blackboard, to which none reacts. Raises `ConversationEnded`, `BadInput`, `UnknownName`
+        if the conversation was deleted, and `StoreError`.
         """
         said = [*earlier, *([message] if message is not None else [])]
         if not said and not events:

@@ -68,7 +68,8 @@ class ConversationTurns:
             return
         await self._conversations.change(conversation, lambda record: record._replace(title=record.title or words))
         if CHEAPEST in self._platform.models.roles:
-            work = better_title(conversation, words, self._conversations, cheapest(self._platform.ai, [CHEAPEST]))
+            ai = cheapest(self._platform.ai, self._platform.models.roles)
+            work = better_title(conversation, words, self._conversations, ai)
             task = asyncio.get_running_loop().create_task(work)
             self._titling.add(task)
             task.add_done_callback(self._titling.discard)

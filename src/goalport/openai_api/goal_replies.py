@@ -4,11 +4,9 @@ Below: processes of goals, and how their results are written. Above: the handler
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
-from typing import Any, final
-
-from pydantic_core import from_json
+from typing import final
 
 from goalport.caller import Caller
 from goalport.errors import HandedOver, StoreError, ToolError
@@ -20,7 +18,7 @@ from goalport.openai_api.replies import Note, Piece, ReplyEnd, Text
 from goalport.platform import AgentPlatform
 from goalport.platform.runs import Runs, Watch
 from goalport.process import AgentProcess, Completed, Outcome, Waiting
-from goalport.publish.answers import reason_of, written_by
+from goalport.publish.answers import reason_of, text_of
 
 __all__ = ["GoalReply", "start"]
 
@@ -85,9 +83,7 @@ class GoalReply:
             self._failure = reason_of(outcome, self._model.name) or ""
             return ""
         try:
-            written = written_by(self._model.tool.policy.output.written, self._model.name, outcome.value)
+            return text_of(self._model.tool.policy.output, self._model.name, outcome.value)
         except ToolError as error:
             self._failure = str(error)
             return ""
-        blocks: Sequence[Mapping[str, Any]] = from_json(b"".join(written.content))
-        return "\n\n".join(each["text"] for each in blocks if each["type"] == "text")

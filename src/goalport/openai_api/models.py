@@ -14,12 +14,11 @@ from starlette.responses import JSONResponse, Response
 
 from goalport.chat import AgentProcessChatbot
 from goalport.publish.goal_tools import GoalTool
-from goalport.publish.portability import Schema
 from goalport.publish.scopes import Scopes
 from goalport.web import HttpDoor, Problem
 from goalport.words import offer
 
-__all__ = ["ChatbotModel", "GoalModel", "Model", "ModelHandlers", "Models", "text_field"]
+__all__ = ["ChatbotModel", "GoalModel", "Model", "ModelHandlers", "Models"]
 
 _UNKNOWN: Final = "model-not-found"
 
@@ -65,17 +64,6 @@ class GoalModel:
 Model = ChatbotModel | GoalModel
 
 
-def text_field(schema: Schema) -> str | None:
-    """The field of an input that takes a sentence: the only one that is required, if it is a free text."""
-    required = schema.get("required", [])
-    properties = schema.get("properties", {})
-    if len(required) != 1:
-        return None
-    field = properties.get(required[0], {})
-    free = field.get("type") == "string" and not {"enum", "const", "format", "pattern"} & field.keys()
-    return required[0] if free else None
-
-
 class Models:
     """The models of a server."""
 
@@ -105,10 +93,8 @@ class Models:
         for chatbot in chatbots.values():
             yield ChatbotModel(chatbot, self._door.access.of_chatbot(chatbot.mark))
         for name, tool in publication.tools.items():
-            if isinstance(tool, GoalTool) and name not in chatbots:
-                field = text_field(tool.arguments.schema)
-                if field is not None:
-                    yield GoalModel(tool, field, publication.scopes.tools[name])
+            if isinstance(tool, GoalTool) and name not in chatbots and (field := tool.text_field) is not None:
+                yield GoalModel(tool, field, publication.scopes.tools[name])
 
 
 _PARAM: Final = [{"field": "model", "detail": "is not known"}]

@@ -4,9 +4,9 @@
 All texts that tell a client the status or the end of a process are here. Nothing is awaited.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
@@ -29,7 +29,7 @@ from goalport.secrecy import hide_known
 from goalport.tools.schemas import UNREADABLE
 from goalport.words import cleaned, counted, first_line
 
-__all__ = ["AnswerFormat", "error_result", "error_wire", "reason_of", "written_by"]
+__all__ = ["AnswerFormat", "error_result", "error_wire", "reason_of", "text_of", "written_by"]
 
 T = TypeVar("T")
 
@@ -142,6 +142,12 @@ def written_by(write: Callable[[object], T], tool: str, value: object) -> T:
         raise ToolError(f"{tool} was done, but its result cannot be written as its declared type: {error}.") from error
     except ToolError as error:
         raise ToolError(f"{tool} was done, but {error}") from error
+
+
+def text_of(format_: OutputFormat, tool: str, value: object) -> str:
+    """The texts in the result of a goal, for readers of text alone. Raises `ToolError` if it cannot be written."""
+    blocks: Sequence[Mapping[str, Any]] = from_json(b"".join(written_by(format_.written, tool, value).content))
+    return "\n\n".join(each["text"] for each in blocks if each["type"] == "text")
 
 
 def reason_of(outcome: Outcome, goal: str) -> str | None:

@@ -233,6 +233,16 @@ class GoalTool:
         return cls(tool, offer.agent, tuple(goal.name for goal in offer.goals), arguments, policy)
 
     @property
+    def text_field(self) -> str | None:
+        """The argument that takes a sentence: the only one that is required, if it is a free text."""
+        required, properties = self.arguments.schema.get("required", ()), self.arguments.schema.get("properties", {})
+        if len(required) != 1:
+            return None
+        field = properties.get(required[0], {})
+        free = field.get("type") == "string" and not {"enum", "const", "format", "pattern"} & field.keys()
+        return required[0] if free else None
+
+    @property
     def errand(self) -> str:
         """What a model is asked to do with it, in a prompt."""
         return f"Reach the goal {self.tool.name}"
