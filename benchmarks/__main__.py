@@ -27,6 +27,7 @@ from benchmarks.models import models
 from benchmarks.orchestration import orchestration
 from benchmarks.payloads import payloads
 from benchmarks.planning import planning
+from benchmarks.questions import questions
 from benchmarks.report import Table, machine, write_json, write_page
 from benchmarks.scatter import scatter
 from benchmarks.servers import ROOT
@@ -59,6 +60,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "startup": startup,
     "memory": memory,
     "knowledge": knowledge,
+    "questions": questions,
     "knowledge_postgres": knowledge_postgres,
 }
 PAGE = ROOT / "docs" / "performance.md"

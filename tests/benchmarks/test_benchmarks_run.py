@@ -35,6 +35,7 @@ TABLES = (
     "startup",
     "memory",
     "knowledge",
+    "questions",
 )
 
 
