@@ -68,7 +68,8 @@ async def test_who_may_not_and_what_is_not_there_is_refused(tmp_path: Path) -> N
     async with front_end(tmp_path, Parrot(), max_body_bytes=10_000) as web:
         code, problem = await post(web, given(HELLO), "/agui/Parot")
         assert (code, "Parrot" in problem["detail"]) == (404, True)
-        assert (await post(web, given({**HELLO, "content": "x" * 20_000})))[0] == 413
+        code, problem = await post(web, given({**HELLO, "content": "x" * 20_000}))
+        assert (code, problem["status"], "10,000 bytes" in problem["detail"]) == (413, 413, True), problem
         answer = await web.http.put("/agui/Parrot", json=given(HELLO))
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST, HEAD, OPTIONS")
         answer = await web.http.post("/agui/Parrot", content="Hello", headers={"content-type": "text/plain"})

@@ -138,6 +138,19 @@ async def test_a_long_history_is_summarised_piece_by_piece() -> None:
     assert all(f"Notes {number}." in each for number, each in enumerate(asked[1:], start=1))
 
 
+async def test_a_message_of_any_length_is_summarised_by_its_beginning_and_its_end() -> None:
+    model = ScriptedModel(["They shouted.", "Noted."])
+    earlier = [UserMessage(f"Dear all, {'a' * 900_000} yours, Anna"), AssistantMessage("b")]
+    async with AgentPlatform([Forgetful], models=model) as platform:
+        session = await platform.chatbots["Forgetful"].create_session(ANNA)
+        turn = await session.begin_turn(UserMessage("And?"), earlier=earlier)
+        assert [each async for each in turn.events()]
+    asked = model.calls[0].messages[-1].content
+    assert "Dear all" in asked
+    assert "yours, Anna" in asked
+    assert len(asked) < 10_000
+
+
 async def test_a_turn_goes_on_when_no_summary_can_be_made(caplog: pytest.LogCaptureFixture) -> None:
     async with AgentPlatform([Forgetful], models=ScriptedModel([ModelRefused("It is asleep.")])) as platform:
         session = await platform.chatbots["Forgetful"].create_session(ANNA)

@@ -9,6 +9,7 @@ import pytest
 from goalport.documents import Chunk, Chunker, ChunkerConfig, RefreshPolicy, WebFetcher
 from goalport.errors import BadInput, DocumentError
 from goalport.rag import (
+    DocumentFolder,
     DocumentIngestion,
     IngestedDocument,
     RefreshPolicies,
@@ -40,6 +41,16 @@ def docs(tmp_path: Path) -> Path:
     (folder / "a.md").write_text("# Apples\n\nThey grow on trees.\n")
     (folder / "deep" / "b.txt").write_text("Bananas grow in bunches.\n")
     return folder
+
+
+async def test_places_of_a_folder_are_taken_in_and_what_has_changed_is_told(docs: Path) -> None:
+    folder, told = DocumentFolder(docs, ["a.md", "deep"]), list[str]()
+    async with SqliteDocumentStore() as store:
+        await folder.take_in(store, told.append)
+        (docs / "a.md").write_text("# Apples\n\nThey are red.\n")
+        await folder.take_in(store, told.append)
+        await folder.take_in(store, told.append)
+    assert told == ["Docs: 2 added", "Docs: 1 changed"]
 
 
 async def test_a_folder_is_taken_in_and_only_what_changed_is_read_again(docs: Path) -> None:

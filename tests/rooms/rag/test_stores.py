@@ -1,5 +1,7 @@
 """What every store of documents does: what is put is found by words, meaning and pattern, until it is removed."""
 
+from dataclasses import replace
+
 import pytest
 
 from goalport.documents import Chunk, ContentRoot, LeafSection, NavigableDocument
@@ -57,6 +59,19 @@ async def found(store: TextSearch, query: str, **limits: object) -> list[tuple[s
     assert all(0 <= each.score <= 1 for each in results)
     assert [each.score for each in results] == sorted((each.score for each in results), reverse=True)
     return [(each.match.path[-1], each.match.uri) for each in results]
+
+
+@pytest.mark.parametrize(
+    "text", ["Plain words about tea.", "\uff26ull width tea, in 東京都の茶", "Tea in NFD: Cafe\u0301"]
+)
+@pytest.mark.parametrize("read", [None, "What stood there before it was transformed: tea."])
+async def test_a_chunk_comes_back_as_it_was_put(store: DocumentIndex, text: str, read: str | None) -> None:
+    made, (chunk,) = document("file:///tea.md", {"Tea": text}, metadata={"topic": "tea"})
+    put = replace(chunk, urtext=text if read is None else read, metadata={"pages": [1, 2]})
+    await store.put(made, [put])
+    (back,) = await store.text_search(asked("tea"), Chunk)
+    assert replace(back.match, metadata=put.metadata) == put
+    assert back.match.metadata == {"topic": "tea", "pages": [1, 2]}
 
 
 async def sections(store: TextSearch, query: str, **limits: object) -> set[str]:

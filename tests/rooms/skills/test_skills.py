@@ -76,6 +76,13 @@ async def test_names_are_found_in_any_case_and_with_underscores(parent: Path, na
     assert "# Cash flow" in await call(skills_of(parent), "activate", name=name)
 
 
+def test_the_tools_of_skills_say_that_they_only_read(parent: Path) -> None:
+    tools = tools_by_name(skills_of(parent)).values()
+    assert tools
+    assert all(each.read_only and each.idempotent for each in tools)
+    assert not any(each.destructive or each.open_world for each in tools)
+
+
 async def test_an_unknown_skill_is_answered_with_those_that_are_there(parent: Path) -> None:
     assert await call(skills_of(parent), "activate", name="taxes") == (
         "There is no skill 'taxes'. Known: cash-flow, valuation."

@@ -330,6 +330,14 @@ async def test_a_context_is_replaced_as_a_whole_by_who_knows_what_is_kept(store:
     assert (await store.find_context("ann"), await store.find_context("bob")) == ({"likes": "coffee ☕"}, [1])
 
 
+async def test_a_context_with_half_a_character_is_kept_and_replaced(store: ProcessStore) -> None:
+    assert await store.save_context("ann", {"likes": "te\ud83c"}, instead_of=None)
+    half = await store.find_context("ann")
+    assert half == {"likes": "te\ud83c"}
+    assert await store.save_context("ann", {"likes": "tea"}, instead_of=half)
+    assert await store.find_context("ann") == {"likes": "tea"}
+
+
 async def test_a_context_is_kept_until_it_is_deleted(store: ProcessStore) -> None:
     await store.save_context("ann", {"likes": "tea"}, instead_of=None)
     tea = await store.find_context("ann")

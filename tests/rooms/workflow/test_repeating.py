@@ -50,6 +50,12 @@ async def test_the_first_acceptable_attempt_or_the_best_is_the_result(scores: tu
     assert (await run(workflow)).outcome == Completed(Draft(result))
 
 
+@pytest.mark.parametrize(("threshold", "result"), [(0, "1"), (0.5, "2"), (1, "3")])
+async def test_the_first_attempt_with_the_score_that_is_wanted_is_the_result(threshold: float, result: str) -> None:
+    repeated = REPEATED.with_score_threshold(threshold).with_max_iterations(3).repeating(counted)
+    assert (await run(repeated.with_evaluator(scored(0.2, 0.5, 1.0)))).outcome == Completed(Draft(result))
+
+
 async def test_a_criterion_decides_in_place_of_the_threshold() -> None:
     repeated = REPEATED.with_acceptance_criteria(lambda feedback: feedback.text == "of 2")
     workflow = repeated.repeating(counted).with_evaluator(scored(1.0, 0.1))
@@ -227,6 +233,8 @@ MISTAKES: dict[str, Callable[[], object]] = {
     "a limit of 1 or more rounds, but it is 0": lambda: REPEATED.with_max_iterations(0),
     "a limit of 1 or more rounds, but it is '3'": lambda: ANY.with_max_iterations("3"),
     "a threshold from 0 to 1, but it is nan": lambda: REPEATED.with_score_threshold(math.nan),
+    "a threshold from 0 to 1, but it is -0.1": lambda: REPEATED.with_score_threshold(-0.1),
+    "a threshold from 0 to 1, but it is 1.1": lambda: REPEATED.with_score_threshold(1.1),
     "a threshold from 0 to 1, but it is '0.5'": lambda: ANY.with_score_threshold("0.5"),
     "a threshold from 0 to 1, but it is True": lambda: ANY.with_score_threshold(True),
     "a function to repeat": lambda: REPEATED.with_evaluator(scored()),
