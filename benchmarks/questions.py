@@ -63,7 +63,7 @@ def questions(*, quick: bool = False) -> Table:
     """The table of searches by foreign questions."""
     chosen = _HELD_OUT if quick else {**_OPEN, **_HELD_OUT}
     table = Table("questions", "Searching by the questions of others", ["search", *chosen, "median"], [], _NOTES)
-    folders = [_PEERS / "docs" / place for place in chosen.values()]
+    folders = [_PEERS / ".docs" / place for place in chosen.values()]
     for each in (_PEERS / ".venv").glob("lib/python*/site-packages"):
         site.addsitedir(str(each))
     vectors = word_table()

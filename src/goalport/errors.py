@@ -97,11 +97,13 @@ __all__ = [
     "UnreadableDocument",
     "Unstorable",
     "WorkspaceError",
+    "causes",
     "leaves",
     "signal_in",
 ]
 
 _EXCERPT = 500
+_MOST_CAUSES = 100
 """Characters of a model's answer that an error shows."""
 
 
@@ -259,11 +261,25 @@ def signal_in(error: BaseException) -> Signal | None:
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
     """The errors in an exception group, at any depth and in order; an error that is no group yields itself."""
-    if isinstance(error, BaseExceptionGroup):
-        for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from leaves(each)
-    else:
+    left = [error]
+    while left:
+        each = left.pop()
+        if isinstance(each, BaseExceptionGroup):
+            left += reversed(cast("BaseExceptionGroup[BaseException]", each).exceptions)
+        else:
+            yield each
+
+
+def causes(error: BaseException | None, *, implicit: bool = False) -> Iterator[BaseException]:
+    """An error and its causes, the nearest first; with `implicit` also what was being handled when each was raised.
+
+    `raise e from e` makes a circle, so each is given once, and at most a hundred are.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen and len(seen) < _MOST_CAUSES:
+        seen.add(id(error))
         yield error
+        error = error.__context__ if implicit and error.__cause__ is None else error.__cause__
 
 
 class ModelError(GoalportError):

@@ -28,6 +28,7 @@ __all__ = [
     "folded",
     "in_json",
     "listed",
+    "message_of",
     "nearest",
     "offer",
     "one_line",
@@ -130,9 +131,17 @@ def class_name(cls: type) -> str:
     return f"{cls.__module__}: {cls.__qualname__}"
 
 
+def message_of(error: BaseException) -> str:
+    """The message of an error, also of one whose `__str__` fails."""
+    try:
+        return str(error)
+    except Exception as failure:
+        return f"(its message cannot be read: __str__ raises {type(failure).__name__})"
+
+
 def error_summary(error: BaseException) -> str:
     """The class of an error and its message: `ValueError: no such day`."""
-    name, text = type(error).__name__, str(error)
+    name, text = type(error).__name__, message_of(error)
     return f"{name}: {text}" if text else name
 
 

@@ -52,6 +52,7 @@ EDGES = {
     ),
     "src/goalport/cli/": (1, "a person at a terminal gets one line and the fix; --debug shows the traceback"),
     "src/goalport/workflow/": (1, "a branch may raise anything, and the others may be enough"),
+    "src/goalport/words": (1, "an author's exception may raise where it is asked for its message"),
     "src/goalport/workspace": (1, "a user's module may raise anything when imported, and the others must load"),
 }
 """The only places that may catch everything: how often (None: it is their work), and why it is right there."""

@@ -17,7 +17,7 @@ import httpx2
 
 from goalport.auth.key_file import KEY_VARIABLE
 from goalport.cli.terminal import say
-from goalport.errors import BadInput, GoalportError
+from goalport.errors import BadInput, GoalportError, causes
 from goalport.hosts import http_url
 from goalport.secrecy import hide
 from goalport.words import cleaned, one_line
@@ -223,9 +223,7 @@ def _line(entry: Mapping[str, str]) -> str:
 
 def _tls_reason(error: BaseException) -> str | None:
     """What is wrong with a TLS connection; None if it is something else."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLError):
-        cause = cause.__cause__ or cause.__context__
+    cause = next((each for each in causes(error, implicit=True) if isinstance(each, ssl.SSLError)), None)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return (
             f"Its certificate is not trusted: {cause.verify_message}. If an authority of your own signed it, let the"

@@ -135,8 +135,8 @@ class Condition:
     function: Callable[..., object]
     parameters: tuple[Parameter, ...]
     owner: object = None
-    when_failing: bool | None = False
-    """The answer where the function raises an exception. None: unknown, as the function may answer too."""
+    may_be_unknown: bool = False
+    """Whether the function may answer None: that nobody knows. What it raises means that too, and is logged."""
     cost: float = 0.0
     """The cost of asking, by convention from 0 to 1: of several conditions the cheapest is asked first."""
 

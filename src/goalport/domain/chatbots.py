@@ -60,7 +60,7 @@ def chatbot(
     provider: str = "",
     version: str = "0.1.0",
     opaque: bool = False,
-    access: str = "",
+    access: str | None = None,
     max_actions_per_turn: int = 50,
     max_cost_per_turn: float = 2.0,
     max_tokens_per_turn: int = 1_000_000,
@@ -79,7 +79,7 @@ def chatbot(
     provider: str = "",
     version: str = "0.1.0",
     opaque: bool = False,
-    access: str = "",
+    access: str | None = None,
     **turns: Any,
 ) -> C | Callable[[C], C]:
     """Mark a class as a chatbot: an agent with the utility planner whose actions react to what people say.

@@ -4,14 +4,17 @@ A decorator runs when its module is imported, so that Python's message names the
 raises `TypeError` with the name of the parameter, what came and what to write.
 """
 
+import math
 import sys
 from collections.abc import Iterable
 from numbers import Real
 from typing import Final, TypeGuard, cast, get_origin
 
 __all__ = [
+    "require_access",
     "require_amount",
     "require_boolean",
+    "require_limit",
     "require_names",
     "require_number",
     "require_text",
@@ -26,6 +29,15 @@ def require_text(what: str, value: object) -> None:
     """Raise `TypeError` unless the value is a string."""
     if not isinstance(value, str):
         raise TypeError(f"Expected {what} to be a string, but got {value!r}. Write it in quotes.")
+
+
+def require_access(value: object) -> None:
+    """Raise `TypeError` unless the value says who may run something, or is None: an empty variable lets nobody in."""
+    if value is None:
+        return
+    require_text("access", value)
+    if not str(value).strip():
+        raise TypeError(f"Expected access to name scopes, but got {value!r}. Leave it out to let everybody in.")
 
 
 def require_number(what: str, value: object) -> None:
@@ -45,6 +57,12 @@ def require_amount(what: str, value: object, unit: str = "a number", *, most: fl
     if not _is_number(value) or not 0 <= value <= most:
         upper = "" if most == _LARGEST else f" to {most:,}"
         raise TypeError(f"Expected {what} to be {unit} from 0 up{upper}, but got {value!r}.")
+
+
+def require_limit(what: str, value: object, *, whole: bool = False) -> None:
+    """Raise `TypeError` unless the value is a number from 0 up, a whole one if `whole`; infinity is no limit."""
+    if not _is_number(value) or not value >= 0 or (whole and value != math.inf and not isinstance(value, int)):
+        raise TypeError(f"Expected {what} to be a {'whole ' * whole}number from 0 up, but got {value!r}.")
 
 
 def require_boolean(what: str, value: object) -> None:

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Protocol, TypeVar, overload
 
 from goalport.domain.checks import (
+    require_access,
     require_amount,
     require_boolean,
     require_names,
@@ -72,11 +73,12 @@ class AgentMark:
     opaque: bool = False
     component: bool = False
     planner: PlannerType = PlannerType.GOAP
-    access: str = ""
+    access: str | None = None
 
     def __post_init__(self) -> None:
-        for what in ("name", "description", "provider", "version", "access"):
+        for what in ("name", "description", "provider", "version"):
             require_text(what, getattr(self, what))
+        require_access(self.access)
         require_boolean("opaque", self.opaque)
         if not isinstance(self.planner, PlannerType):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(
@@ -106,12 +108,13 @@ class ActionMark:
     """Whether it may run again when the program ended in its middle."""
     retry: RetryPolicy | None = None
     """How often a failure is tried again; None: the policy of the platform."""
-    access: str = ""
-    """Who may run it: scopes, or an expression over the caller and the inputs (`AccessRule`); empty: everybody."""
+    access: str | None = None
+    """Who may run it: scopes, or an expression over the caller and the inputs (`AccessRule`); None: everybody."""
 
     def __post_init__(self) -> None:
-        for what in ("description", "cost_method", "value_method", "output_binding", "access"):
+        for what in ("description", "cost_method", "value_method", "output_binding"):
             require_text(what, getattr(self, what))
+        require_access(self.access)
         if self.output_binding and not self.output_binding.strip():
             raise TypeError(
                 f"Expected output_binding to be a name, but got {self.output_binding!r}. Leave it out for none."
@@ -187,7 +190,7 @@ def agent(
     version: str = "0.1.0",
     opaque: bool = False,
     planner: PlannerType = PlannerType.GOAP,
-    access: str = "",
+    access: str | None = None,
 ) -> Callable[[C], C]: ...
 def agent(cls: C | None = None, /, *, version: str = "0.1.0", **settings: Any) -> C | Callable[[C], C]:
     """Mark a class as an agent: actions and at least one goal, planned together.
@@ -204,9 +207,9 @@ def agent(cls: C | None = None, /, *, version: str = "0.1.0", **settings: Any) -
 @overload
 def component(cls: C, /) -> C: ...
 @overload
-def component(*, name: str = "", description: str = "", access: str = "") -> Callable[[C], C]: ...
+def component(*, name: str = "", description: str = "", access: str | None = None) -> Callable[[C], C]: ...
 def component(
-    cls: C | None = None, /, *, name: str = "", description: str = "", access: str = ""
+    cls: C | None = None, /, *, name: str = "", description: str = "", access: str | None = None
 ) -> C | Callable[[C], C]:
     """Mark a class whose actions and conditions every agent of the platform may use; it needs no goal of its own.
 
@@ -237,7 +240,7 @@ def action(
     read_only: bool = False,
     repeatable: bool = True,
     retry: RetryPolicy | None = None,
-    access: str = "",
+    access: str | None = None,
 ) -> Callable[[F], F]: ...
 def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     """Mark a method as a step that the planner may take.

@@ -66,10 +66,8 @@ class Expression:
 
     @property
     def condition(self) -> Condition:
-        """The condition that the planner sees; where the expression fails, it is neither true nor false."""
-        return Condition(
-            f"{EXPRESSION} {self.source}", self.answer, (Injected("blackboard", Blackboard),), when_failing=None
-        )
+        """The condition that the planner sees."""
+        return Condition(f"{EXPRESSION} {self.source}", self.answer, (Injected("blackboard", Blackboard),))
 
     async def answer(self, blackboard: Blackboard) -> bool:
         """Whether it holds for what is on a blackboard. Raises what evaluating it raises."""

@@ -119,7 +119,7 @@ class _Reading:
         # What a base class demands holds in its subclasses too, and what an agent demands holds in its states.
         classes = dict.fromkeys((*cls.__mro__, *type(owner).__mro__))
         marks = [found for each in classes if (found := mark_of(each, AgentMark))]
-        self._class_access = tuple(dict.fromkeys(each.access for each in marks if each.access))
+        self._class_access = tuple(dict.fromkeys(each.access for each in marks if each.access is not None))
 
     def action(self, name: str, marks: dict[type, object], costs: Mapping[str, Cost]) -> Action | None:
         goal, settings = _get(marks, GoalMark), _get(marks, ActionMark)
@@ -143,9 +143,9 @@ class _Reading:
         if mark is None:
             return None
         origin = self._origin(name)
-        when_failing = None if _refuse_other_return(origin, bool).may_decline else False
+        may_be_unknown = _refuse_other_return(origin, bool).may_decline
         parameters = self._parameters(origin)
-        return Condition(mark.name or name, origin.function, parameters, self._owner, when_failing, mark.cost)
+        return Condition(mark.name or name, origin.function, parameters, self._owner, may_be_unknown, mark.cost)
 
     def cost(self, name: str, marks: dict[type, object]) -> Cost | None:
         mark = _get(marks, CostMark)
@@ -243,7 +243,8 @@ def _by_name(costs: Iterable[Cost]) -> dict[str, Cost]:
 def _checked(origin: Origin, action: Action, class_access: Sequence[str]) -> Action:
     for what, figure in (("cost", action.settings.cost), ("value", action.settings.value)):
         _refuse_infinite(origin, what, figure, least=0 if what == "cost" else -math.inf)
-    texts = dict.fromkeys((*class_access, *filter(None, [action.settings.access])))
+    own = () if action.settings.access is None else (action.settings.access,)
+    texts = dict.fromkeys((*class_access, *own))
     access = tuple(AccessRule.of(origin, each, action.parameters) for each in texts)
     return replace(action, settings=_spelt(origin, action.settings), access=access)
 

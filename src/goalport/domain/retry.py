@@ -10,10 +10,12 @@ from itertools import repeat
 from typing import cast
 
 from goalport.domain.checks import require_amount
-from goalport.errors import BadInput, ModelError, NonRetryable, Retryable, leaves
+from goalport.errors import BadInput, ModelError, NonRetryable, ProcessEnded, Retryable, causes, leaves
 
 __all__ = ["RetryPolicy", "transient"]
 
+_DEEPEST = 5
+"""How many groups of failures are looked into, each the cause of a part of the one before."""
 _TRANSPORTS = (("httpx2", "TransportError"), ("httpx", "TransportError"))
 
 
@@ -61,28 +63,35 @@ def transient(error: BaseException) -> bool:
     return _passing(error) if marked is None else marked
 
 
-def _marked(error: BaseException) -> bool | None:
+def _marked(error: BaseException, depth: int = 0) -> bool | None:
     """What the nearest marker in the chain of causes says; of several failures at once, one no is enough."""
-    if isinstance(error, (BadInput, NonRetryable)):
-        return False
-    if isinstance(error, Retryable):
-        return True
-    if isinstance(error, BaseExceptionGroup):
-        said = set(map(_marked, leaves(cast("BaseException", error))))
-        if False in said or said == {True}:
-            return False not in said
-    return None if error.__cause__ is None else _marked(error.__cause__)
+    given_up = False
+    for each in causes(error):
+        if isinstance(each, (BadInput, NonRetryable)):
+            return False
+        if isinstance(each, Retryable) and not given_up:
+            return True
+        given_up = given_up or isinstance(each, ProcessEnded)  # what a sub-process gave up was tried there
+        if isinstance(each, BaseExceptionGroup) and depth < _DEEPEST:
+            said = {_marked(leaf, depth + 1) for leaf in leaves(cast("BaseException", each))}
+            if False in said or said == {True}:
+                return False not in said
+    return None
 
 
-def _passing(error: BaseException) -> bool:
-    if isinstance(error, ModelError):
-        # A model has been asked again as often as its provider's settings say.
-        return False
-    if isinstance(error, BaseExceptionGroup):
-        return all(map(transient, leaves(cast("BaseException", error))))
-    if isinstance(error, (TimeoutError, ConnectionError, *_transport_errors())):
-        return True
-    return error.__cause__ is not None and _passing(error.__cause__)
+def _passing(error: BaseException, depth: int = 0) -> bool:
+    for each in causes(error):
+        if isinstance(each, (ModelError, ProcessEnded)):
+            # It was tried again already: as often as the provider's settings say, or in the sub-process.
+            return False
+        if isinstance(each, BaseExceptionGroup):
+            return depth < _DEEPEST and all(
+                _marked(leaf) is True or (_marked(leaf) is None and _passing(leaf, depth + 1))
+                for leaf in leaves(cast("BaseException", each))
+            )
+        if isinstance(each, (TimeoutError, ConnectionError, *_transport_errors())):
+            return True
+    return False
 
 
 def _transport_errors() -> Iterator[type[BaseException]]:

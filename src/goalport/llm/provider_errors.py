@@ -9,7 +9,7 @@ wrong key is left out, and the key is removed from the rest. Above: `provider_cl
 import json
 import re
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +36,7 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_core import from_json
 
-from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable, leaves
+from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable, causes, leaves
 from goalport.llm.endpoints import Endpoint
 from goalport.llm.providers import PROVIDERS, KnownProvider
 from goalport.llm.retries import TransientFailure
@@ -140,16 +140,8 @@ def provider_errors(endpoint: Endpoint, model: str) -> Generator[None]:
     except Exception as error:
         # The first of a group made the others fail, and a library may have wrapped the error of `check_responses`.
         first = next(each for each in leaves(error) if isinstance(each, Exception))
-        cause = next((each for each in _causes(first) if isinstance(each, _ErrorWithGoodStatus)), first)
+        cause = next((each for each in causes(first, implicit=True) if isinstance(each, _ErrorWithGoodStatus)), first)
         raise _translate(cause, _FailedModel(endpoint, model)) from error
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and the errors that caused it."""
-    each: BaseException | None = error
-    while each is not None:
-        yield each
-        each = each.__cause__ or each.__context__
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +237,7 @@ def _translate_api_error(error: ModelAPIError, source: _FailedModel) -> ModelErr
             return _disconnected(error, source)
         case ModelHTTPError() | ModelRequestRejectedError():
             return _rejected(error, source, status)
-        case _ if any(isinstance(each, ValueError) for each in _causes(error)):
+        case _ if any(isinstance(each, ValueError) for each in causes(error, implicit=True)):
             return _unreadable(error, source)
         case _:
             return ModelUnavailable(f"{source.name} answered with an error: {source.message(error)}")
@@ -265,7 +257,7 @@ def _disconnected(error: ModelConnectionError, source: _FailedModel) -> ModelErr
 
 def _cause(error: Exception) -> str:
     """The first cause, in words; the library itself only says that there was an error."""
-    match list(_causes(error))[-1]:
+    match list(causes(error, implicit=True))[-1]:
         case ConnectionRefusedError():
             return "nothing answers there (connection refused)"
         case gaierror():

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from goalport.plan.amounts import total
-from goalport.plan.facts import Fact, GroupAvailable
+from goalport.plan.facts import Fact, GroupAvailable, Holds
 from goalport.plan.missing import first_clash, missing_for
 from goalport.plan.problem import Operator, PlanGoal, Problem
 from goalport.plan.reach import Reach
-from goalport.plan.reasons import Missing, Reliance, StepReason, Supply, Unproduced, UnreachableGoal
+from goalport.plan.reasons import Missing, NoAnswer, Reliance, StepReason, Supply, Unproduced, UnreachableGoal
 from goalport.plan.search import NoPlan, Plan, best_plan, reliances
 
 __all__ = ["Alternative", "Explanation", "explain"]
@@ -82,18 +82,22 @@ class Explanation:
         """Whether tool groups are all that is missing for the goal that lacks least: that is up to whoever deploys."""
         return bool(self.failures) and self.failures[0].lacks_only_groups
 
-    def with_reasons(self, why_missing: Callable[[str], str]) -> "Explanation":
-        """The same, and why tool groups are missing: of a role that it knows, `why_missing` tells what is wrong."""
-        failures = (
-            replace(failure, missing=tuple(_with_reason(each, why_missing) for each in failure.missing))
-            for failure in self.failures
-        )
-        return replace(self, failures=tuple(failures)) if self.lacks_groups else self
+    def with_reasons(
+        self, why_missing: Callable[[str], str], why_no_answer: Callable[[str], str] = lambda _: ""
+    ) -> "Explanation":
+        """The same, with what is wrong with the tool groups and the conditions that are missing, by their names."""
 
-    @property
-    def lacks_groups(self) -> bool:
-        """Whether some goal lacks a tool group."""
-        return any(isinstance(each.fact, GroupAvailable) for failure in self.failures for each in failure.missing)
+        def reasoned(missing: Missing) -> Missing:
+            match missing:
+                case Missing(GroupAvailable(role), value=True):
+                    return replace(missing, why=Unproduced(why_missing(role)))
+                case Missing(Holds(condition), why=NoAnswer()):
+                    return replace(missing, why=NoAnswer(why_no_answer(condition)))
+                case _:
+                    return missing
+
+        failures = (replace(each, missing=tuple(map(reasoned, each.missing))) for each in self.failures)
+        return replace(self, failures=tuple(failures))
 
     def summary(self) -> str:
         """One sentence."""
@@ -141,12 +145,6 @@ def explain(problem: Problem, found: Plan | NoPlan | None = None) -> Explanation
         key=lambda failure: len(failure.missing),
     )
     return Explanation(problem.goals, failures=tuple(failures), problem=problem)
-
-
-def _with_reason(missing: Missing, why_missing: Callable[[str], str]) -> Missing:
-    if not isinstance(missing.fact, GroupAvailable) or not missing.value:
-        return missing
-    return replace(missing, why=Unproduced(why_missing(missing.fact.role)))
 
 
 def _without(problem: Problem, found: Plan, action: str, ways: int) -> Alternative | NoPlan:

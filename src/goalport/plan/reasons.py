@@ -133,6 +133,9 @@ class Unproduced:
 class NoAnswer:
     """No operator gives the fact a value, and asking for it brought no answer."""
 
+    failure: str = ""
+    """What went wrong when it was asked for; empty: nobody knew the answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
@@ -191,8 +194,10 @@ class Missing:
                 return self._unproduced()
             case Unproduced(reason):
                 return f"it cannot be used now: {reason.rstrip('.')}"
-            case NoAnswer():
+            case NoAnswer(""):
                 return "it was asked for and there was no answer"
+            case NoAnswer(failure):
+                return f"asking for it failed: {failure.rstrip('.')}"
             case Excluded(actions):
                 are = "is" if len(actions) == 1 else "are"
                 return f"{_listed(actions)}, which would bring that about, {are} left out"

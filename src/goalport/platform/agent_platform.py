@@ -479,7 +479,12 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Kill all processes, wait until they have ended, and close what the platform has opened."""
+        """Kill all processes, wait until they have ended, and close what the platform has opened.
+
+        Raises `GoalportError` when an action that it runs calls this, since that would wait for itself.
+        """
+        if AgentProcess.current() in self.processes.running:
+            raise GoalportError("An action cannot close the platform that runs it. Close it where it was made.")
         if self._retention is not None:
             await self._retention.stop()
         await self.processes.close()

@@ -9,10 +9,10 @@ from logging import INFO, WARNING, getLogger
 from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
-from goalport.blackboard import DEFAULT_BINDING, Blackboard, Typed
+from goalport.blackboard import DEFAULT_BINDING, Blackboard, Typed, related
 from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import parts_of
-from goalport.errors import UnknownName, Unreadable, Unstorable
+from goalport.errors import NonRetryable, UnknownName, Unreadable, Unstorable
 from goalport.events import ProcessCreated
 from goalport.process import (
     AgentProcess,
@@ -31,7 +31,7 @@ from goalport.process import (
 )
 from goalport.store import Codec, Json, ProcessRecord
 from goalport.tools import ToolGroupResolver
-from goalport.words import listed
+from goalport.words import listed, type_name
 
 __all__ = ["Inputs", "ProcessFactory", "given_to_child"]
 
@@ -69,8 +69,15 @@ class Inputs(NamedTuple):
 def given_to_child(
     scope: Scope, parent: AgentProcess, action: str, kind: type, inputs: Sequence[object]
 ) -> tuple[Inputs, ProcessOptions]:
-    """What a process begins with that an action starts for a result of a type, and its options."""
+    """What a process begins with that an action starts for a result of a type, and its options.
+
+    Raises `NonRetryable` for a type that the agent cannot give, before it asks or pays anybody.
+    """
     goals = [goal.name for goal in scope.agent.goals_giving(kind)]
+    made = (part for each in scope.actions.values() for exit_ in each.outputs.exits for part in exit_)
+    if not goals and not any(related(kind, each) for each in (*made, *map(type, inputs))):
+        given = listed({type_name(each.output) for each in scope.agent.goals if each.output is not None})
+        raise NonRetryable(f"{scope.agent.name} gives no {type_name(kind)}; its goals give {given or 'nothing'}.")
     blackboard = blackboard_for_child(parent.blackboard, scope, called_with_inputs=bool(inputs))
     options = replace(parent.options, blackboard=blackboard, context_id="", listeners=(), planner=None, turns=False)
     return Inputs(inputs, {}, goals or None, parent.caller, parent, action), options

@@ -82,6 +82,7 @@ class Processes:
         self._scope_of = scope_of
         self._engine = engine
         self._retry = retry
+        self._closed = False
         self._lent: tuple[object, PlatformServices[AgentProcess]] | None = None
         """What the last process was lent, after all of it that may be different for the next."""
         self._rare_log = RareLog()
@@ -113,6 +114,7 @@ class Processes:
 
     async def open(self) -> None:
         """Go on with what other programs have left in the store, and run what an engine delivers, until closed."""
+        self._closed = False
         self._replicas.start()
         await self._deliveries.open()
 
@@ -122,7 +124,9 @@ class Processes:
         self._deliveries.stand_aside()
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
-        """A process that has not begun; it is found by its id once it has."""
+        """A process that has not begun; it is found by its id once it has. Raises `GoalportError` after `close`."""
+        if self._closed:
+            raise GoalportError("This platform is closed. Start processes inside its `async with`, or make a new one.")
         process = self._factory.create(scope, inputs, options, groups)
         if self._durable and not options.ephemeral:
             parent = inputs.parent
@@ -287,7 +291,7 @@ class Processes:
         Those that wait are killed too. In a store that outlives the program those stay as they are that were stored:
         another program goes on with them, or this one when it starts again.
         """
-        here = asyncio.get_running_loop()
+        here, self._closed = asyncio.get_running_loop(), True
         await self._deliveries.close()
         await self._replicas.stop()
         running = dict(self._running)

@@ -15,7 +15,7 @@ from goalport.blackboard import DEFAULT_BINDING, field_kinds, related
 from goalport.domain import Agent, Aggregation, Cost, Goal, Input, ProvidedInput, inputs_among, unmarked_givers
 from goalport.plan import Available, Explanation, Fact, Holds, Plan, Problem, WorldState, best_plan, explain, prune
 from goalport.process import PLANNING_SECONDS, Scope, planner_for
-from goalport.process.formulation import usable_figure
+from goalport.process.formulation import DEAREST, usable_figure
 from goalport.tools import ToolGroupResolver
 from goalport.words import with_article
 
@@ -179,7 +179,7 @@ def _estimate(cost: Cost, given: Sequence[object], service: Service, least: floa
     usable = usable_figure(figure, least)
     if usable is None:
         raise _OnlyAtRunTime(f"gave {figure!r:.100}, which is no such figure")
-    return usable
+    return min(usable, DEAREST)
 
 
 def _argument(parameter: object, owner: object, given: Sequence[object], service: Service) -> object:

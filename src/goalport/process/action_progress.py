@@ -14,7 +14,7 @@ from goalport.llm import TokenUsage
 from goalport.process.journal import Child, Journal, Step
 from goalport.process.ledger import NOTHING
 from goalport.secrecy import hide
-from goalport.words import excerpt
+from goalport.words import excerpt, message_of
 
 __all__ = ["MOST_WORDS", "ActionInvocation", "ActionProgress", "ActionProgressState", "Failure", "in_words"]
 
@@ -90,6 +90,10 @@ class ActionProgress(Generic[P]):
         """For each action, what it waits for besides people, in words: a provider that will be asked again."""
         self.skipped: frozenset[str] = _NO_NAMES
         """Actions that asked for another plan; the next plan leaves them out."""
+        self.failed_conditions: dict[str, str] = {}
+        """Conditions that raised an exception when they were asked last, each with its words."""
+        self._replanned = set[str]()
+        """Actions that asked for another plan since an action has last run."""
         self.parked: dict[str, P] = {}
         """Actions that wait for a sub-process, which waits for a person."""
         self.journals: dict[str, Journal[P]] = {}
@@ -174,6 +178,7 @@ class ActionProgress(Generic[P]):
     def complete(self, action: str, result: object) -> None:
         """Note that an action has run, and its return value."""
         self.has_run.add(action)
+        self._replanned.clear()
         self.results[action] = result
 
     def start_anew(self) -> None:
@@ -193,6 +198,19 @@ class ActionProgress(Generic[P]):
     def skip(self, action: str) -> None:
         """Leave an action out of the next plan."""
         self.skipped |= {action}
+
+    def note_condition(self, condition: str, failure: str) -> None:
+        """Note why a condition could not be evaluated; an empty text says that it could."""
+        if failure:
+            self.failed_conditions[condition] = failure
+        elif self.failed_conditions:
+            self.failed_conditions.pop(condition, None)
+
+    def asks_again_for_another_plan(self, action: str) -> bool:
+        """Note that an action asks for another plan. Returns whether it did so before, and no other has run since."""
+        again = action in self._replanned
+        self._replanned.add(action)
+        return again
 
     def take_skipped(self) -> bool:
         """Stop leaving actions out because they were skipped. Returns whether there were any."""
@@ -255,7 +273,7 @@ def in_words(error: BaseException) -> str:
     """A failure in one line, without traceback and secrets; of a long one, the beginning and the end."""
     if isinstance(error, BaseExceptionGroup):
         return excerpt("; ".join(map(in_words, leaves(cast("BaseException", error)))), MOST_WORDS)
-    text = hide(" ".join(str(error.reason if isinstance(error, ProcessEnded) else error).split()))
+    text = hide(" ".join((error.reason if isinstance(error, ProcessEnded) else message_of(error)).split()))
     name = type(error).__name__
     # Messages of model errors, and why another process ended, are complete sentences for people.
     words = text if text and isinstance(error, (ModelError, ProcessEnded)) else f"{name}: {text}" if text else name

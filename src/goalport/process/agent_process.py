@@ -204,7 +204,7 @@ class AgentProcess(Lifecycle):
         if not self.driven:
             self.settle(wanted)
             self.services.ended_idle(self)
-        elif self.cancel_scope is not None and (isinstance(wanted, Killed) or self.status is ProcessStatus.PAUSED):
+        elif self.cancel_scope is not None and (isinstance(wanted, Killed) or not self.acting):
             self.cancel_scope.cancel()
 
     def on_loop(self, change: Callable[[], None]) -> None:

@@ -320,12 +320,16 @@ class ActionContext(OperationContext):
         given, here = list(items), self.names.next("map")
         results: dict[int, R] = {}
         parked: list[Parked] = []
-        limiter = CapacityLimiter(max_concurrency)
+        limiter, finished = CapacityLimiter(max_concurrency), self.journal.finished
 
         async def one(index: int) -> None:
+            place = f"{here}[{index}]"
+            if place in finished:
+                results[index] = cast("R", finished[place])
+                return
             async with limiter:
                 try:
-                    with at_place(f"{here}[{index}]"):
+                    with at_place(place):
                         results[index] = cast("R", await copy(self).call(partial(function, given[index])))
                 except Parked as waiting:
                     parked.append(waiting)
@@ -338,6 +342,7 @@ class ActionContext(OperationContext):
             failures = list(leaves(group))  # waiting for a person is more important than all others
             raise next((each for each in failures if isinstance(each, Parked)), failures[0]) from None
         if parked:
+            finished.update((f"{here}[{index}]", result) for index, result in results.items())
             raise parked[0]
         return [results[index] for index in range(len(given))]
 

@@ -18,9 +18,11 @@ from goalport.errors import (
     BadInput,
     ModelError,
     NonRetryable,
+    ProcessFailed,
     ReplanRequested,
     Signal,
     TerminateAgent,
+    causes,
     leaves,
     signal_in,
 )
@@ -41,6 +43,7 @@ from goalport.process.lifecycle import Failed
 from goalport.process.parameters import fill
 from goalport.secrecy import hide
 from goalport.tools import Tool, ToolGroupRequirement, ToolResult
+from goalport.words import message_of
 
 __all__ = ["invoke", "invoke_all"]
 
@@ -76,6 +79,7 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     if process.listeners.attentive:
         process.emit(ActionStarted(action.name, number, planned, process_id=process.id))
     started_at, start = datetime.now(UTC), time.perf_counter()
+    process.begin_action()
     try:
         end = await (_run_traced(process, action) if process.traced else _run(process, action))
     except Parked:
@@ -86,6 +90,8 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         _rest(process, action)
         await process.checkpoint()
         return None
+    finally:
+        process.end_action()
     journal = progress.journals[action.name]
     attempts, steps = journal.attempts, journal.kept_steps if process.services.keep_journals else ()
     _clean_up(process, action)
@@ -99,7 +105,7 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     if process.lasting:
         await process.checkpoint(soon=_ends(process, action, end))
     mistake = _mistake_in(end.error)
-    return None if mistake is None else Failed(hide(str(mistake)), caller_mistake=True)
+    return None if mistake is None else Failed(hide(message_of(mistake)), caller_mistake=True)
 
 
 def _rest(process: AgentProcess, action: Action) -> None:
@@ -112,12 +118,15 @@ def _rest(process: AgentProcess, action: Action) -> None:
 
 
 def _mistake_in(error: BaseException | None) -> BadInput | None:
-    """The caller's mistake for which an action ended; a refused access counts in its sub-processes too."""
-    if isinstance(error, BadInput):
-        return error
-    while error is not None and not isinstance(error, AccessDenied):
-        error = error.__cause__
-    return error
+    """The caller's mistake for which an action ended: its own, that of a sub-process, or an access that was refused."""
+    expected: type[BadInput] = BadInput
+    for each in causes(error):
+        for leaf in leaves(each):
+            if isinstance(leaf, expected):
+                return leaf
+        if not isinstance(each, ProcessFailed):
+            expected = AccessDenied
+    return None
 
 
 def _ends(process: AgentProcess, action: Action, end: "_End") -> bool:
@@ -173,6 +182,9 @@ def _apply(process: AgentProcess, action: Action, end: _End, words: str | None) 
             _ask(process, action, cast("WaitFor[object]", result))
         case None:
             apply_result(process, action, result)
+        case ReplanRequested(reason=reason) if process.progress.asks_again_for_another_plan(action.name):
+            words = f"{action.name} asked for another plan again, and nothing else has run since: {reason}"
+            process.progress.leave_out(action.name, words)
         case ReplanRequested(objects=objects, update=update, reason=reason):
             for value in objects:
                 process.blackboard.add(value)
@@ -218,14 +230,16 @@ async def _attempts(process: AgentProcess, action: Action) -> object:
             return await _attempt(process, action)
         except Exception as error:
             delay = None if isinstance(error, Signal) or not policy.retries(error) else next(delays, None)
-            if delay is None:
+            if delay is None or process.end_requested is not None:
                 raise
             retract_post_conditions(process, action)
             process.emit(ActionRetried(action.name, attempt, delay, process.words_for(error), process_id=process.id))
             for question in process.progress.journals[action.name].forget_work():
                 process.withdraw_question(question)
             await process.store_steps()  # what the attempt has cost
-            await anyio.sleep(delay)
+            await process.pause(delay)
+            if process.end_requested is not None:
+                raise
 
 
 async def _attempt(process: AgentProcess, action: Action) -> object:
@@ -312,8 +326,4 @@ class _Parking:
 
 def _is_parking(end: BaseException | None) -> bool:
     """Whether an exception, its causes or its parts contain a `Parked` that came through the action's code."""
-    while end is not None:
-        if any(isinstance(each, Parked) for each in leaves(end)):
-            return True
-        end = end.__cause__ or end.__context__
-    return False
+    return any(isinstance(leaf, Parked) for each in causes(end, implicit=True) for leaf in leaves(each))

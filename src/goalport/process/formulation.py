@@ -24,11 +24,13 @@ from goalport.process.planners import Planner
 from goalport.process.scope import Scope
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["formulate", "observe", "pruned", "usable_figure"]
+__all__ = ["DEAREST", "formulate", "observe", "pruned", "usable_figure"]
 
 _log = getLogger(__name__)
 
 _NO_FIGURES: tuple[dict[str, float], dict[str, float]] = ({}, {})
+DEAREST = 1e9
+"""What a cost counts as that cannot be computed: more than any real one, and small enough to be added up exactly."""
 _LARGEST = sys.float_info.max
 
 
@@ -68,6 +70,9 @@ def _problem(
     """The problem from these facts to the goals of a process, with the actions left out that must not run."""
     scope, progress = process.scope, process.progress
     left_out = progress.skipped.union(progress.left_out) if progress.left_out else progress.skipped
+    if never := [name for name, cost in costs.items() if cost == math.inf]:
+        left_out = left_out.union(never)
+        costs = {name: cost for name, cost in costs.items() if cost < math.inf}
     problem = scope.problem(scope.system_on(process.blackboard), start, process.goals, left_out)
     return replace(problem, costs=costs, values=values) if costs or values else problem
 
@@ -86,61 +91,66 @@ def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> World
 
 
 async def _evaluate(process: AgentProcess, condition: Condition) -> bool | None:
+    """Whether a condition holds; None: nobody knows, so neither it nor its opposite lets an action run."""
     if missing(condition.parameters, process.blackboard):
         return False
     context = ActionContext(process, action=condition.name)
     try:
         answer = await context.call(condition.function, **fill(condition.parameters, condition.owner, context))
-        return _yes_or_no(condition, answer)
+        _require_answer(condition, answer)
     except Exception as error:
-        counts_as = "unknown" if condition.when_failing is None else str(condition.when_failing).lower()
-        _log.warning("Condition %s failed and counts as %s: %s", condition.name, counts_as, in_words(error))
-        return condition.when_failing
-
-
-def _yes_or_no(condition: Condition, answer: object) -> bool | None:
-    if answer is None and condition.when_failing is None:
+        _log.warning("Condition %s failed and is unknown: %s", condition.name, in_words(error))
+        process.progress.note_condition(condition.name, process.words_for(error))
         return None
-    if answer not in (True, False):
+    process.progress.note_condition(condition.name, "")
+    return None if answer is None else bool(answer)
+
+
+def _require_answer(condition: Condition, answer: object) -> None:
+    if answer not in (True, False) and not (answer is None and condition.may_be_unknown):
         raise TypeError(f"{condition.origin} gave {answer!r}, neither True nor False.")
-    return bool(answer)
 
 
 async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, float]]:
-    """The costs and values of actions that are computed anew for each plan."""
+    """The costs and values of actions that are computed anew for each plan; an infinite cost means never."""
     costs: dict[str, float] = {}
     values: dict[str, float] = {}
     for action in process.scope.with_computed_cost:
         if action.cost is not None:
-            costs[action.name] = await _figure(process, action, action.cost, action.settings.cost, least=0.0)
+            missing_costs = action.settings.cost
+            costs[action.name] = await _figure(process, action, action.cost, missing_costs, DEAREST, least=0.0)
         if action.value is not None:
-            values[action.name] = await _figure(process, action, action.value, action.settings.value)
+            value = action.settings.value
+            values[action.name] = await _figure(process, action, action.value, value, value)
     return costs, values
 
 
 async def _figure(
-    process: AgentProcess, action: Action, cost: Cost, otherwise: float, least: float = -math.inf
+    process: AgentProcess, action: Action, cost: Cost, declared: float, faulty: float, least: float = -math.inf
 ) -> float:
+    """A cost or value: `declared` while an input of its method is missing, and `faulty` if the method gives none."""
     if missing(cost.parameters, process.blackboard):
-        return otherwise
+        return declared
     context = ActionContext(process, action=cost.name)
     try:
         figure = await context.call(cost.function, **fill(cost.parameters, cost.owner, context))
     except Exception as error:
-        _log.warning("Cost %s of %s could not be computed: %s", cost.name, action.name, in_words(error))
-        return otherwise
-    usable = usable_figure(figure, least)
-    if usable is not None:
-        return usable
-    wanted = "a finite number from 0 up" if least == 0 else "a finite number"
-    _log.warning(
-        "Cost %s of %s gave %.100r, not %s: it counts as %g.", cost.name, action.name, figure, wanted, otherwise
-    )
-    return otherwise
+        problem = f"failed ({in_words(error)})"
+    else:
+        usable = usable_figure(figure, least)
+        if usable is not None:
+            return usable
+        problem = f"gave {figure!r:.100}, not a number{' from 0 up' if least == 0 else ''}"
+    text = "Cost %s of %s %s: it counts as %g."
+    kind = f"{process.agent.name} {cost.name}"
+    process.services.rare_log.log(_log.warning, kind, text, cost.name, action.name, problem, faulty)
+    return faulty
 
 
 def usable_figure(figure: object, least: float) -> float | None:
-    """A figure as a float, if it is a finite number and at least `least`; else None."""
+    """A figure as a float, if it is a number of at least `least`; else None. Only a cost may be infinite."""
+    if least == 0 and isinstance(figure, (float, Decimal)) and figure == math.inf:
+        return math.inf
     return float(figure) if _is_finite(figure) and figure >= least else None
 
 

@@ -19,7 +19,10 @@ def failed(process: AgentProcess) -> Failed | None:
 
 def stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
     """The outcome of a process that lacks what an explanation says."""
-    explanation = explanation.with_reasons(process.services.groups.why_missing)
+    failed_conditions = process.progress.failed_conditions
+    explanation = explanation.with_reasons(
+        process.services.groups.why_missing, lambda condition: failed_conditions.get(condition, "")
+    )
     reason = declined_actions(process) + explanation.summary() + _hint(process, explanation)
     return Stuck(reason, input_may_help=not explanation.lacks_only_groups)
 

@@ -195,6 +195,8 @@ class Journal(Generic[P]):
         """The names of the questions whether a tool may be called."""
         self.calls: dict[str, OpenCall] = {}
         """Calls of tools that go on while the action is parked. Only these records cannot outlive the program."""
+        self.finished: dict[str, object] = {}
+        """What parts of the action gave that are over, while another waits for a person; in this program only."""
         self.children: dict[str, P] = {}
         self.parked = False
         """Whether the running action has reached a point where it has to wait."""
@@ -321,6 +323,7 @@ class Journal(Generic[P]):
         self.unnamed_replies.clear()
         self.replies.clear()
         self.results.clear()
+        self.finished.clear()
         self.end_calls()
         self._approvals.clear()
         return approvals

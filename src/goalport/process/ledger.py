@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from goalport.domain.checks import require_limit
 from goalport.llm import TokenUsage
 
 __all__ = ["FIRST_TURN", "NOTHING", "Budget", "Ledger", "Spending", "SpendingHook", "TurnStart", "in_dollars"]
@@ -138,6 +139,11 @@ class Budget:
     """The most actions that may run."""
     tokens: int = 1_000_000
     """The most tokens, of input and output together."""
+
+    def __post_init__(self) -> None:
+        require_limit("cost", self.cost)
+        require_limit("actions", self.actions, whole=True)
+        require_limit("tokens", self.tokens, whole=True)
 
     def overrun(self, actions: int, usage: TokenUsage) -> str | None:
         """Which limit is reached, in a sentence; None while no limit is."""

@@ -168,6 +168,7 @@ class Lifecycle:
         "_storing_ends",
         "_tasks",
         "_waiters",
+        "acting",
         "cancel_scope",
         "children",
         "created_at",
@@ -193,6 +194,8 @@ class Lifecycle:
         """Of a root: how often its family was saved, as far as this program knows; None: it does not know."""
         self.cancel_scope: anyio.CancelScope | None = None
         """Cancels the running actions; None while nothing runs."""
+        self.acting = 0
+        """The number of actions that run now."""
         self._status = ProcessStatus.NOT_STARTED
         self._outcome: Outcome | None = None
         self._finished_at: datetime | None = None
@@ -266,8 +269,14 @@ class Lifecycle:
         """Wait until the process has an outcome, and return it: its end, its questions, or why it is stuck.
 
         After an answer the outcome that follows from the answer is returned. Cancelling the wait does not change the
-        process. Raises `HandedOver` when this program ends first.
+        process. Raises `HandedOver` when this program ends first, and `GoalportError` if nothing has started it.
         """
+        if (
+            self._status is ProcessStatus.NOT_STARTED
+            and self.root.version is None
+            and not (self.active or self._elsewhere)
+        ):
+            raise GoalportError(f"Process {self.id} has not been started. Call run(), resume() or tick() first.")
         while self._outcome is None or self.untold or (not self.over and self.changing):
             if self._gone:
                 raise HandedOver(self.id)
@@ -301,6 +310,20 @@ class Lifecycle:
             await self._change()
         if self._gone:
             raise HandedOver(self.id)
+
+    def begin_action(self) -> None:
+        """Note that an action runs, which only a kill may cancel."""
+        self.acting += 1
+
+    def end_action(self) -> None:
+        """Note that an action runs no longer."""
+        self.acting -= 1
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, but not longer than until its end is requested."""
+        with anyio.move_on_after(seconds):
+            while self.end_requested is None:
+                await self._change()
 
     async def _change(self) -> None:
         changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()

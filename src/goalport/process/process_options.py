@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from goalport.blackboard import Blackboard
 from goalport.domain import PlannerType
+from goalport.domain.checks import require_limit
 from goalport.events import EventListener
 from goalport.llm import LlmOptions, TokenUsage
 from goalport.observe import PlanListener, PromptListener
@@ -80,6 +81,9 @@ class MaxActions:
 
     limit: int
 
+    def __post_init__(self) -> None:
+        require_limit("limit", self.limit, whole=True)
+
     def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
         """A reason as soon as that many actions have run."""
         return f"{self.limit} actions have run, and no more may." if len(process.history) >= self.limit else None
@@ -90,6 +94,9 @@ class MaxCost:
     """Ends the process when models have cost this many US dollars."""
 
     limit: float
+
+    def __post_init__(self) -> None:
+        require_limit("limit", self.limit)
 
     def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
         """A reason as soon as that amount is reached."""
@@ -102,6 +109,9 @@ class MaxTokens:
     """Ends the process when models have used this many tokens, of input and output together."""
 
     limit: int
+
+    def __post_init__(self) -> None:
+        require_limit("limit", self.limit, whole=True)
 
     def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
         """A reason as soon as that number is reached."""
@@ -245,6 +255,8 @@ class ProcessOptions:
             raise TypeError(
                 f"Expected planner to be a PlannerType, but got {self.planner!r}. Write {PlannerType.written()}."
             )
+        if not isinstance(self.budget, Budget):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"Expected budget to be a Budget, but got {self.budget!r}. Write Budget(actions=…).")
         if not (isinstance(self.max_rounds, int) and self.max_rounds > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"Expected max_rounds to be a whole number from 1 up, but got {self.max_rounds!r}.")
         for what in ("deadline", "delay", "tool_delay"):

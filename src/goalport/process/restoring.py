@@ -80,9 +80,10 @@ def _state(stored: StoredProcess) -> ProcessState:
 
 def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) -> Recorder:
     state = _state(stored)
-    for action in (each.action for each in (*stored.questions, *stored.journal)):
+    open_questions = (each for each in stored.questions if each.status == "open")
+    for action in (each.action for each in (*open_questions, *stored.journal)):
         if action not in process.scope.actions:
-            fix = "Give it back its name; the process has asked or done something in it."
+            fix = "Give it back its name: it waits for an answer, or is in its middle."
             raise Unreadable(process.agent.name, f"it has no action {action!r} any more.", fix)
     entries = {each.number: Entry(each.value, each.kind) for each in stored.objects}
     journaled = {each.value for each in stored.journal if each.kind in {"question", "approval"}}

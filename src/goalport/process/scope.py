@@ -175,7 +175,7 @@ class Scope:
         """
         bits = self._bits_on(blackboard, groups)
         for name in has_run:
-            bits |= self._has_run[name]
+            bits |= self._has_run.get(name, 0)  # a history may name what the code no longer has
         world = self._worlds.get(bits)
         if world is None:
             if len(self._worlds) >= _ANSWERS:

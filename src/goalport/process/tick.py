@@ -35,6 +35,11 @@ _ROUNDS = 20
 """How many times in a row handlers may request a new plan with which no action can run."""
 
 
+class _Faulty(Exception):
+    def __init__(self, owner: object, method: str) -> None:
+        super().__init__(f"{type(owner).__name__}.{method}")
+
+
 def drive(process: AgentProcess) -> Coroutine[Any, Any, None]:
     """Run a process until it has an outcome, which is stored in the process."""
     return _advance(process, _to_the_end)
@@ -61,7 +66,8 @@ async def _advance(process: AgentProcess, steps: Steps) -> None:
                 process.end_run(scope)
         except Exception as bug:
             _log.exception("Process %s could not go on.", process.id)
-            outcome = Failed(f"The process could not go on: {process.words_for(bug)}")
+            where = f"{bug} failed" if isinstance(bug, _Faulty) else "The process could not go on"
+            outcome = Failed(f"{where}: {process.words_for(bug.__cause__ or bug)}")
             process.fail(outcome.reason, error=bug)
         finally:
             if goes_on or process.elsewhere:
@@ -91,7 +97,7 @@ def _outcome(requested: Outcome | None, outcome: Outcome | None) -> Outcome:
     """The outcome that counts. A kill takes precedence over an outcome that came at the same moment."""
     if requested is not None and (isinstance(requested, Killed) or outcome is None or not outcome.final):
         return requested
-    return outcome or Terminated("The program stopped.")
+    return outcome or Terminated("Its task was cancelled: the program stopped, or an action cancelled it.")
 
 
 async def _to_the_end(process: AgentProcess) -> Outcome:
@@ -122,7 +128,7 @@ async def tick(process: AgentProcess) -> Outcome | None:
     steps = planner.steps(process, found, actual) if found.steps else []
     if not steps:
         return Waiting(process.open_questions) if waits(process, found, actual) else _goal_reached(process)
-    if overrun := process.options.overrun(process):
+    if overrun := _overrun(process):
         return Terminated(overrun)
     if len(steps) > 1:
         steps = steps[: process.options.concurrency(process, [step.action for step in steps])]
@@ -143,7 +149,7 @@ def _resumed(process: AgentProcess) -> str:
 
 async def _go_on(process: AgentProcess, action: str) -> Outcome | None:
     """Let an action that was parked go on with what had triggered it, whatever is worth more by now."""
-    if overrun := process.options.overrun(process):
+    if overrun := _overrun(process):
         return Terminated(overrun)
     process.blackboard.renew(process.progress.triggers[action])
     process.pursue(process.goal, (action,))
@@ -169,15 +175,26 @@ def _goal_reached(process: AgentProcess) -> Completed:
     return Completed(result if result is not None or goal.output is None else process.blackboard.last(goal.output))
 
 
+def _overrun(process: AgentProcess) -> str | None:
+    """Why no further action may run; None: one may."""
+    try:
+        return process.options.overrun(process)
+    except Exception as error:
+        raise _Faulty(process.options.early_termination, "reason_to_end") from error
+
+
 async def paused(process: AgentProcess, action: str) -> bool:
     """Pause before the next action if required. Returns whether there was a pause: then a new plan is needed."""
     if not process.progress.may_pause():
         return False
     seconds = float(process.options.delay) if process.progress.history else 0.0
     schedule = process.options.schedule
-    begins_at = None if schedule is None else schedule.not_before(process, action)
-    if begins_at is not None:
-        seconds = max(seconds, (begins_at - datetime.now(UTC)).total_seconds())
+    try:
+        begins_at = None if schedule is None else schedule.not_before(process, action)
+        if begins_at is not None:
+            seconds = max(seconds, (begins_at - datetime.now(UTC)).total_seconds())
+    except Exception as error:
+        raise _Faulty(schedule, "not_before") from error
     if seconds <= 0:
         return False
     with process.pausing():
@@ -191,7 +208,10 @@ async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
     if not isinstance(outcome, Stuck):
         return outcome
     policy = process.options.early_termination
-    reason = None if policy is None else policy.reason_to_end(process, stuck=True)
+    try:
+        reason = None if policy is None else policy.reason_to_end(process, stuck=True)
+    except Exception as error:
+        raise _Faulty(policy, "reason_to_end") from error
     if reason:
         return Terminated(f"{reason} {outcome.reason}")
     handlers = _stuck_handlers(process)
@@ -212,7 +232,10 @@ def _stuck_handlers(process: AgentProcess) -> list[StuckHandler]:
 
 
 async def _helps(process: AgentProcess, handler: StuckHandler) -> bool:
-    result = await ActionContext(process).call(partial(handler.handle_stuck, process))
+    try:
+        result = await ActionContext(process).call(partial(handler.handle_stuck, process))
+    except Exception as error:
+        raise _Faulty(handler, "handle_stuck") from error
     if not isinstance(result, StuckResult):
         raise TypeError(
             f"Expected {type(handler).__name__}.handle_stuck to return a StuckResult, but it returned"

@@ -84,7 +84,7 @@ class AgentBuilder:
         read_only: bool = False,
         repeatable: bool = True,
         retry: RetryPolicy | None = None,
-        access: str = "",
+        access: str | None = None,
     ) -> Callable[[F], F]: ...
     def action(self, function: Callable[..., Any] | None = None, /, *, name: str = "", **settings: Any) -> Any:
         """Add a function as an action; the settings are those of `@action`, and `name` defaults to the function's."""

@@ -7,17 +7,21 @@ import anyio
 import pytest
 
 from goalport.caller import Caller
-from goalport.domain import UserInput, achieves_goal, action, agent
+from goalport.domain import RetryPolicy, UserInput, achieves_goal, action, agent, condition
 from goalport.errors import GoalportError, NonRetryable
+from goalport.events import ActionRetried, Event
 from goalport.platform import AgentInvocation, AgentPlatform
 from goalport.process import (
     ActionContext,
+    AgentProcess,
     Budget,
     Completed,
+    Failed,
     Killed,
     OperationContext,
     ProcessOptions,
     ProcessStatus,
+    StuckResult,
     Terminated,
 )
 
@@ -209,3 +213,121 @@ async def test_what_is_stuck_has_not_ended_for_good(end: str, status: ProcessSta
     assert process.status is status
     process.resume(Step(1000))
     assert process.status is status
+
+
+async def test_what_is_terminated_is_not_tried_again() -> None:
+    tried: list[int] = []
+
+    @agent(description="d")
+    class Stubborn:
+        @achieves_goal(description="g")
+        @action(retry=RetryPolicy(attempts=4, first_delay=0.0, every_error=True))
+        async def end(self, user_input: UserInput, context: OperationContext) -> End:
+            tried.append(1)
+            context.process.terminate("That is enough.")
+            raise ConnectionError
+
+    process = await AgentPlatform([Stubborn]).run("Stubborn", UserInput("x"))
+    assert process.outcome == Terminated("That is enough.")
+    assert len(tried) == 1
+
+
+async def test_terminating_waits_for_no_next_attempt() -> None:
+    @agent(description="d")
+    class Patient:
+        @achieves_goal(description="g")
+        @action(retry=RetryPolicy(first_delay=60, every_error=True))
+        async def end(self, user_input: UserInput) -> End:
+            raise ConnectionError
+
+    retried = anyio.Event()
+
+    class Hears:
+        def on_event(self, event: Event, /) -> None:
+            if isinstance(event, ActionRetried):
+                retried.set()
+
+    process = AgentPlatform([Patient]).start("Patient", UserInput("x"))
+    process.subscribe(Hears())
+    with anyio.fail_after(20):
+        await retried.wait()
+        process.terminate("That is enough.")
+        assert await process.wait() == Terminated("That is enough.")
+    assert [each.status for each in process.history] == ["failed"]
+
+
+async def test_terminating_waits_for_no_condition() -> None:
+    asked = anyio.Event()
+
+    @agent(description="d")
+    class Slow:
+        @condition
+        async def ready(self) -> bool:
+            asked.set()
+            await anyio.sleep_forever()
+            return True
+
+        @achieves_goal(description="g")
+        @action(pre=["ready"])
+        async def end(self, user_input: UserInput) -> End:
+            raise AssertionError
+
+    process = AgentPlatform([Slow]).start("Slow", UserInput("x"))
+    with anyio.fail_after(20):
+        await asked.wait()
+        process.terminate("That is enough.")
+        assert await process.wait() == Terminated("That is enough.")
+
+
+async def test_an_action_cannot_close_the_platform_that_runs_it() -> None:
+    @agent(description="d")
+    class Closes:
+        @achieves_goal(description="g")
+        async def end(self, user_input: UserInput) -> End:
+            await platform.aclose()
+            raise AssertionError
+
+    platform = AgentPlatform([Closes])
+    with anyio.fail_after(20):
+        process = await platform.run("Closes", UserInput("x"))
+    assert isinstance(process.outcome, Failed)
+    assert "An action cannot close the platform that runs it." in process.outcome.reason
+
+
+async def test_a_platform_that_is_closed_starts_nothing() -> None:
+    async with AgentPlatform([Sleeper]) as platform:
+        pass
+    with pytest.raises(GoalportError, match="This platform is closed"):
+        await platform.run("Sleeper", UserInput("x"))
+
+
+async def test_nobody_waits_for_what_was_never_started() -> None:
+    process = AgentPlatform([Sleeper]).create_agent_process("Sleeper", UserInput("x"))
+    with anyio.fail_after(20), pytest.raises(GoalportError, match="has not been started"):
+        await process.wait()
+
+
+class Raises:
+    """An option that fails wherever it is asked."""
+
+    def handle_stuck(self, process: AgentProcess) -> StuckResult:
+        raise LookupError("no help")
+
+    def not_before(self, process: object, action: str) -> None:
+        raise LookupError("no clock")
+
+    def reason_to_end(self, process: object, *, stuck: bool) -> str | None:
+        raise LookupError("no policy")
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (ProcessOptions(schedule=Raises()), "Raises.not_before failed: LookupError: no clock"),
+        (ProcessOptions(early_termination=Raises()), "Raises.reason_to_end failed: LookupError: no policy"),
+    ],
+)
+async def test_an_option_that_fails_is_named(options: ProcessOptions, name: str) -> None:
+    process = await AgentPlatform([Sleeper]).run("Sleeper", UserInput("z"), options=options)
+    assert isinstance(process.outcome, Failed)
+    assert process.outcome.reason == name

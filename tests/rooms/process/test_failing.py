@@ -1,6 +1,6 @@
 """What decides whether a failing action is tried again, and what its failure leaves behind."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Annotated
 
@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from goalport.domain import Named, RetryPolicy, UserInput, achieves_goal, action, agent
-from goalport.errors import DeclarationError, ModelUnavailable, NonRetryable, Retryable
+from goalport.errors import BadInput, DeclarationError, ModelUnavailable, NonRetryable, Retryable
 from goalport.platform import AgentPlatform
 from goalport.process import ActionContext, Completed, Failed, OperationContext, ProcessOptions
 from tests.rooms.toy_domain import Draft
@@ -168,3 +168,115 @@ def test_exits_of_one_name_are_numbered() -> None:
     operators = AgentPlatform([Gives]).agents.scope("Gives").system.operators
     names = [each.name for each in operators if each.action == "Gives.give"]
     assert names == ["Gives.give → Draft (1)", "Gives.give → Draft (2)"]
+
+
+def _raising(error: Exception) -> type:
+    @agent(description="Fails")
+    class Fails:
+        @achieves_goal(description="A book")
+        @action(retry=RetryPolicy(attempts=1))
+        async def write(self, user_input: UserInput) -> Book:
+            raise error
+
+    return Fails
+
+
+def _circle() -> Exception:
+    error, other = ValueError("again"), ExceptionGroup("both", [KeyError("x")])
+    error.__cause__, other.exceptions[0].__cause__ = other, error
+    other.__context__ = error
+    return error
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise LookupError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        because(same := ValueError("itself"), same),
+        _circle(),
+        because(*(ValueError(str(number)) for number in range(3_000))),
+        ExceptionGroup("parts", [because(part := ValueError("part"), part)]),
+        Mute(),
+        ExceptionGroup("mute", [Mute()]),
+    ],
+    ids=["itself", "circle", "deep", "group", "mute", "mute group"],
+)
+@pytest.mark.parametrize("attempts", [1, 2])
+async def test_an_action_may_fail_in_any_way_and_only_that_action_has_failed(error: Exception, attempts: int) -> None:
+    platform = AgentPlatform([_raising(error)], retry=RetryPolicy(attempts=attempts, first_delay=0.0))
+    with anyio.fail_after(20):
+        process = await platform.run("Fails", UserInput("x"))
+    assert isinstance(process.outcome, Failed)
+    assert process.outcome.reason.startswith("Fails.write failed: ")
+    assert process.failure is not None
+    assert process.failure.action == "Fails.write"
+
+
+class TooMany(BadInput):
+    """A mistake of the caller."""
+
+
+async def test_a_mistake_of_the_caller_is_one_in_a_group_and_in_a_sub_process_too() -> None:
+    @agent(description="Calls another")
+    class Calls:
+        @achieves_goal(description="A draft")
+        async def call(self, user_input: UserInput, context: ActionContext) -> Draft:
+            book = await context.as_sub_process(Book, _raising(TooMany("At most ten.")), user_input)
+            return Draft(book.text)
+
+    in_group = ExceptionGroup("both", [ValueError("x"), TooMany("At most ten.")])
+    for each in (_raising(in_group), Calls):
+        process = await AgentPlatform([each]).run(each.__name__, UserInput("x"))
+        assert process.outcome == Failed("At most ten.", caller_mistake=True)
+
+
+async def test_a_mistake_that_an_action_has_caught_is_not_the_callers() -> None:
+    process = await AgentPlatform([_raising(because(ValueError("x"), TooMany("At most ten.")))]).run(
+        "Fails", UserInput("x")
+    )
+    assert isinstance(process.outcome, Failed)
+    assert not process.outcome.caller_mistake
+
+
+async def test_what_a_sub_process_gave_up_is_not_tried_again_from_outside_unless_asked() -> None:
+    tried: list[int] = []
+
+    @agent(description="Fails")
+    class Inner:
+        @achieves_goal(description="A book")
+        @action(retry=FAST)
+        async def write(self, user_input: UserInput) -> Book:
+            tried.append(1)
+            raise ConnectionError
+
+    def outer(retry: RetryPolicy) -> type:
+        @agent(description="Calls another")
+        class Calls:
+            @achieves_goal(description="A draft")
+            @action(retry=retry)
+            async def call(self, user_input: UserInput, context: ActionContext) -> Draft:
+                return Draft((await context.as_sub_process(Book, Inner, user_input)).text)
+
+        return Calls
+
+    await AgentPlatform([outer(FAST)]).run("Calls", UserInput("x"))
+    assert len(tried) == 3
+    await AgentPlatform([outer(replace(FAST, every_error=True))]).run("Calls", UserInput("x"))
+    assert len(tried) == 3 + 9
+
+
+async def test_a_sub_process_for_a_type_that_nothing_gives_is_refused_before_it_begins() -> None:
+    @agent(description="Calls another")
+    class Calls:
+        @achieves_goal(description="A draft")
+        async def call(self, user_input: UserInput, context: ActionContext) -> Draft:
+            return Draft(str(await context.as_sub_process(int, _raising(AssertionError()), user_input)))
+
+    process = await AgentPlatform([Calls]).run("Calls", UserInput("x"))
+    assert isinstance(process.outcome, Failed)
+    assert "NonRetryable: Fails gives no int; its goals give Book" in process.outcome.reason
+    assert not process.children

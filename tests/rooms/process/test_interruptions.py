@@ -152,7 +152,8 @@ def test_a_process_does_not_outlive_its_event_loop_and_does_not_blame_its_deadli
         await asyncio.sleep(0)
         return process
 
-    assert asyncio.run(leave()).outcome == Terminated("The program stopped.")
+    outcome = asyncio.run(leave()).outcome
+    assert outcome == Terminated("Its task was cancelled: the program stopped, or an action cancelled it.")
 
 
 async def test_closing_ends_what_runs_on_other_event_loops_too() -> None:

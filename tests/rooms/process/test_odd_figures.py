@@ -43,49 +43,80 @@ async def outcome_of(declared: type, *inputs: object, **how: Any) -> object:
             return (await platform.run(declared.__name__, *(inputs or (Seed(),)), **how)).outcome
 
 
-@pytest.mark.parametrize("answer", ["no", None, [], 2])
-async def test_a_condition_that_answers_something_else_counts_as_false(
-    answer: object, caplog: pytest.LogCaptureFixture
+def _raise() -> bool:
+    raise LookupError("no list of blocked ones")
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (lambda: "no", "gave 'no', neither True nor False"),
+        (lambda: None, "gave None, neither True nor False"),
+        (lambda: 2, "gave 2, neither True nor False"),
+        (_raise, "LookupError: no list of blocked ones"),
+    ],
+)
+@pytest.mark.parametrize("needed", ["blocked", "!blocked"])
+async def test_a_condition_that_answers_neither_yes_nor_no_opens_nothing(
+    answer: Callable[[], Any], why: str, needed: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     @agent(description="d")
     class Doubtful:
         @condition
-        def ready(self) -> bool:
-            return answer  # type: ignore[return-value]
+        def blocked(self) -> bool:
+            return answer()
 
         @achieves_goal(description="g")
-        @action(pre=["ready"])
-        def grow(self, seed: Seed) -> Tree:
-            return Tree(seed.size)
+        @action(pre=[needed])
+        def pay(self, seed: Seed) -> Tree:
+            raise AssertionError
 
-    assert isinstance(await outcome_of(Doubtful), Stuck)
-    assert f"gave {answer!r}, neither True nor False" in caplog.text
+    outcome = await outcome_of(Doubtful)
+    assert isinstance(outcome, Stuck)
+    assert "asking for it failed: " in outcome.reason
+    assert why in outcome.reason
+    assert "Condition blocked failed and is unknown" in caplog.text
 
 
-@pytest.mark.parametrize("figure", ["dear", float("nan"), float("inf"), -1, 10**400, None, 1j, Decimal("nan")])
-async def test_a_cost_that_is_none_is_told_and_the_declared_one_counts(
-    figure: object, caplog: pytest.LogCaptureFixture
-) -> None:
+def grower(figure: Callable[[], Any]) -> type:
     @agent(description="d")
-    class Dear:
+    class Grower:
         @cost
         def price(self) -> float:
-            return figure  # type: ignore[return-value]
+            return figure()
 
         @action(cost=0.4, cost_method="price")
-        def dear(self, seed: Seed) -> Leaf:
+        def odd(self, seed: Seed) -> Leaf:
             return Leaf(1)
 
         @action(cost=0.5)
-        def cheap(self, seed: Seed) -> Leaf:
+        def usual(self, seed: Seed) -> Leaf:
+            if seed.size:
+                raise ValueError
             return Leaf(2)
 
         @achieves_goal(description="g")
         def grow(self, leaf: Leaf) -> Tree:
             return Tree(leaf.size)
 
-    assert await outcome_of(Dear) == Completed(Tree(1))
-    assert "Cost price of Dear.dear gave" in caplog.text
+    return Grower
+
+
+@pytest.mark.parametrize("figure", ["dear", float("nan"), -1, 10**400, None, 1j, Decimal("nan"), _raise])
+async def test_a_cost_that_is_none_counts_as_dear_as_can_be_and_is_told_once(
+    figure: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    declared = grower(figure if callable(figure) else lambda: figure)
+    assert await outcome_of(declared) == Completed(Tree(2))
+    assert await outcome_of(declared, Seed(1)) == Completed(Tree(1))
+    assert caplog.text.count("Cost price of Grower.odd") == 2, "once on each platform"
+
+
+@pytest.mark.parametrize("figure", [float("inf"), Decimal("inf")])
+async def test_what_costs_an_infinite_amount_never_runs(figure: object, caplog: pytest.LogCaptureFixture) -> None:
+    assert await outcome_of(grower(lambda: figure)) == Completed(Tree(2))
+    assert isinstance(await outcome_of(grower(lambda: figure), Seed(1)), Failed)
+    assert "Cost price" not in caplog.text
 
 
 async def test_a_figure_of_another_number_type_is_a_figure() -> None:
@@ -179,6 +210,12 @@ async def test_steps_that_run_at_once_keep_within_the_budget(limits: ProcessOpti
         (lambda: ProcessOptions(deadline=-1), "deadline"),
         (lambda: ProcessOptions(delay=float("inf")), "delay"),
         (lambda: ProcessOptions(tool_delay=-1), "tool_delay"),
+        (lambda: ProcessOptions(budget=3), "budget to be a Budget"),  # type: ignore[arg-type]
+        (lambda: Budget(cost=float("nan")), "cost to be a number from 0 up, but got nan"),
+        (lambda: Budget(cost=None), "cost to be a number"),  # type: ignore[arg-type]
+        (lambda: Budget(actions=-1), "actions to be a whole number from 0 up, but got -1"),
+        (lambda: Budget(tokens=1.5), "tokens to be a whole number"),  # type: ignore[arg-type]
+        (lambda: MaxActions(True), "limit to be a whole number"),
     ],
 )
 def test_an_option_of_another_kind_is_refused(declare: Callable[[], object], said: str) -> None:

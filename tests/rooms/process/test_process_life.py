@@ -116,16 +116,36 @@ async def test_an_action_that_asked_for_another_plan_is_left_out_of_the_next_one
     assert names(process) == [("draft", "replanned"), ("draft", "succeeded"), ("answer", "succeeded")]
 
 
-async def test_asking_for_another_plan_for_ever_ends_with_the_budget() -> None:
+async def test_an_action_that_asks_for_another_plan_again_is_left_out() -> None:
     @agent(description="Never content")
     class Restless:
         @achieves_goal(description="Answer")
         async def answer(self, ticket: Ticket) -> Reply:
             raise ReplanRequested(f"Not in the mood for {ticket.text}")
 
-    options = ProcessOptions(budget=Budget(actions=4))
-    process = await AgentPlatform([Restless]).run("Restless", Ticket("hi"), options=options)
-    assert isinstance(process.outcome, Terminated)
+    process = await AgentPlatform([Restless]).run("Restless", Ticket("hi"))
+    assert isinstance(process.outcome, Failed)
+    assert "asked for another plan again, and nothing else has run since: Not in the mood" in process.outcome.reason
+    assert names(process) == [("answer", "replanned"), ("answer", "replanned")]
+
+
+async def test_two_actions_that_each_ask_for_another_plan_end_too() -> None:
+    @agent(description="Each leaves it to the other")
+    class Shy:
+        @action
+        async def one(self, ticket: Ticket) -> Draft:
+            raise ReplanRequested("The other one is better")
+
+        @action
+        async def other(self, ticket: Ticket) -> Draft:
+            raise ReplanRequested("The first one is better")
+
+        @achieves_goal(description="Answer")
+        async def answer(self, draft: Draft) -> Reply:
+            return Reply(draft.text)
+
+    process = await AgentPlatform([Shy]).run("Shy", Ticket("hi"))
+    assert isinstance(process.outcome, Failed)
     assert len(process.history) == 4
 
 

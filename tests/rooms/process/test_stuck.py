@@ -174,7 +174,7 @@ async def test_a_handler_that_fails_fails_the_process_and_is_told() -> None:
 
     process = await run(Frogs, Says(REPLAN, broken))
     assert isinstance(process.outcome, Failed)
-    assert "LookupError: no dog anywhere" in process.outcome.reason
+    assert "Says.handle_stuck failed: LookupError: no dog anywhere" in process.outcome.reason
     assert process.failure is not None
 
 

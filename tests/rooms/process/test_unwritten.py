@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,20 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from goalport import AgentPlatform, Ai, Export, UserInput, WaitFor, achieves_goal, action, agent, tool
+from goalport import (
+    AgentPlatform,
+    Ai,
+    Export,
+    ProcessStatus,
+    UserInput,
+    WaitFor,
+    achieves_goal,
+    action,
+    agent,
+    component,
+    condition,
+    tool,
+)
 from goalport.errors import StoreError, Unreadable
 from goalport.process import Completed, Failed, Terminated, Waiting
 from goalport.store import Lease, StoredProcess
@@ -159,6 +173,79 @@ async def test_an_action_that_is_gone_is_named_when_its_process_is_asked_for(tmp
         process = await rested(AgentPlatform([Writer()], store=store).start("Writer", UserInput("tale")))
         with pytest.raises(Unreadable, match=r"Writer cannot be read from the store: it has no .* any more"):
             await Elsewhere(store, Renamed()).platform.process(process.id)
+
+
+@dataclass(frozen=True)
+class Note:
+    text: str
+
+
+@agent(description="Notes, drafts and asks")
+class Author:
+    @action
+    async def note(self, user_input: UserInput) -> Note:
+        return Note(user_input.content)
+
+    @condition
+    async def short(self) -> bool:
+        return True
+
+    @action(pre=["short"], post=["drafted"])
+    async def draft(self, note: Note) -> Draft:
+        return Draft(note.text)
+
+    @action(pre=["drafted"])
+    async def ask(self, draft: Draft) -> WaitFor[Comment]:
+        return WaitFor.form_submission("What do you think?", Comment)
+
+    @achieves_goal(description="A story")
+    async def publish(self, draft: Draft, comment: Comment) -> Story:
+        return Story(f"{draft.text}, {comment.text}")
+
+
+class Lends:
+    """What the component of a later version has."""
+
+    @action
+    async def draft(self, note: Note) -> Draft:
+        return Draft(note.text)
+
+
+def later_author() -> object:
+    @agent(description="The steps before the question have other names, and there is no condition any more")
+    class Author:
+        @action
+        async def take_note(self, user_input: UserInput) -> Note:
+            raise AssertionError
+
+        @action
+        async def ask(self, draft: Draft) -> WaitFor[Comment]:
+            raise AssertionError
+
+        @achieves_goal(description="A story")
+        async def publish(self, draft: Draft, comment: Comment) -> Story:
+            return Story(f"{draft.text}, {comment.text}")
+
+    return Author()
+
+
+@pytest.mark.parametrize("moved", [(), (component(Lends)(),)], ids=["removed", "moved"])
+async def test_a_process_goes_on_though_actions_that_it_ran_and_conditions_are_gone(
+    tmp_path: Path, moved: tuple[object, ...]
+) -> None:
+    async with SqliteProcessStore(tmp_path / "processes.db") as store:
+        process = await rested(AgentPlatform([Author()], store=store).start("Author", UserInput("tale")))
+        assert process.status is ProcessStatus.WAITING
+        async with AgentPlatform([later_author(), *moved], store=store) as later:
+            with anyio.fail_after(60):
+                found = await later.answer(process.id, response=Comment("good"))
+                assert await found.wait() == Completed(Story("tale, good"))
+            assert [each.action for each in found.history] == [
+                "Author.note",
+                "Author.draft",
+                "Author.ask",
+                "Author.publish",
+            ]
 
 
 async def test_what_could_not_be_written_is_written_when_the_platform_is_closed(tmp_path: Path) -> None:

@@ -284,7 +284,10 @@ async def test_one_that_asks_a_person_lets_the_others_finish_and_nothing_is_paid
     async def asks(context: ActionContext) -> Text:
         return Text(await context.ask("Your name?", str))
 
+    runs: list[int] = []
+
     async def pays(ai: Ai) -> Text:
+        runs.append(1)
         return Text(await ai.generate_text("Say hello"))
 
     models = ScriptedModels()
@@ -297,7 +300,7 @@ async def test_one_that_asks_a_person_lets_the_others_finish_and_nothing_is_paid
         assert len(models.calls) == 1
         await platform.answer(process.id, response="Eva")
         assert await settled(process) == Completed(Texts(("Eva", "hello")))
-    assert len(models.calls) == 1
+    assert len(models.calls) == len(runs) == 1
 
 
 async def test_workflows_within_workflows_ask_and_pay_once_too() -> None:
