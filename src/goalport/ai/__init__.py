@@ -24,6 +24,7 @@ from goalport.ai.output_type import Services, service_of
 from goalport.ai.playbook_tool import PlaybookTool, Unlock, after, after_artifact, after_calls
 from goalport.ai.state_machine_tool import StateMachineTool
 from goalport.ai.toolbox import UnfoldingTool
+from goalport.ai.unawaited import to_be_awaited
 
 __all__ = [
     "TOOL_CONTEXT",
@@ -58,6 +59,7 @@ __all__ = [
     "after_artifact",
     "after_calls",
     "service_of",
+    "to_be_awaited",
     "tool_context",
     "use_tool_context",
 ]

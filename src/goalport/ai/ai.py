@@ -24,6 +24,7 @@ from goalport.ai.interaction import (
     checked_messages,
     takes_options_of,
 )
+from goalport.ai.unawaited import to_be_awaited
 from goalport.errors import GoalportError
 from goalport.llm import AssistantMessage, Image, LlmOptions, Message, ModelReply, TextDelta, ThinkingDelta, UserMessage
 from goalport.prompts import Example, PromptContributor
@@ -79,10 +80,12 @@ class Creation(Generic[T]):
 
         return replace(self, properties=both)
 
+    @to_be_awaited
     async def from_prompt(self, prompt: str) -> T:
         """Make the object from a prompt. Raises what `Ai.create_object` raises."""
         return await self.from_messages((UserMessage(prompt),))
 
+    @to_be_awaited
     async def from_template(self, name: str, /, **variables: object) -> T:
         """Make the object from a template's text for these variables; see `goalport.prompts.Templates`.
 
@@ -90,6 +93,7 @@ class Creation(Generic[T]):
         """
         return await self.from_prompt(self.engine.render(name, variables))
 
+    @to_be_awaited
     async def from_messages(self, messages: Iterable[Message]) -> T:
         """Make the object from a conversation, the newest message last. Raises what `Ai.create_object` raises."""
         shown = tuple(
@@ -313,6 +317,7 @@ class Ai:
     async def create_object(self, prompt: str, kind: TypeForm[T], /) -> T: ...
     @overload
     async def create_object(self, kind: TypeForm[T], variables: Mapping[str, object], /) -> T: ...
+    @to_be_awaited
     async def create_object(self, first: Any, second: Any, /) -> Any:
         """An object of a type: `create_object("Make up a story", Story)`, or with a template `(Story, variables)`.
 
@@ -328,20 +333,24 @@ class Ai:
     async def create_object_if_possible(self, prompt: str, kind: TypeForm[T], /) -> T | None: ...
     @overload
     async def create_object_if_possible(self, kind: TypeForm[T], variables: Mapping[str, object], /) -> T | None: ...
+    @to_be_awaited
     async def create_object_if_possible(self, first: Any, second: Any, /) -> Any:
         """As `create_object`, but None when the model says that it knows too little."""
         prompt, kind = self._prompt_and_kind(first, second)
         return await self._ask("create_object_if_possible", prompt, kind, may_decline=True)
 
+    @to_be_awaited
     async def generate_text(self, prompt: str | Mapping[str, object], /) -> str:
         """The answer to a prompt, or to the template's text for these variables. Raises `ModelError`."""
         return cast("str", await self._ask("generate_text", self._prompt(prompt)))
 
+    @to_be_awaited
     async def respond(self, messages: Iterable[Message], /) -> AssistantMessage:
         """The model's next message in a conversation; `finish` says why it ended. Raises `ModelError`."""
         request = Request(interaction=self.interaction, messages=checked_messages(messages), verb="respond")
         return await self._respond(request)
 
+    @to_be_awaited
     async def respond_with_system_prompt(
         self, messages: Iterable[Message], system_prompt: str | Mapping[str, object], /
     ) -> AssistantMessage:
@@ -352,6 +361,7 @@ class Ai:
         )
         return await self._respond(request)
 
+    @to_be_awaited
     async def evaluate_condition(self, condition: str, context: str, confidence_threshold: float = 0.8) -> bool:
         """Whether the model says that a condition is true of a context, with at least this confidence (0 to 1).
 
@@ -381,6 +391,7 @@ class Ai:
         """Get text or objects while the model writes them."""
         return Streaming(self.engine, self.interaction)
 
+    @to_be_awaited
     async def embed(self, *texts: str) -> list[list[float]]:
         """One vector for each text. Raises `ModelError`."""
         return await self.engine.embed(self.interaction, texts)

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar, cast, overload
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
 
-from goalport.ai import TOOL_CONTEXT, Ai, Interaction, ToolContext, tool_context
+from goalport.ai import TOOL_CONTEXT, Ai, Interaction, ToolContext, to_be_awaited, tool_context
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.caller import Caller
 from goalport.domain import Agent, WaitFor
@@ -223,6 +223,7 @@ class ActionContext(OperationContext):
     ) -> dict[str, Any]: ...
     @overload
     async def ask(self, wait: WaitFor[T], /, *, key: str = "") -> T: ...
+    @to_be_awaited
     async def ask(
         self, message: str | WaitFor[Any], kind: Any = None, /, *, key: str = "", expires_in: float | None = None
     ) -> Any:
@@ -266,6 +267,7 @@ class ActionContext(OperationContext):
             case _:
                 raise Declined(question.message, question.reason)
 
+    @to_be_awaited
     async def send_message(self, message: Sendable, /) -> AssistantMessage:
         """Send a message to the person that the process talks to, and return it as it is kept.
 
@@ -277,6 +279,7 @@ class ActionContext(OperationContext):
         self._refuse_when_abandoned()
         return await send_message(self, message)
 
+    @to_be_awaited
     async def as_sub_process(self, kind: type[T], agent: object, *inputs: object) -> T:
         """Run another agent on a copy of this blackboard, and return its result of type `kind`.
 
@@ -307,6 +310,7 @@ class ActionContext(OperationContext):
             self.journal.forget_child(entry)
         return child.result_of_type(kind)
 
+    @to_be_awaited
     async def parallel_map(
         self, items: Iterable[I], function: Callable[[I], Awaitable[R] | R], *, max_concurrency: int = 8
     ) -> list[R]:
@@ -355,6 +359,7 @@ class ActionContext(OperationContext):
             raise NonRetryable("Only an action can wait for a person, not a condition or a cost. Ask in an action.")
 
 
+@to_be_awaited
 async def run_subagent(agent: object, kind: type[T], *inputs: object) -> T:
     """Run another agent for the running action, as `ActionContext.as_sub_process` does, without having a context."""
     return await ActionContext.current().as_sub_process(kind, agent, *inputs)

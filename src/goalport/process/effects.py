@@ -5,7 +5,7 @@ asked at its end. Below: the process and its questions. Above: `execution`, whic
 receives answers.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from traceback import clear_frames
 from typing import cast
 
@@ -117,6 +117,11 @@ def as_declared(action: Action, result: object) -> object:
             return wait
         came = f"it waits for {with_article(comes)}"
     else:
+        if hasattr(result, "__await__"):
+            if isinstance(result, Coroutine):
+                result.close()  # otherwise Python warns of it a second time, later and elsewhere
+            words = f"{action.origin} returned something that is still to be awaited. Write `await` before it."
+            raise NonRetryable(words)
         came = f"it returned {with_article(type(result).__name__)}"
         if isinstance(result, (list, tuple, set, frozenset)) and result:
             elements = cast("Collection[object]", result)
