@@ -17,6 +17,7 @@ from goalport.blackboard.type_expressions import (
     arguments_of,
     field_kinds,
     fits,
+    is_nominal_protocol,
     open_in,
     parameters_of,
     plain,
@@ -55,6 +56,8 @@ def _test(kind: object, *, lenient: bool = False) -> _Test:
     if kind is Any or kind is object:
         return lambda _value, _declared: True
     if isinstance(kind, type) and not arguments:
+        if is_nominal_protocol(kind):
+            return lambda value, _: kind in type(value).__mro__
         return lambda value, _: isinstance(value, kind)
     if origin is Union or origin is types.UnionType:
         options = [_test(option, lenient=lenient) for option in arguments]

@@ -33,6 +33,7 @@ __all__ = [
     "fits",
     "is_alias",
     "is_generic",
+    "is_nominal_protocol",
     "is_told_by_bases",
     "open_in",
     "parameters_of",
@@ -45,7 +46,7 @@ __all__ = [
 Arguments = tuple[object, ...]
 
 NOMINAL = "__goalport_state__"
-"""The attribute that marks a protocol with data as nominal: only classes that name it as a base belong to it."""
+"""The attribute that marks a protocol as nominal: only classes that name it as a base belong to it."""
 _CACHED_TYPES = 4096
 
 
@@ -257,13 +258,18 @@ def _either(relation: Callable[[object, object], bool], given: object, wanted: o
     return given == wanted or (not isinstance(given, list) and not isinstance(wanted, list) and relation(given, wanted))
 
 
+def is_nominal_protocol(kind: type) -> bool:
+    """Whether only classes that name a protocol as a base belong to it; see `NOMINAL`."""
+    return getattr(kind, "_is_protocol", False) and getattr(kind, NOMINAL, False)
+
+
 def _is_kind_of(kind: type, wanted: type) -> bool:
     """Whether a class is a subclass, or has the members of a protocol; a nominal one (see `NOMINAL`) must be a base."""
+    if is_nominal_protocol(wanted):
+        return wanted in kind.__mro__
     try:
         return issubclass(kind, wanted)
     except TypeError:  # for a protocol with data, Python supports only isinstance
-        if getattr(wanted, NOMINAL, False):
-            return wanted in kind.__mro__
         asked = (base for base in wanted.__mro__ if getattr(base, "_is_protocol", False) and base is not Protocol)
         return _members(asked) <= _members(kind.__mro__)
 

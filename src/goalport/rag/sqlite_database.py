@@ -144,17 +144,17 @@ class SqliteIndex:
     )
 
     def __init__(self, path: Path | None, busy_seconds: float = 5.0) -> None:
+        self._writing: sqlite3.Connection | None = None
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._left: deque[sqlite3.Connection] = deque()
+        """Connections to files that are no longer there."""
         self._path = None if path is None else path.absolute()
         self._busy_seconds = busy_seconds
         self._writers = ThreadPoolExecutor(1, "goalport-index-writer")
         self._readers = ThreadPoolExecutor(_READERS, "goalport-index-reader") if path else self._writers
         self._lock = threading.Lock()
-        self._writing: sqlite3.Connection | None = None
-        self._idle: deque[sqlite3.Connection] = deque()
         self._file: tuple[int, int] | None = None
         """The file that these connections have open; there may be another one at the path by now."""
-        self._left: deque[sqlite3.Connection] = deque()
-        """Connections to files that are no longer there."""
         self._closed = False
 
     @property
@@ -325,9 +325,16 @@ class SqliteIndex:
                 f"{error.strerror or error}.", "Name another place, or let this program write there."
             ) from error
 
+    def __del__(self) -> None:
+        # A store is often a variable of a module, or of a test, and nobody closes it.
+        self._close_all()
+
     def _shut(self) -> None:
         self._readers.shutdown()
         self._writers.shutdown()
+        self._close_all()
+
+    def _close_all(self) -> None:
         _close(self._idle)
         _close(self._left)
         if self._writing is not None:
