@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from goalport.ai import Ai
-from goalport.errors import InvalidModelOutput
+from goalport.errors import InvalidModelOutput, ModelNotReady
 from goalport.llm import Message, UserMessage
 from goalport.words import listed
 
@@ -93,7 +93,13 @@ async def rank(
     messages: list[Message] = [*conversation, UserMessage(_prompt(candidates, intent))]
     unknown: list[str] = []
     for _ in range(attempts):
-        said = (await ai.with_id("ranking").creating(Ratings).from_messages(messages)).ratings
+        try:
+            said = (await ai.with_id("ranking").creating(Ratings).from_messages(messages)).ratings
+        except ModelNotReady as error:
+            raise ModelNotReady(
+                f"A model has to choose between {' and '.join(known)}, but it is not ready: {error} Or name a goal"
+                " (`goalport run GOAL`): then nothing has to be chosen."
+            ) from error
         unknown = [each.name for each in said if each.name not in known]
         if not unknown:
             ratings = {each.name: each.confidence for each in reversed(said)}

@@ -142,7 +142,7 @@ _command(
     START,
     'goalport run "Lynda is a Scorpio, find news for her"',
     'goalport run "Lynda is a Scorpio, find news for her" -p -r --open',
-    """goalport run --goal greet --input '{"content": "Ada"}'""",
+    """goalport run greet --input '{"content": "Ada"}'""",
     "goalport run --goal greet --input @person.json --json",
     "echo '{}' | goalport run --goal report_repository --input @-",
 )

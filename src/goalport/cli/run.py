@@ -19,7 +19,7 @@ from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_json, show_result
 from goalport.cli.views import View, view_here
 from goalport.cli.wanted import NamedGoal, Sentence, Wanted
-from goalport.cli.workspace import LoadedWorkspace, kept_workspace, loop_of, open_with_agents
+from goalport.cli.workspace import LoadedWorkspace, kept_workspace, loop_of, names_goal, open_with_agents
 from goalport.domain import PlannerType, UserInput
 from goalport.errors import AlreadyAnswered, BadInput, GoalportError, NothingChosen
 from goalport.platform import AgentPlatform
@@ -47,7 +47,11 @@ _STAYS: Final = "It stays in this shell: `answer {0}` answers, `show {0}` shows 
 
 Text = Annotated[
     str | None,
-    Parameter(name="TEXT", help="What you want, in your own words: an agent that fits is chosen.", show_default=False),
+    Parameter(
+        name="TEXT",
+        help="What you want, in your own words: an agent that fits is chosen. Or a goal by name.",
+        show_default=False,
+    ),
 ]
 Goal = Annotated[
     str | None,
@@ -55,7 +59,7 @@ Goal = Annotated[
 ]
 Given = Annotated[
     str | None,
-    Parameter(name=("--input", "-i"), help="Of --goal: a JSON object, @FILE to read one, or @- for standard input."),
+    Parameter(name=("--input", "-i"), help="Of a goal: a JSON object, @FILE to read one, or @- for standard input."),
 ]
 OpenMode = Annotated[
     bool,
@@ -101,8 +105,10 @@ def run(
     Exit codes: 0 reached, 1 not reached, 2 the input does not fit, 3 no agent or goal fits the sentence, 130 stopped
     with Ctrl-C.
     """
-    wanted = _wanted(text, goal, given, open_mode=open_mode)
     loaded = open_with_agents(workspace, model)
+    if goal is None and text is not None and not open_mode and names_goal(loaded.platform, text):
+        text, goal = None, text
+    wanted = _wanted(text, goal, given, open_mode=open_mode)
     try:
         running, outcome = _finished(loaded, wanted, view_here(prompts=prompts, replies=replies, quiet=quiet), planner)
     except NothingChosen as error:

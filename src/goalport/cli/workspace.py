@@ -182,6 +182,15 @@ def open_with_agents(folder: Path, model: str | None = None) -> LoadedWorkspace:
     return loaded
 
 
+def names_goal(platform: AgentPlatform, text: str) -> bool:
+    """Whether `goal_named` finds a goal."""
+    try:
+        goal_named(platform, text)
+    except UnknownName:
+        return False
+    return True
+
+
 def goal_named(platform: AgentPlatform, name: str) -> GoalChoice:
     """A goal by the name of its tool, its full name or the name of its method. Raises `UnknownName`."""
     offers = [each for each in offers_of(platform) if isinstance(each, Offer)]

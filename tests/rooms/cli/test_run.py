@@ -245,3 +245,25 @@ def test_a_goal_that_starts_from_what_json_cannot_say_is_for_python(goalport: Co
     assert "The input Stone: expected types that can be read from JSON" in ran.err
     assert "Or start the goal from Python." in ran.err
     assert ran.err.count("\n") == 1
+
+
+def test_a_text_that_is_the_name_of_a_goal_means_the_goal(goalport: Command, workspace: Path) -> None:
+    ran = goalport("run", "greet", "--input", '{"name": "Bob"}', "--workspace", str(workspace))
+    bare = goalport("run", "greet", "--workspace", str(workspace))
+
+    assert (ran.out, ran.err) == ("Hello, Bob!\n", "1/1 Hello.greet\n")
+    assert (bare.code, bare.out) == (2, "")
+    assert "content" in bare.err
+
+
+def test_a_sentence_that_no_model_can_match_to_an_agent_says_that_one_has_to_choose(
+    goalport: Command, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    (workspace / "agents" / "odd.py").write_text(ODD)
+
+    ran = goalport("run", "Say hello to Ada", "--workspace", str(workspace))
+
+    assert ran.code == 1
+    assert "A model has to choose between Hello and Odd, but it is not ready: openai has no key." in ran.err
+    assert "goalport run GOAL" in ran.err
