@@ -1,30 +1,34 @@
 """The publishing report: what is published and what is not, and whether models, tool groups and servers are ready.
 
+What matters first comes first: the goals, then what needs attention; `further_lines` has what is as it should be.
+
 It is plain text, printed at start and by `goalport check`; `/health` has the numbers. It contains no secret. Writing it
 calls no model and loads no provider's library.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from goalport.platform import AgentPlatform, UpstreamServers
 from goalport.process import asks_a_model
 from goalport.publish.chat_tools import ChatTool
-from goalport.publish.companions import READ, Companion
+from goalport.publish.companions import Companion
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool
-from goalport.publish.publication import Publication, PublishedTool
+from goalport.publish.publication import Publication, PublishedTool, RawTool
 from goalport.tools import Tool
+from goalport.upstream.status import ServerState
 from goalport.words import counted, first_line
 
-__all__ = ["groups_in_words", "groups_of", "models_in_words", "report_of", "servers_of", "switched_off"]
+__all__ = ["further_lines", "groups_of", "models_in_words", "report_of", "servers_of", "switched_off"]
 
 
 def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str]:
-    """The indented lines about goals, resources, tool groups, models, problems and warnings."""
+    """The indented lines about goals, resources and models, and about what is wrong."""
     for name, tool in publication.tools.items():
-        yield f"  {name}: {_what(tool)}"
+        if isinstance(tool, GoalTool | ChatTool):
+            yield f"  {name}: {_what(tool)}"
     for agent in (*platform.agents, *platform.agents.components):
         for action in agent.actions:
             if action.access:
@@ -33,17 +37,34 @@ def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str
         yield f"  {namespace}: resources, {_indented(provider.description)}"
     for refusal in publication.refusals:
         yield f"  not published: goal {refusal.goal.name} of {refusal.agent.name}, {_indented(refusal.reason)}"
-    for line in groups_in_words(platform):
-        yield f"  {_indented(line)}"
-    for line in models_in_words(platform):
-        yield f"  {_indented(line)}"
     for problem in publication.problems:
         yield f"  problem: {_indented(problem)}"
     for warning in publication.warnings:
         yield f"  warning: {_indented(warning)}"
+    for line in (*models_in_words(platform), *_groups_in_words(platform, fine=False)):
+        yield f"  {_indented(line)}"
 
 
-def _what(tool: PublishedTool) -> str:
+def further_lines(publication: Publication, platform: AgentPlatform) -> Iterator[str]:
+    """The indented lines about tools that are no goals, and about the groups and servers that nothing is wrong with."""
+    kinds: dict[str, list[str]] = {}
+    for name, tool in publication.tools.items():
+        if not isinstance(tool, GoalTool | ChatTool):
+            kinds.setdefault(_KINDS[type(tool)], []).append(name)
+    for kind, names in kinds.items():
+        yield f"  {kind}: {', '.join(names)}"
+    for line in _groups_in_words(platform, fine=True):
+        yield f"  {_indented(line)}"
+
+
+_KINDS: Final[Mapping[type[PublishedTool], str]] = {
+    FunctionTool: "exported tools",
+    RawTool: "raw tools",
+    Companion: "tools of goalport itself",
+}
+
+
+def _what(tool: GoalTool | ChatTool) -> str:
     match tool:
         case GoalTool():
             starts = ", ".join(tool.tool.input_schema.get("properties", {})) or "nothing"
@@ -55,14 +76,6 @@ def _what(tool: PublishedTool) -> str:
         case ChatTool(chatbot=chatbot, mark=mark):
             who = f"; needs the scopes {' '.join(sorted(mark.scopes))}" if mark.scopes else ""
             return f"talk to the chatbot {chatbot}{who}"
-        case FunctionTool():
-            return "exported tool"
-        case Companion() if tool.tool.name == READ:
-            return "for results that are too large for one answer"
-        case Companion():
-            return "for processes that wait or take long"
-        case _:
-            return "raw tool"
 
 
 def models_in_words(platform: AgentPlatform) -> Iterator[str]:
@@ -111,16 +124,18 @@ def servers_of(platform: AgentPlatform) -> dict[str, Any]:
     }
 
 
-def groups_in_words(platform: AgentPlatform) -> Iterator[str]:
-    """One line for each tool group, and one for each upstream server."""
+def _groups_in_words(platform: AgentPlatform, *, fine: bool) -> Iterator[str]:
+    """A line for each tool group, and for each upstream server, with which nothing is wrong, or something."""
     for each in _states(platform):
-        exported = ", published" if each.exports else ""
-        why = "" if each.status == "up" else f". {first_line(each.why)}"
-        yield f"tool group {each.role}: {each.status}, {counted(len(each.tools), 'tool')}{exported}{why}"
+        if (each.status in {"up", "disabled"}) is fine:
+            exported = ", published" if each.exports else ""
+            why = "" if fine else f". {first_line(each.why)}"
+            yield f"tool group {each.role}: {each.status}, {counted(len(each.tools), 'tool')}{exported}{why}"
     for server in platform.upstream.reports():
-        connection = f", {server.protocol}, {counted(server.tools, 'tool')}" if server.protocol else ""
-        why = f": {first_line(server.last_error)}" if server.last_error else ""
-        yield f"upstream server {server.name}: {server.state}{connection}{why}"
+        if (server.state in {ServerState.UP, ServerState.DISABLED}) is fine:
+            connection = f", {server.protocol}, {counted(server.tools, 'tool')}" if server.protocol else ""
+            why = f": {first_line(server.last_error)}" if server.last_error else ""
+            yield f"upstream server {server.name}: {server.state}{connection}{why}"
 
 
 def _states(platform: AgentPlatform) -> Iterator[_GroupState]:

@@ -4,16 +4,10 @@ A new HTTP transport is one file in `transports` and one entry of `TRANSPORTS`. 
 routes; `site` does. `server` and `transports` are below.
 """
 
-import os
-import shlex
-import shutil
-import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
-from pathlib import Path
 from typing import Final, Protocol
-from urllib.parse import urlsplit
 
 from starlette.responses import Response
 from starlette.routing import Route
@@ -25,7 +19,6 @@ from goalport.serve.state import McpState
 from goalport.serve.transports.jsonrpc import error_response, refusal
 from goalport.serve.transports.sse import Sse
 from goalport.serve.transports.streamable_http import StreamableHttp
-from goalport.settings import Settings
 
 __all__ = ["TRANSPORTS", "McpDoor", "ServerTransport"]
 
@@ -71,7 +64,6 @@ class McpDoor:
     def __init__(self, publisher: Publisher, access: Access) -> None:
         state = McpState(publisher, access)
         server, self._streams = make_server(state)
-        self._settings = publisher.settings
         self._transports = [transport(server, state) for transport in TRANSPORTS]
         self.routes: Sequence[Route] = [route for each in self._transports for route in each.routes]
 
@@ -82,7 +74,6 @@ class McpDoor:
             yield f"{each.title}: {address}{each.routes[0].path}"
         yield f"Hosts that only start programs: npx -y mcp-remote {url}"
         yield f"Open WebUI (Admin Settings, External Tools, type MCP): {url}"
-        yield f"Clients and what to tell them: {_connect_command(url, self._settings)}"
 
     def refusal(self, status: HTTPStatus, _kind: str, detail: str, /) -> Response:
         """A refusal by the site, as a JSON-RPC error; it has no id, since the request was not read."""
@@ -99,23 +90,3 @@ class McpDoor:
     def close(self) -> None:
         """Close the subscription streams with their final response."""
         self._streams.close()
-
-
-def _connect_command(url: str, settings: Settings) -> str:
-    """The command that prints a client's configuration.
-
-    It is for the folder where the server was started, or, if the server has a public address, for any machine.
-    """
-    if settings.public_url:
-        key = ["--key", "KEY"] if settings.asks_for_keys else []
-        return shlex.join(["goalport", "connect", "claude-code", "--url", url, *key])
-    beside = Path(sys.executable).with_name("goalport")
-    known = shutil.which("goalport")
-    is_below = beside.is_relative_to(Path.cwd())
-    program = "goalport" if known or not beside.exists() else os.path.relpath(beside) if is_below else str(beside)
-    words = [program, "connect", "claude-code"]
-    if settings.workspace != Path.cwd():
-        words += ["--workspace", str(settings.workspace)]
-    if urlsplit(url).port != settings.port:
-        words += ["--url", url]
-    return shlex.join(words)

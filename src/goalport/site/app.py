@@ -11,7 +11,8 @@ from typing import Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.responses import Response
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
@@ -118,6 +119,7 @@ def create_app(
     return Site(Publisher(platform, workspace or Workspace(settings.workspace), settings)).app
 
 
+_INDEX: Final = "/"
 _DENIALS: Final = frozenset({401, 403})
 
 
@@ -170,7 +172,9 @@ class Site:
             self.publisher.audit_trail.denied(current_caller(), status, scope["path"])
 
     def _guards(self) -> Iterator[Middleware]:
-        open_paths = HEALTH_PATHS | {METRICS_PATH} if self.publisher.settings.metrics == "open" else HEALTH_PATHS
+        open_paths = HEALTH_PATHS | {_INDEX.rstrip("/")}  # the guards compare paths without a slash at the end
+        if self.publisher.settings.metrics == "open":
+            open_paths |= {METRICS_PATH}
         if self._authentication is not None:
             yield Middleware(AuthGuard, authentication=self._authentication, open_paths=open_paths | {SIGN_IN_PATH})
         elif not self.publisher.settings.auth.insecure_no_auth:
@@ -187,8 +191,14 @@ class Site:
     def _own_routes(self) -> Iterator[Route]:
         yield from self.health.routes()
         yield from self._sign_ins.routes()
+        yield Route(_INDEX, self._show_addresses, methods=["GET"])
         if self.metrics is not None:
             yield self.metrics.route()
+
+    async def _show_addresses(self, request: Request) -> Response:
+        address = self.publisher.settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")
+        lines = [line for door in self.doors for line in door.report(address)]
+        return PlainTextResponse("\n".join(["This is a goalport server.", *lines, f"Health: {address}/health", ""]))
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncGenerator[None]:

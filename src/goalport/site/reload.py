@@ -1,4 +1,4 @@
-"""Reload: watches the files of the workspace, and publishes the workspace again when they change.
+"""Reload: watches the files of the workspace; when they change, it publishes the workspace again, or says so.
 
 A worker thread compares their times and sizes once a second. If a change brings new problems, the server keeps the
 earlier workspace. `publish.publisher` adopts the new one; `startup` is above.
@@ -12,6 +12,8 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
 
 from goalport.platform import CONFIG_FILE, REFERENCES_FILE, AgentPlatform
 from goalport.publish.faults import logged
@@ -20,7 +22,7 @@ from goalport.publish.publisher import Publisher
 from goalport.settings import Settings
 from goalport.workspace import FOLDERS, Importable, Workspace, load_workspace
 
-__all__ = ["watch"]
+__all__ = ["tell_of_change", "watch"]
 
 _log = logging.getLogger(__name__)
 _SECONDS = 1.0
@@ -43,6 +45,21 @@ async def watch(publisher: Publisher, interval: float = _SECONDS, tells: Callabl
                 await _reload(publisher, told=tells())
             except Exception as bug:
                 logged("Loading the workspace anew", bug, tells_errors=False)
+
+
+async def tell_of_change(root: Path, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+    """Log once that the files of the workspace have changed, where nothing loads them again."""
+    seen = now = await anyio.to_thread.run_sync(_stamps, root)
+    task_status.started()
+    while now == seen:
+        await anyio.sleep(_SECONDS)
+        now = await anyio.to_thread.run_sync(_stamps, root)
+    changed = min(path for path, _ in now.items() ^ seen.items())
+    _log.warning(
+        "%s changed, and the server goes on with what it has loaded. Start it again, with --reload to have each"
+        " change taken at once.",
+        Path(changed).relative_to(root),
+    )
 
 
 async def _reload(publisher: Publisher, *, told: bool) -> None:

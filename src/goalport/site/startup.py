@@ -4,10 +4,15 @@ The report says where the server listens, what it publishes (`publish.report`), 
 words of each door, how clients connect. It is plain text, and a record of the log only where that is JSON.
 """
 
+import os
+import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -20,13 +25,13 @@ from goalport.handshake import EarlyHandshake
 from goalport.observe import LogListener, log_to_stderr, tell
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
-from goalport.publish.report import report_of
+from goalport.publish.report import further_lines, report_of
 from goalport.serve.transports.stdio import Stdio
 from goalport.settings import Settings
 from goalport.site.app import Door, Site
 from goalport.site.exposure import exposures
 from goalport.site.listener import listen
-from goalport.site.reload import watch
+from goalport.site.reload import tell_of_change, watch
 from goalport.site.shutdown import default_signals_in_children, finish, stop_on_signal
 from goalport.words import counted
 from goalport.workers import WorkerChannel, address_of, bind
@@ -58,6 +63,8 @@ async def serve_http(
                 if reload:
                     tells = (lambda: True) if channel is None else lambda: channel.speaks
                     tasks.start_soon(partial(watch, site.publisher, tells=tells))
+                elif channel is None or channel.announces:
+                    await tasks.start(tell_of_change, workspace.root)
                 await listen(site, source, lambda: write([f"goalport ready on {_url(address, site.doors)}"]))
                 tasks.cancel_scope.cancel()
 
@@ -89,6 +96,8 @@ async def serve_stdio(
                     await tasks.start(stop_on_signal, publisher)
                 if reload:
                     tasks.start_soon(watch, publisher)
+                else:
+                    await tasks.start(tell_of_change, workspace.root)
                 _write(startup_report(publisher))
                 collect_among_calls()
                 with granted({}, grant, key):
@@ -123,16 +132,22 @@ def startup_report(publisher: Publisher, address: str = "", doors: Sequence[Door
     place = _url(address, doors) if address else "stdin and stdout"
     yield f"Goalport {__version__} serves {settings.name} on {place}: {tools}, {prompts}"
     yield from report_of(publication, publisher.platform)
-    if not address:
-        yield "  serving one client over stdin and stdout"
-        return
+    if address:
+        yield from _connecting(settings, address, doors)
+    yield from further_lines(publication, publisher.platform)
+
+
+def _connecting(settings: Settings, address: str, doors: Sequence[Door]) -> Iterator[str]:
+    """The lines about who may call, and how clients connect."""
     if settings.workers == "auto" and settings.several_workers_need:
         yield f"  one process, though workers is auto: several need {settings.several_workers_need}"
     yield from (f"  Callers authenticate by {way}" for way in _ways_to_authenticate(settings))
     for exposure in exposures(settings):
         yield f"  warning: {exposure}"
+    public = settings.public_url.rstrip("/") or address
+    yield f"  Connect a client: {_connect_command(_url(public, doors), settings)}"
     for door in doors:
-        yield from (f"  {line}" for line in door.report(settings.public_url.rstrip("/") or address))
+        yield from (f"  {line}" for line in door.report(public))
 
 
 def _ways_to_authenticate(settings: Settings) -> Iterator[str]:
@@ -149,3 +164,23 @@ def _ways_to_authenticate(settings: Settings) -> Iterator[str]:
 def _url(address: str, doors: Sequence[Door]) -> str:
     """The address that is shown for the whole server: that of the first endpoint."""
     return address + next((route.path for door in doors for route in door.routes), "")
+
+
+def _connect_command(url: str, settings: Settings) -> str:
+    """The command that prints a client's configuration.
+
+    It is for the folder where the server was started, or, if the server has a public address, for any machine.
+    """
+    if settings.public_url:
+        key = ["--key", "KEY"] if settings.asks_for_keys else []
+        return shlex.join(["goalport", "connect", "claude-code", "--url", url, *key])
+    beside = Path(sys.executable).with_name("goalport")
+    known = shutil.which("goalport")
+    is_below = beside.is_relative_to(Path.cwd())
+    program = "goalport" if known or not beside.exists() else os.path.relpath(beside) if is_below else str(beside)
+    words = [program, "connect", "claude-code"]
+    if settings.workspace != Path.cwd():
+        words += ["--workspace", str(settings.workspace)]
+    if urlsplit(url).port != settings.port:
+        words += ["--url", url]
+    return shlex.join(words)

@@ -100,8 +100,8 @@ class GroupReport:
     """A group of upstream tools at one moment."""
 
     role: str
-    status: Literal["up", "degraded", "down"]
-    """Whether all, some or none of its servers can be called."""
+    status: Literal["up", "degraded", "down", "disabled"]
+    """Whether all, some or none of its servers can be called; disabled: the configuration wants none of them."""
     servers: tuple[str, ...]
     group: ToolGroup | None
     """The tools that can be called; None: none can."""

@@ -289,7 +289,10 @@ class UpstreamGroups:
         usable = {each.role: each for each in self.groups()}
         for role, config in self.config.items():
             group, why = usable.get(role), self.why_missing(role)
-            status = "down" if group is None else "degraded" if why else "up"
+            status = "degraded" if group and why else "up" if group else "down"
+            states = {self._servers.servers[name].state for name in config.servers if name in self._servers.servers}
+            if states == {ServerState.DISABLED}:
+                status = "disabled"
             yield GroupReport(role, status, config.servers, group, why)
 
     def withheld(self) -> Mapping[tuple[str, str], str]:

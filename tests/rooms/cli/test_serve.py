@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 
 import anyio
 import pytest
@@ -34,6 +35,14 @@ def serving(workspace: Path, *options: str) -> Generator[tuple[str, "subprocess.
     finally:
         server.kill()
         server.communicate(timeout=PATIENCE)
+
+
+@contextmanager
+def killed_after(seconds: float, server: "subprocess.Popen[str]") -> Generator[None]:
+    timer = Timer(seconds, server.kill)
+    timer.start()
+    yield
+    timer.cancel()
 
 
 async def greeting(target: str | StdioServerParameters) -> object:
@@ -64,6 +73,18 @@ def test_over_stdio_only_the_protocol_is_on_standard_output(program: Command, wo
     assert (ran.code, ran.out) == (0, "")
     assert "HERE I AM" in ran.err
     assert "greet" in ran.err
+
+
+def test_who_edits_while_the_server_runs_hears_of_reload(workspace: Path) -> None:
+    with serving(workspace) as (_, server):
+        agent = workspace / "agents" / "hello.py"
+        agent.write_text(agent.read_text() + "\n# edited\n")
+        assert server.stderr is not None
+        with killed_after(PATIENCE, server):
+            line = next((line for line in server.stderr if "changed" in line), "")
+
+    assert "agents/hello.py changed, and the server goes on with what it has loaded." in line
+    assert "--reload" in line
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -143,7 +164,7 @@ def test_what_a_server_suggests_can_be_typed_as_it_is_printed(workspace: Path, t
     address = said[-1].removeprefix("goalport ready on ").strip()
     assert said[0].startswith("Goalport ")
     assert f" on {address}: " in said[0]
-    command = next(line.partition("tell them: ")[2] for line in said if "tell them: " in line)
+    command = next(line.partition("a client: ")[2] for line in said if "Connect a client: " in line)
     environment = {**os.environ, "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"}
     printed = subprocess.run(
         shlex.split(command),

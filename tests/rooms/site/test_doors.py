@@ -61,7 +61,7 @@ async def test_a_second_door_is_served_reported_and_closed(tmp_path: Path, monke
     report = list(startup_report(site.publisher, ADDRESS, site.doors))
     assert report[0].startswith("Goalport")
     assert f" on {ADDRESS}/mcp: " in report[0]
-    assert report[-1] == f"  Knock at: {ADDRESS}/knock"
+    assert f"  Knock at: {ADDRESS}/knock" in report
 
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(site.app), base_url=ADDRESS) as http:
         for path in ("/knock", "/knock/"):
@@ -69,6 +69,7 @@ async def test_a_second_door_is_served_reported_and_closed(tmp_path: Path, monke
             assert (answer.status_code, answer.json()) == (200, 1)
         exposed = answer.headers["access-control-expose-headers"]
         assert (await http.get("/health")).json()["openCalls"] == 0
+        assert f"Knock at: {ADDRESS}/knock" in (await http.get("/")).text.splitlines()
     assert [each.strip() for each in exposed.split(",")] == [
         "X-Request-Id",
         "Mcp-Session-Id",

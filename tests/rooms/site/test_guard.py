@@ -294,7 +294,7 @@ async def test_health_answers_for_allowed_hosts_and_the_address_that_was_reached
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("GET", "/"), ("GET", "/nothing"), ("POST", "/health"), ("DELETE", "/sse")]
+    ("method", "path"), [("POST", "/"), ("GET", "/nothing"), ("POST", "/health"), ("DELETE", "/sse")]
 )
 async def test_what_is_not_served_is_not_found_or_not_allowed(tmp_path: Path, method: str, path: str) -> None:
     async with http(tmp_path) as client:

@@ -103,3 +103,22 @@ async def test_details_are_for_callers_where_callers_are_known(tmp_path: Path, m
 async def test_a_server_that_others_reach_tells_them_no_details(tmp_path: Path) -> None:
     async with client_of(state_of(tmp_path, host="192.0.2.1").publisher) as client:
         assert (await client.get("/health")).json() == {"status": "ok", "ready": True}
+
+
+@pytest.mark.parametrize(
+    ("settings", "address"),
+    [
+        ({}, "http://127.0.0.1:8080"),
+        ({"auth": {"keys": True}, "public_url": "https://agents.example.com/"}, "https://agents.example.com"),
+    ],
+)
+async def test_the_root_says_to_everybody_where_things_are_and_nothing_of_this_machine(
+    tmp_path: Path, settings: dict[str, Any], address: str
+) -> None:
+    async with client_of(state_of(tmp_path, **settings).publisher) as client:
+        answer = await client.get("/")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    for place in ("/mcp", "/sse", "/openapi.json", "/agui", "/v1", "/health"):
+        assert f"{address}{place}" in answer.text
+    assert "goalport connect" not in answer.text
+    assert str(Path.cwd()) not in answer.text

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from goalport import Export, achieves_goal, action, agent
 from goalport.site import startup_report
 from goalport.site.app import Site
-from tests.rooms.serve.served import state_of
+from tests.rooms.serve.served import served, state_of
 
 
 class Person(BaseModel):
@@ -84,13 +84,37 @@ def test_each_goal_is_reported_under_its_name_or_with_the_reason_why_not(tmp_pat
     assert any("goal Dreamer.dream of Dreamer, from Person it cannot be reached" in each for each in told)
 
 
-def test_a_companion_tool_is_reported_with_what_it_is_for(tmp_path: Path) -> None:
-    assert "  read_result: for results that are too large for one answer" in lines(tmp_path)
-
-
 def test_tools_groups_and_raw_handlers_are_reported(tmp_path: Path) -> None:
     told = lines(tmp_path)
-    assert {"  add: exported tool", "  raw: raw tool", "  tool group maths: up, 1 tool"} <= set(told)
+    assert {"  exported tools: helloBanner, add", "  raw tools: raw", "  tool group maths: up, 1 tool"} <= set(told)
+    assert "  tools of goalport itself: read_result" in told
+
+
+def test_what_matters_first_is_told_first(tmp_path: Path) -> None:
+    beginnings = [
+        "Goalport",
+        "  write: goal",
+        "  not published: ",
+        "  problem: ",
+        "  warning: ",
+        "  Connect a client: ",
+        "  Streamable HTTP",
+        "  REST",
+        "  exported tools: ",
+        "  tool group maths: up",
+    ]
+    told = lines(tmp_path, "http://127.0.0.1:8080")
+    places = [next(number for number, line in enumerate(told) if line.startswith(each)) for each in beginnings]
+    assert places == sorted(places)
+
+
+SWITCHED_OFF = '{"mcpServers": {"fetch": {"command": "uvx", "args": ["mcp-server-fetch"], "disabled": true}}}'
+
+
+async def test_a_group_whose_servers_are_switched_off_is_not_down(tmp_path: Path) -> None:
+    async with served(tmp_path, files={"mcp_config.json": SWITCHED_OFF}) as server:
+        told = [each for each in startup_report(server.state.publisher) if "group" in each or "server" in each]
+    assert told == ["  tool group web: disabled, 0 tools", "  upstream server fetch: disabled"]
 
 
 def test_problems_come_with_file_and_line_and_warnings_with_the_clients(tmp_path: Path) -> None:
@@ -212,6 +236,6 @@ def test_a_problem_of_several_lines_stays_one_entry(tmp_path: Path) -> None:
     state = state_of(tmp_path, files=files)
     told = "\n".join(startup_report(state.publisher)).splitlines()
     assert told[0].endswith("1 tool, 0 prompts")
-    assert "first" in told[2]
+    assert "first" in told[1]
     assert all(line.startswith("  ") for line in told[1:])
     assert not any(line.startswith("problem: second") for line in told)
