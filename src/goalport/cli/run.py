@@ -20,7 +20,7 @@ from goalport.cli.terminal import say, show_json, show_result
 from goalport.cli.views import View, view_here
 from goalport.cli.wanted import NamedGoal, Sentence, Wanted
 from goalport.cli.workspace import LoadedWorkspace, kept_workspace, loop_of, names_goal, open_with_agents
-from goalport.domain import PlannerType, UserInput
+from goalport.domain import Input, PlannerType, UserInput
 from goalport.errors import AlreadyAnswered, BadInput, GoalportError, NothingChosen
 from goalport.platform import AgentPlatform
 from goalport.process import (
@@ -31,7 +31,9 @@ from goalport.process import (
     Outcome,
     ProcessStatus,
     Question,
+    Scope,
     Waiting,
+    asks_a_model,
 )
 from goalport.publish.answers import reason_of
 from goalport.publish.handle import OpenQuestion
@@ -186,6 +188,13 @@ def _last_line(error: BaseException, root: Path) -> str:
     return hide(f"{Path(last.filename).relative_to(root)}, line {last.lineno}, in {last.name}: {last.line}")
 
 
+def _may_use_tools(scope: Scope) -> bool:
+    """Whether tool groups are in reach of an agent: an action names one, or something is given more than objects."""
+    steps = (*scope.actions.values(), *scope.conditions.values())
+    services = any(not isinstance(parameter, Input) for each in steps for parameter in each.parameters)
+    return services or any(each.roles or asks_a_model(each) for each in scope.actions.values())
+
+
 class GoalRun:
     """A run of what was wanted."""
 
@@ -210,7 +219,8 @@ class GoalRun:
     async def begin(self) -> Outcome:
         """Start the process; return when it has ended or asks a question."""
         start = await self._wanted.start(self._platform, self._view)
-        await self._platform.upstream.open()
+        if _may_use_tools(self._platform.agents.scope(start.agent)):
+            await self._platform.upstream.open()
         process = self._platform.start(
             start.agent,
             *start.inputs,

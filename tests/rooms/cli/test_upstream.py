@@ -238,3 +238,29 @@ def test_a_server_that_cannot_be_used_is_a_problem_and_an_odd_key_a_warning(goal
     problem, warning = (next(line for line in ran.out.splitlines() if line.startswith(kind)) for kind in ("p", "w"))
     assert "server 'a' cannot be used: the variable NO_SUCH_ADDRESS is not set" in problem
     assert "unknown key 'timeot' is ignored. Did you mean 'timeout'?" in warning
+
+
+LINGER = """
+from goalport import Ai, UserInput, achieves_goal, action, agent
+
+@agent(description="Could ask")
+class Lingering:
+    @achieves_goal(description="Linger")
+    @action
+    def linger(self, user_input: UserInput, ai: Ai) -> str:
+        return "here"
+"""
+
+
+@pytest.mark.parametrize(("goal", "started"), [("greet", False), ("linger", True)])
+def test_a_run_starts_only_servers_that_its_goal_can_use(
+    goalport: Command, workspace: Path, goal: str, *, started: bool
+) -> None:
+    mark = workspace / "started"
+    server = {"command": sys.executable, "args": ["-c", f"open({str(mark)!r}, 'w').close()"]}
+    (workspace / "mcp_config.json").write_text(json.dumps({"mcpServers": {"slow": {**server, "required": started}}}))
+    (workspace / "agents" / "lingering.py").write_text(LINGER)
+
+    ran = goalport("run", "--goal", goal, "--input", '{"content": "Ada"}', "--workspace", str(workspace))
+
+    assert (ran.out == "Hello, Ada!\n", mark.exists()) == (not started, started)
