@@ -4,7 +4,7 @@ Nothing runs: conditions count as unknown. Below the program; the platform is be
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,11 +13,11 @@ from cyclopts import Parameter
 
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.workspace import GoalChoice, open_goal
-from goalport.domain import Agent, Goal
+from goalport.domain import Action, Agent, Goal
 from goalport.errors import UnknownName
 from goalport.plan import Available, Explanation, Fact, HasRun, LastResult, Plan, StepReason, UnreachableGoal, in_words
 from goalport.platform import AgentPlatform
-from goalport.process import planner_for
+from goalport.process import asks_a_model, planner_for
 from goalport.words import counted, type_label
 
 REACHED, UNREACHED = 0, 1
@@ -34,6 +34,8 @@ class ExplainedGoal:
     explanation: Explanation
     access: Mapping[str, Sequence[str]]
     """The rules about who may run an action, by the names of the actions that have some."""
+    asked: Mapping[str, Sequence[str]]
+    """Who is asked by an action, by the names of the actions that ask somebody: a person, a model, a server."""
 
     @property
     def start(self) -> str:
@@ -63,13 +65,26 @@ def plan(
     starts = (_types(loaded.platform, found, given),) if given else found.starts
     actions = loaded.platform.agents.scope(found.agent).actions.values()
     access = {each.name: [rule.text for rule in each.access] for each in actions if each.access}
+    servers = loaded.platform.upstream.groups.config
+    asked = {each.name: list(_asked_by(each, servers)) for each in actions}
     explained = [
-        ExplainedGoal(found.agent, each, tuple(map(type_label, types)), loaded.platform.explain(each, types), access)
+        ExplainedGoal(
+            found.agent, each, tuple(map(type_label, types)), loaded.platform.explain(each, types), access, asked
+        )
         for each in found.goals
         for types in starts
     ]
     print(_FORMATS[format](explained))
     return REACHED if all(each.explanation.plan for each in explained) else UNREACHED
+
+
+def _asked_by(action: Action, servers: Container[str]) -> Iterator[str]:
+    """Who is asked by an action, as far as its declaration says it; `servers` are the roles that servers play."""
+    if action.outputs.may_wait:
+        yield "a person"
+    if asks_a_model(action):
+        yield "a model"
+    yield from (f"the servers of {role!r}" for role in action.roles if role in servers)
 
 
 def _types(platform: AgentPlatform, found: GoalChoice, names: Sequence[str]) -> tuple[object, ...]:
@@ -88,15 +103,14 @@ _GOAL = "goal"
 
 def _json(explained: Sequence[ExplainedGoal]) -> str:
     records = [
-        {"agent": each.agent.name, "goal": each.goal.name, "given": each.given, **_record(each.explanation)}
-        for each in explained
+        {"agent": each.agent.name, "goal": each.goal.name, "given": each.given, **_record(each)} for each in explained
     ]
     return json.dumps(records, indent=2, ensure_ascii=False)
 
 
-def _record(explanation: Explanation) -> dict[str, object]:
+def _record(explained: ExplainedGoal) -> dict[str, object]:
     """An explanation as plain data for JSON; the keys are the same with and without a plan."""
-    other = explanation.alternative
+    explanation, other = explained.explanation, explained.explanation.alternative
     return {
         "reachable": explanation.plan is not None,
         "summary": explanation.summary(),
@@ -105,6 +119,7 @@ def _record(explanation: Explanation) -> dict[str, object]:
             {
                 "action": step.operator.action,
                 "cost": explanation.cost(step.operator),
+                "asks": explained.asked[step.operator.action],
                 "for": [{"step": supply.step, "to": supply.to, "what": supply.what} for supply in step.supplies],
             }
             for step in explanation.steps
@@ -112,6 +127,10 @@ def _record(explanation: Explanation) -> dict[str, object]:
         "relies_on": [
             {"fact": in_words(each.fact, value=each.value), "wanted_by": each.wanted_by}
             for each in explanation.relies_on
+        ],
+        "branches": [
+            {"if": each.turn, "plan": _plan_record(each.plan) if isinstance(each.plan, Plan) else None}
+            for each in explanation.branches
         ],
         "alternative": other and {"without": other.without, "dearer_by": other.dearer_by, **_plan_record(other.plan)},
         "failures": [_failure_record(each) for each in explanation.failures],
@@ -169,11 +188,13 @@ def _drawing(explained: ExplainedGoal) -> Iterator[str]:
     doubt = "" if plan.proven else ", perhaps not the cheapest"
     yield f"{title}: {counted(len(rows), 'step')}, cost {plan.cost:g}, net value {plan.net_value:g}{doubt}"
     for number, (name, needed, made) in enumerate(rows, start=1):
-        yield f"  {number}. {name:<{names}}  {needed:>{inputs}} → {made}"
-        if access := explained.access.get(explanation.steps[number - 1].operator.action):
+        action = explanation.steps[number - 1].operator.action
+        asks = f"; asks {' and '.join(explained.asked[action])}" if explained.asked[action] else ""
+        yield f"  {number}. {name:<{names}}  {needed:>{inputs}} → {made}{asks}"
+        if access := explained.access.get(action):
             yield f"     runs only for callers with {' and '.join(access)}"
         if explained.agent.opaque:  # nobody can look into its steps
-            yield f"     {explained.agent.action(explanation.steps[number - 1].operator.action).description}"
+            yield f"     {explained.agent.action(action).description}"
     yield from text[1 + len(rows) :]
 
 

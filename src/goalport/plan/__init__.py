@@ -5,7 +5,7 @@ rooms above turn classes into operators and blackboards into world states, and r
 """
 
 from goalport.plan.amounts import BadAmount
-from goalport.plan.explain import Alternative, Explanation, explain
+from goalport.plan.explain import Alternative, Branch, Explanation, explain
 from goalport.plan.facts import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
 from goalport.plan.problem import ContradictoryState, Operator, PlanGoal, PlanningSystem, Problem, WorldState
 from goalport.plan.reach import prune, unusable
@@ -32,6 +32,7 @@ __all__ = [
     "Alternative",
     "Available",
     "BadAmount",
+    "Branch",
     "Circular",
     "Clash",
     "Consumer",

@@ -4,19 +4,19 @@ No condition is asked: an unknown fact counts as whatever suits the plan, and th
 search, `missing`, and the reasons. Above: the platform and the command line, which show them to people and models.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from goalport.plan.amounts import total
 from goalport.plan.facts import Fact, GroupAvailable, Holds
 from goalport.plan.missing import first_clash, missing_for
-from goalport.plan.problem import Operator, PlanGoal, Problem
+from goalport.plan.problem import Operator, PlanGoal, Problem, WorldState
 from goalport.plan.reach import Reach
 from goalport.plan.reasons import Missing, NoAnswer, Reliance, StepReason, Supply, Unproduced, UnreachableGoal
 from goalport.plan.search import NoPlan, Plan, best_plan, reliances
 
-__all__ = ["Alternative", "Explanation", "explain"]
+__all__ = ["Alternative", "Branch", "Explanation", "explain"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,22 @@ class Alternative:
         names = ", ".join(step.name for step in self.plan.steps)
         more = f"{self.dearer_by:g} more" if self.dearer_by else "the same"
         return f"Next best, without {self.without}: {names} (cost {self.plan.cost:g}, {more})."
+
+
+@dataclass(frozen=True)
+class Branch:
+    """How it goes on where something turns out otherwise than a plan takes it."""
+
+    turn: str
+    """What turns out, as a clause."""
+    plan: Plan | NoPlan
+
+    def __str__(self) -> str:
+        if isinstance(self.plan, Plan):
+            then = ", ".join(step.name for step in self.plan.steps) or "the goal is reached"
+        else:
+            then = "nothing was found in time" if self.plan.timed_out else "the goal cannot be reached"
+        return f"If {self.turn}: {then}."
 
 
 @dataclass(frozen=True)
@@ -65,6 +81,17 @@ class Explanation:
             return ()
         actions = dict.fromkeys(step.action for step in self.plan.steps)
         return tuple(_without(self.problem, self.plan, action, len(actions)) for action in actions)
+
+    @cached_property
+    def branches(self) -> tuple[Branch, ...]:
+        """How it goes on where a condition, or what an action gives, turns out otherwise."""
+        if self.problem is None or self.plan is None:
+            return ()
+        turns = list(_turns(self.problem, self.plan, self.relies_on))
+        deadline = None if self.problem.deadline is None else self.problem.deadline / max(len(turns), 1)
+        asked = replace(self.problem, goals=(self.plan.goal,), deadline=deadline)
+        found = ((Branch(turn, best_plan(replace(asked, start=start))), done) for turn, start, done in turns)
+        return tuple(each for each, done in found if _steps_of(each.plan) != self.plan.steps[done:])
 
     def cost(self, operator: Operator) -> float:
         """What a step of the plan costs."""
@@ -118,6 +145,8 @@ class Explanation:
             yield f"  {number}. {step}"
         for reliance in self.relies_on:
             yield f"  {reliance}"
+        for branch in self.branches:
+            yield f"  {branch}"
         if self.steps:
             yield f"  {self.alternative or self._no_other_way()}"
         for failure in self.failures:
@@ -161,6 +190,35 @@ def _how(plan: Plan) -> str:
     names = ", ".join(step.name for step in plan.steps)
     figures = f"cost {plan.cost:g}, net value {plan.net_value:g}{'' if plan.proven else ', perhaps not the cheapest'}"
     return f"The goal {plan.goal.name} is reached by {names} ({figures})."
+
+
+def _turns(problem: Problem, plan: Plan, relied_on: Iterable[Reliance]) -> Iterator[tuple[str, WorldState, int]]:
+    """What may turn out otherwise than a plan takes it: a clause, what is known then, and how many steps have run."""
+    now = problem.start
+    for each in relied_on:
+        if isinstance(each.fact, Holds):
+            yield f"the {each.fact} is {str(not each.value).lower()}", _after(now, {each.fact: not each.value}), 0
+    for number, step in enumerate(plan.steps, start=1):
+        others = {other.name: other for other in problem.system.operators if other.action == step.action}
+        for other in others.values():
+            if other.effects != step.effects:
+                yield f"it is {other.name}", _after(now, other.effects), number
+        for fact, value in step.effects.items():
+            if isinstance(fact, Holds):
+                known = _after(now, {**step.effects, fact: not value})
+                yield f"the {fact} is {str(not value).lower()} after {step.name}", known, number
+        now = _after(now, step.effects)
+
+
+def _steps_of(found: Plan | NoPlan) -> tuple[Operator, ...] | None:
+    return found.steps if isinstance(found, Plan) else None
+
+
+def _after(before: WorldState, effects: Mapping[Fact, bool]) -> WorldState:
+    true, unknown, undecidable = (
+        each.difference(effects) for each in (before.true, before.unknown, before.undecidable)
+    )
+    return WorldState(true.union(fact for fact, value in effects.items() if value), unknown, undecidable)
 
 
 def _step_reasons(problem: Problem, plan: Plan) -> tuple[StepReason, ...]:

@@ -297,3 +297,100 @@ def test_a_plan_says_who_may_run_its_actions(goalport: Command, workspace: Path)
     planned = goalport("plan", "Cashier.pay", "--workspace", str(workspace))
 
     assert "     runs only for callers with finance:read\n" in planned.out
+
+
+AUTHOR = """
+from goalport import Ai, UserInput, WaitFor, achieves_goal, action, agent, condition
+
+class Draft: ...
+class Consent: ...
+class Book: ...
+
+@agent(description="Writes")
+class Author:
+    @action(post=["good"], cost=0.1)
+    def write(self, user_input: UserInput, ai: Ai) -> Draft:
+        return Draft()
+
+    @condition
+    def good(self, draft: Draft) -> bool:
+        return True
+
+    @action(pre=["!good"], post=["good"], can_rerun=True)
+    def revise(self, draft: Draft) -> Draft:
+        return draft
+
+    @action
+    def ask(self, draft: Draft) -> WaitFor[Consent]:
+        return WaitFor.form_submission("May it be printed?", Consent)
+
+    @achieves_goal(description="Publish")
+    @action(pre=["good"])
+    def publish(self, draft: Draft, consent: Consent) -> Book:
+        return Book()
+
+@agent(description="Pays")
+class Payer:
+    @condition
+    def rich(self, user_input: UserInput) -> bool:
+        return True
+
+    @action(pre=["rich"])
+    def buy(self, user_input: UserInput) -> Draft:
+        return Draft()
+
+    @action(cost=0.5)
+    def make(self, user_input: UserInput) -> Draft:
+        return Draft()
+
+    @achieves_goal(description="Print")
+    @action
+    def print(self, draft: Draft) -> Book:
+        return Book()
+
+@agent(description="Sorts")
+class Sorter:
+    @action
+    def sort(self, user_input: UserInput) -> Draft | Consent:
+        return Draft()
+
+    @achieves_goal(description="File")
+    @action(tool_groups=["web"])
+    def file(self, draft: Draft) -> Book:
+        return Book()
+"""
+SERVERS = '{"mcpServers": {"fetch": {"command": "uvx", "args": ["mcp-server-fetch"]}}}'
+
+
+def planned(goalport: Command, workspace: Path, goal: str, *options: str) -> str:
+    (workspace / "agents" / "author.py").write_text(AUTHOR)
+    (workspace / "mcp_config.json").write_text(SERVERS)
+    ran = goalport("plan", goal, "--given", "UserInput", *options, "--workspace", str(workspace))
+    assert ran.code == 0, ran.err
+    return ran.out
+
+
+def test_a_plan_says_which_steps_ask_a_person_a_model_or_a_server(goalport: Command, workspace: Path) -> None:
+    book = planned(goalport, workspace, "Author.publish").splitlines()[1:4]
+    file = planned(goalport, workspace, "Sorter.file").splitlines()[1:3]
+
+    asked = [each.partition("; asks ")[2] for each in (*book, *file)]
+    assert asked == ["a model", "a person", "", "", "the servers of 'web'"]
+
+
+def test_a_plan_says_how_it_goes_on_where_a_condition_or_a_result_turns_out_otherwise(
+    goalport: Command, workspace: Path
+) -> None:
+    assert "  If the condition good is false after write: ask, revise, publish.\n" in planned(
+        goalport, workspace, "Author.publish"
+    )
+    assert "  If the condition rich is false: make, print.\n" in planned(goalport, workspace, "Payer.print")
+    assert "  If it is sort → Consent: the goal cannot be reached.\n" in planned(goalport, workspace, "Sorter.file")
+
+
+def test_programs_get_who_is_asked_and_the_branches_as_json(goalport: Command, workspace: Path) -> None:
+    (way,) = json.loads(planned(goalport, workspace, "Author.publish", "--format", "json"))
+    assert [each["asks"] for each in way["steps"]] == [["a model"], ["a person"], []]
+    (branch,) = way["branches"]
+    assert branch["if"] == "the condition good is false after Author.write"
+    assert branch["plan"]["actions"] == ["Author.ask", "Author.revise", "Author.publish"]
