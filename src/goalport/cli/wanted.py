@@ -148,4 +148,5 @@ def _read(found: GoalChoice, given: Mapping[str, Any]) -> Sequence[object]:
             mistakes.append(f"As {named}: {error}")
         except DeclarationError as error:
             raise BadInput(f"{error} Or start the goal from Python.") from error
-    raise BadInput("\n".join(mistakes) if mistakes[1:] else mistakes[0].partition(": ")[2])
+    how = [] if given else ["Give them as a JSON object with --input."]
+    raise BadInput("\n".join([*(mistakes if mistakes[1:] else [mistakes[0].partition(": ")[2]]), *how]))

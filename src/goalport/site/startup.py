@@ -135,6 +135,8 @@ def startup_report(publisher: Publisher, address: str = "", doors: Sequence[Door
     if address:
         yield from _connecting(settings, address, doors)
     yield from further_lines(publication, publisher.platform)
+    if not address:
+        yield "  serving one client over stdin and stdout"
 
 
 def _connecting(settings: Settings, address: str, doors: Sequence[Door]) -> Iterator[str]:

@@ -253,7 +253,8 @@ def test_a_text_that_is_the_name_of_a_goal_means_the_goal(goalport: Command, wor
 
     assert (ran.out, ran.err) == ("Hello, Bob!\n", "1/1 Hello.greet\n")
     assert (bare.code, bare.out) == (2, "")
-    assert "content" in bare.err
+    assert "- content: required, but missing" in bare.err
+    assert bare.err.endswith("Give them as a JSON object with --input.\n")
 
 
 def test_a_sentence_that_no_model_can_match_to_an_agent_says_that_one_has_to_choose(

@@ -302,7 +302,7 @@ async def test_the_report_tells_of_groups_servers_and_what_is_probably_not_meant
     assert "  tool group theirs: up, 1 tool, published\n" in told
     assert "  tool group lost: down, 0 tools. There is no server 'plane' in mcp_config.json.\n" in told
     assert "  tool group loud: up, 1 tool, published\n" in told
-    assert "  upstream server plain: up, 2025-06-18, 18 tools" in told
+    assert "  upstream server plain: up, 2025-06-18, 18 tools\n" in told
     assert "  warning: Tool group 'theirs': include 'ecko' matches no tool. Did you mean 'echo'?" in told
     assert "tool group 'lost' names the server 'plane'" in told
     assert "tool group math" not in told
