@@ -134,7 +134,10 @@ class JwtVerifier:
 
 def _decoded(part: str) -> bytes:
     """The bytes of a part of a token, whose characters are those of base64url. Raises `ValueError`."""
-    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    found = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    if base64.urlsafe_b64encode(found).decode().rstrip("=") != part:
+        raise ValueError("its last character has bits that mean nothing")
+    return found
 
 
 def _is_signed(token: str, algorithm: str, keys: Iterable[PyJWK]) -> bool:

@@ -370,6 +370,7 @@ class Processes:
 
         def forget(task: asyncio.Task[None]) -> None:
             del self._running[task]
+            process.release_frames()
 
         task = process.launch(run, forget, stepped=stepped)
         self._running[task] = process

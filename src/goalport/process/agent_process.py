@@ -5,6 +5,7 @@ Listeners do not influence it. Below: its lifecycle, its progress and its questi
 """
 
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence, Set as AbstractSet
@@ -391,6 +392,21 @@ class AgentProcess(Lifecycle):
         if self.lasting:
             await self.services.store_steps(self)
             await checkpoint_if_cancelled()
+
+    def release_frames(self) -> None:
+        """Release the variables of what ran and failed; its traceback keeps the lines."""
+        error = None if self.failure is None else self.failure.error
+        traceback = None if error is None else error.__traceback__
+        while traceback is not None:
+            # Since Python 3.13 a frame keeps the frames of its callers, and those this process.
+            frame = traceback.tb_frame if sys.version_info >= (3, 13) else None
+            while frame is not None:
+                try:
+                    frame.clear()
+                except RuntimeError:  # it runs still, as the event loop does
+                    break
+                frame = frame.f_back
+            traceback = traceback.tb_next
 
     def forget(self) -> None:
         """Forget everything, to be made of its records anew."""
