@@ -56,7 +56,7 @@ def new(folder: Path, /) -> None:
             " reach it: name a release or a git repository there first."
         )
     there = shlex.quote(str(folder))
-    say(f"Made {root}. Next:\n  cd {there}\n  goalport serve\nand in another terminal: goalport connect")
+    say(f"Made {root}. Next:\n  cd {there}\n  make serve\nand in another terminal there: .venv/bin/goalport connect")
 
 
 def _write(target: Path, text: str) -> None:

@@ -162,3 +162,27 @@ def test_any_folder_makes_a_name_that_packaging_takes(
     goalport("new", str(tmp_path / folder))
 
     assert f'name = "{name}"' in (tmp_path / folder / "pyproject.toml").read_text()
+
+
+def made(workspace: Path, python: str) -> str:
+    done = subprocess.run(
+        ["make", "serve", f"PYTHON={python}"], cwd=workspace, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    return done.stdout + done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="make and sh are not there")
+def test_make_says_which_python_it_needs(workspace: Path) -> None:
+    assert "needs Python 3.11 or newer; install one, or name it: make PYTHON=" in made(workspace, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="make and sh are not there")
+def test_make_begins_anew_where_an_older_python_made_the_environment(workspace: Path) -> None:
+    old = workspace / ".venv" / "bin" / "python"
+    old.parent.mkdir(parents=True)
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    said = made(workspace, "false")  # it makes no environment, so that the test needs no network
+    assert "Installing goalport and what it needs into .venv with false" in said
+    assert not old.exists()
