@@ -55,8 +55,6 @@ class AccessRule:
     @classmethod
     def _of_scopes(cls, text: str) -> "AccessRule":
         scopes = text.split()
-        if not scopes:
-            raise TypeError("it names none")
         require_scopes("access", scopes)
         return cls(text, tuple(scopes))
 

@@ -52,27 +52,23 @@ class Example:
         return f"Example: {self.description}\n{self.json}"
 
 
-def made_up(schema: Mapping[str, Any], *, brief: bool = False) -> object:
+def made_up(schema: Mapping[str, Any]) -> object:
     """A small made-up value of a JSON Schema, which shows its structure.
 
     It has every field, except those by which a type contains itself, and is valid except for what the structure does
-    not tell, such as a pattern. With `brief`, an object has its required fields only (all, when none is required), and
-    a field with a default has the default.
+    not tell, such as a pattern.
     """
-    return _ValueMaker(schema, brief=brief).value(schema, frozenset())
+    return _ValueMaker(schema).value(schema, frozenset())
 
 
 class _ValueMaker:
     """Makes a value of a schema whose definitions are looked up by their references."""
 
-    def __init__(self, root: Mapping[str, Any], *, brief: bool) -> None:
+    def __init__(self, root: Mapping[str, Any]) -> None:
         self._definitions: Mapping[str, Mapping[str, Any]] = root.get("$defs", {})
-        self._brief = brief
 
     def value(self, schema: Mapping[str, Any], inside: frozenset[str], name: str = "") -> object:
         match schema:
-            case {"default": default} if self._brief and default not in (None, {}):
-                return default
             case {"$ref": str(reference)}:
                 target = reference.rpartition("/")[2]
                 if target in inside:
@@ -107,8 +103,6 @@ class _ValueMaker:
     def _object(self, schema: Mapping[str, Any], inside: frozenset[str]) -> dict[str, object]:
         required = schema.get("required", ())
         fields: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
-        if self._brief and required:
-            fields = {name: each for name, each in fields.items() if name in required}
         made = {
             name: self.value(each, inside, name)
             for name, each in fields.items()

@@ -18,7 +18,6 @@ from goalport.domain import WaitFor
 from goalport.domain.wait_for import Choice, FormSubmission, Option, TextInput, UrlVisit
 from goalport.errors import BadInput
 from goalport.process import Question
-from goalport.prompts import made_up
 from goalport.publish.answer_tools import CONFIRM, SUBMIT, AnswerTool
 from goalport.publish.elicitation import FlatForm
 from goalport.publish.portability import Schema
@@ -55,18 +54,13 @@ class Form(ABC):
         Raises one of `UNREADABLE` for a type that cannot be read from JSON.
         """
 
-    @property
-    @abstractmethod
-    def example(self) -> Any:
-        """An example of an answer, as JSON data."""
-
     @abstractmethod
     def read(self, answer: Any) -> object:
         """The object made from an answer. Raises `BadInput` with one line for each wrong field."""
 
     @abstractmethod
     def instruction(self, call: str) -> str:
-        """What a model does to get the answer; `call` is the sentence that says how to send it, with an example."""
+        """What a model does to get the answer; `call` is the sentence that says how to send it, with null for it."""
 
     @property
     def url(self) -> str | None:
@@ -108,10 +102,6 @@ class YesNoForm(Form):
     def of(cls, wait: WaitFor[Any]) -> "Form | None":
         return cls({"type": "boolean"}) if wait.response_type is bool else None
 
-    @property
-    def example(self) -> Any:
-        return True
-
     def read(self, answer: Any) -> object:
         try:
             return TypeAdapter(bool).validate_python(answer)
@@ -126,7 +116,7 @@ class YesNoForm(Form):
         return content.get(self.tool.argument)
 
     def instruction(self, call: str) -> str:
-        return f"Ask the person; for a yes, {call} For a no, with confirmed false."
+        return f"Ask the person; then {call} Put true in place of null for a yes, false for a no."
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +154,8 @@ class UrlForm(YesNoForm):
     def instruction(self, call: str) -> str:
         once = "The page itself says when it is done; to wait for that," if self.calls_back else _ONCE_DONE
         return (
-            f"Show the person this address, which they open themselves: {self.url} {once} {call} If they refuse, with"
-            " confirmed false."
+            f"Show the person this address, which they open themselves: {self.url} {once} {call} Put true in place of"
+            " null, or false if they refuse."
         )
 
 
@@ -193,10 +183,6 @@ class FieldsForm(Form):
         drafted = {} if draft is None else _drafted(kind, draft, arguments.schema, name)
         return cls(_with_defaults(arguments.schema, drafted), arguments, drafted, name)
 
-    @property
-    def example(self) -> Any:
-        return made_up(self.schema, brief=True)
-
     def read(self, answer: Any) -> object:
         if not isinstance(answer, Mapping) and [*self.schema["properties"]] == [self._only]:
             answer = {self._only: answer}
@@ -204,7 +190,9 @@ class FieldsForm(Form):
 
     def instruction(self, call: str) -> str:
         schema = json.dumps(self.schema, ensure_ascii=False)
-        return f"Ask the person; then {call} formData is their answer, valid against this JSON Schema: {schema}"
+        return (
+            f"Ask the person; then {call} Put their answer in place of null, valid against this JSON Schema: {schema}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +226,6 @@ class ChoiceForm(Form):
         return cls(arguments.schema, arguments, wait)
 
     @property
-    def example(self) -> Any:
-        return {_CHOICE: self._wait.options[0].key}
-
-    @property
     def options(self) -> Sequence[Mapping[str, str]]:
         return [{"key": each.key, "label": each.label} for each in self._wait.options]
 
@@ -255,7 +239,8 @@ class ChoiceForm(Form):
 
     def instruction(self, call: str) -> str:
         shown = "; ".join(_named(each) for each in self._wait.options)
-        return f"Show the person the options and let them choose; then {call} The options are: {shown}"
+        put = f"Put an object in place of null, whose {_CHOICE} is their option."
+        return f"Show the person the options and let them choose; then {call} {put} The options are: {shown}"
 
 
 def _read(arguments: PublishedArguments, answer: Any) -> Any:

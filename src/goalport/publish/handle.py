@@ -24,7 +24,7 @@ _NEXT: Final[Schema] = {
     "description": "The call to make next",
     "properties": {
         "tool": {"type": "string"},
-        "arguments": {"type": "object", "description": "Valid as they are; an answer in them is an example"},
+        "arguments": {"type": "object", "description": "Complete but for null, which stands for the person's answer"},
         "instruction": {"type": "string"},
     },
     "required": ["tool", "arguments", "instruction"],
@@ -160,10 +160,10 @@ class Handle:
         return f"Do not call {self.goal} again: that would {told}."
 
     def answer_call(self, question: OpenQuestion) -> NextCall:
-        """The call that answers a question, with an example of an answer in it."""
+        """The call that answers a question, with null for the answer, which no question takes."""
         which = {"questionId": question.id} if len(self.questions) > 1 else {}
-        tool, example = question.form.tool, question.form.example
-        return NextCall(tool.name, {"processId": self.process_id, tool.argument: example, **which})
+        tool = question.form.tool
+        return NextCall(tool.name, {"processId": self.process_id, tool.argument: None, **which})
 
     @property
     def status_call(self) -> NextCall:
@@ -180,8 +180,8 @@ class Handle:
         """The handle as JSON, valid against `HANDLE`."""
         if self.questions:
             first = self.questions[0]
-            call, argument = self.answer_call(first), first.form.tool.argument
-            when = f"Ask the person the first question, then make this call with their answer in {argument}."
+            call = self.answer_call(first)
+            when = "Ask the person the first question, then make this call with their answer in place of null."
         else:
             call, when = self.status_call, "To get the result, make this call."
         return {

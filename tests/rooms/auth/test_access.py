@@ -178,7 +178,6 @@ async def test_a_process_goes_on_after_a_restart_with_the_rights_that_it_began_w
         ("expr: caller.has(", "cannot be compiled|expression that can be compiled"),
         ("expr: platform.secret", "names platform"),
         ("expr: caller._x", "private"),
-        ("  ", "names none"),
         ('finance "write"', "list of scopes"),
     ],
 )

@@ -198,7 +198,7 @@ async def test_without_elicitation_a_question_comes_as_a_handle_that_names_the_c
         handle = handle_of(server, "chat_payer", asked)
         assert handle["status"] == "waiting"
         assert "say the same again" in handle["next"]["instruction"]
-        paid = reply_of(await call(client, handle["next"]["tool"], **handle["next"]["arguments"]))
+        paid = reply_of(await call(client, handle["next"]["tool"], **handle["next"]["arguments"] | YES))
         assert paid["reply"] == "Let me ask.\n\nPaid."
         assert paid["conversationId"] == handle["conversationId"]
         status = reply_of(await call(client, "process_status", processId=handle["processId"]))
