@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.house.tree import LIBRARY, WRITTEN, Function, SourceFile, sources
 
-LIBRARY_LINES = 92_200
+LIBRARY_LINES = 92_300
 """All of src/goalport. Raise it only with a reason in the change; lower it when something has gone."""
 SLACK = 500
 MODULE_LINES, TEST_LINES = 800, 500
@@ -24,7 +24,7 @@ FACADES = frozenset(
 errors. They have as many methods as those need: a limit made shapes that served only it."""
 STORES = frozenset(
     {"AgentProcessRepository", "DatabaseProcessStore", "InMemoryProcessStore", "Operations", "ProcessStore"}
-    | {"IndexedDocuments"}
+    | {"IndexedDocuments", "SqliteIndex"}
 )
 """One database keeps processes, leases, messages and contexts: a store, and the repository above it, is the place
 where all of them are reached. A store of documents answers every search protocol, each of which is small."""
