@@ -146,8 +146,11 @@ def hide_in(record: logging.LogRecord, hiding: Callable[[str], str] = hide) -> N
     if (hidden := hiding(shown)) != shown:
         record.msg, record.args = hidden, ()
     if record.exc_info and record.exc_info[1] is not None:
-        # Formatted here, because the text of the exception itself cannot be changed later.
-        record.exc_text = hiding(_FORMATTER.formatException(record.exc_info))
+        written = _FORMATTER.formatException(record.exc_info)
+        record.exc_text = hiding(written)
+        if record.exc_text != written:
+            # The text of the exception itself cannot be changed, and a handler may look at it.
+            record.exc_info = None
 
 
 def traceback_of(error: BaseException) -> str:
@@ -208,7 +211,7 @@ def _record(*args: Any, **options: Any) -> logging.LogRecord:
     record: logging.LogRecord = _Records.before(*args, **options)
     name = record.name or ""  # `logging.makeLogRecord` gives none, and fills the record in afterwards
     of_ours = name.startswith("goalport") and name not in _WITHOUT_TEXTS
-    hide_in(record, hide if _known and of_ours else hide_known_and_keys)
+    hide_in(record, hide if of_ours else hide_known_and_keys)
     return record
 
 

@@ -5,7 +5,9 @@ import logging
 
 import pytest
 
+from goalport import AgentPlatform, UserInput, achieves_goal, agent
 from goalport.secrecy import SecretHider, hide_known, register_secrets
+from tests.rooms.toy_domain import Draft
 
 
 class Keeper:
@@ -40,3 +42,38 @@ def test_a_secret_is_hidden_in_pieces_of_any_length(length: int) -> None:
     told = "".join([*pieces, hider.end()])
     assert told == "Say ***, not open-sesame, at the operatic *** or the ope"
     assert SecretHider().next("Say it") == "Say it"
+
+
+class Kept(logging.Handler):
+    """A handler of the application, with a formatter of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self.text += f"{logging.Formatter().format(record)}\n{error!r}\n"
+
+
+async def test_no_handler_of_the_application_sees_a_key_that_a_provider_repeats(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @agent(description="d")
+    class Asks:
+        @achieves_goal(description="g")
+        async def ask(self, user_input: UserInput) -> Draft:
+            raise RuntimeError("Incorrect API key provided: sk-proj-0123456789abcdef") from ValueError(
+                "Bearer 12345678"
+            )
+
+    handler = Kept()
+    logging.getLogger().addHandler(handler)
+    caplog.set_level(logging.INFO, "goalport")
+    try:
+        await AgentPlatform([Asks]).run("Asks", UserInput("x"))
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert "Incorrect API key provided: ***" in handler.text
+    assert "0123456789abcdef" not in handler.text
+    assert "12345678" not in handler.text
