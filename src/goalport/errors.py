@@ -411,6 +411,11 @@ class StoreError(GoalportError):
         """Whether what was to be written may be there all the same; to know it, write the same again."""
         super().__init__(f"The store {where}: {problem} {fix}")
 
+    @property
+    def told(self) -> str:
+        """The message for clients, which does not say where the store is."""
+        return f"The store of processes: {self.problem.replace(self.where, 'it')} {self.fix}"
+
 
 class LeaseHeld(GoalportError):
     """Another program runs the family of a process; ask that program, or wait until it is done."""

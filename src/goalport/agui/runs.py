@@ -32,7 +32,7 @@ from goalport.errors import (
     Unreadable,
 )
 from goalport.publish.calls import Call
-from goalport.publish.faults import logged
+from goalport.publish.faults import logged, unavailable_words
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.limits import LimitReached
 from goalport.secrecy import hide_known
@@ -164,7 +164,7 @@ class RunHandlers:
         except LimitReached as reached:
             error = _error("limit-reached", reached)
         except (HandedOver, StoreError, Unreadable) as trouble:
-            error = _error("unavailable", trouble)
+            error = RunErrorEvent(message=cleaned(hide_known(unavailable_words(trouble))), code="unavailable")
         except Exception as bug:
             told = logged(f"A run of {call.name}", bug, tells_errors=self._publisher.settings.show_errors)
             error = RunErrorEvent(message=told, code="bug")

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from goalport.errors import HandedOver, StoreError
 from goalport.openai_api.replies import Reply, ReplyText, gathered
+from goalport.publish.faults import unavailable_words
 from goalport.web import AnswerStream, client_left
 
 __all__ = ["Format", "sent_as_stream", "sent_whole"]
@@ -66,7 +67,7 @@ async def _until_left(reply: Reply, written: Format) -> AsyncGenerator[ServerSen
         ended = True
     except (HandedOver, StoreError) as error:
         ended = True
-        for each in written.failed(str(error)):
+        for each in written.failed(unavailable_words(error)):
             yield each
     finally:
         if not ended:

@@ -388,7 +388,8 @@ class Processes:
         try:
             entered = await self._repository.enter(process)
         except StoreError as error:  # nothing has been done yet, and nobody would know of it later
-            process.settle(Failed(f"It did not begin. Try again later. {error}", not_begun=True))
+            _log.warning("Process %s did not begin: %s", process.id, error)
+            process.settle(Failed(f"It did not begin. Try again later. {error.told}", not_begun=True))
             self._continue_others(process)
             self._repository.drop(process)
             return False
@@ -406,8 +407,11 @@ class Processes:
         except Exception as error:
             if not isinstance(error, GoalportError):
                 _log.exception("Process %s did not begin.", process.id)
-            again = " Try again later." if isinstance(error, StoreError) else ""
-            process.settle(Failed(f"It did not begin.{again} {process.words_for(error)}", not_begun=bool(again)))
+            words = process.words_for(error)
+            if isinstance(error, StoreError):
+                _log.warning("Process %s did not begin: %s", process.id, error)
+                words = f"Try again later. {error.told}"
+            process.settle(Failed(f"It did not begin. {words}", not_begun=isinstance(error, StoreError)))
             self._continue_others(process)
             await self._save(process)
             return False

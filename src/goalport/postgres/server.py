@@ -5,6 +5,7 @@ asyncpg is imported with the first connection. Above: the connections, and what 
 """
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
@@ -230,9 +231,10 @@ class DatabaseServer:
                 problem, committing = f"It has not answered within {self.seconds:g} s.", str(error.__cause__)
                 return self.error(problem, "Try again, with the same.", unknown=committing == _COMMITTING)
             case OSError():
-                return self.error(
-                    "It cannot be reached: {error}.", f"Start it, or correct its address. {_AGAIN}", error
-                )
+                # The text of the error has the address, which clients are not told; those of a look-up have none.
+                number = error.errno or 0
+                reason = os.strerror(number) if number > 0 else error.strerror or type(error).__name__
+                return self.error(f"It cannot be reached: {reason}.", f"Start it, or correct its address. {_AGAIN}")
             case _:
                 state = _state(error)
                 problem, fix = _WORDS.get(state) or _WORDS.get(state[:2]) or _OTHER

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import TypeVar
 
-from goalport.errors import GoalportError
+from goalport.errors import GoalportError, HandedOver, StoreError, Unreadable
 from goalport.secrecy import hide
 from goalport.words import error_summary, first_line
 
-__all__ = ["Fault", "logged", "read_or_fault"]
+__all__ = ["Fault", "logged", "read_or_fault", "unavailable_words"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -36,6 +36,14 @@ def logged(what: str, bug: BaseException, *, tells_errors: bool) -> str:
     name, text = type(bug).__name__, first_line(hide(str(bug).strip()))
     quoted = f": {text}" if text and (tells_errors or isinstance(bug, GoalportError)) else ""
     return f"{what} failed: {name}{quoted.rstrip('.')}. The server's log has it as error {error_id}."
+
+
+def unavailable_words(trouble: HandedOver | StoreError | Unreadable) -> str:
+    """What a client hears of what is away now. Where the store is, the log alone says."""
+    if not isinstance(trouble, StoreError):
+        return str(trouble)
+    _log.warning("A request was refused: %s", trouble)
+    return f"Try again later. {trouble.told}"
 
 
 def read_or_fault(read: Callable[[], T]) -> T | Fault:

@@ -20,6 +20,7 @@ from goalport.publish.calls import Call
 from goalport.publish.chat_tools import ChatTool
 from goalport.publish.companions import Companion
 from goalport.publish.exported_tools import FunctionTool
+from goalport.publish.faults import unavailable_words
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.limits import LimitReached, Place
 from goalport.publish.output import WrittenResult
@@ -58,7 +59,7 @@ async def call_tool(context: CallContext, params: CallToolRequestParams) -> Hand
             return await state.answer_of(params.name, _answer(context, published, params, call))
         except (StoreError, HandedOver) as error:
             call.status = "unavailable"
-            return error_wire(str(error))
+            return error_wire(unavailable_words(error))
         except BadInput as error:
             call.status = "refused"
             _log.debug("%s was refused: %s", params.name, first_line(str(error).replace("\n", " ")))

@@ -18,7 +18,7 @@ from goalport.platform.runs import process_of
 from goalport.process import AgentProcess
 from goalport.publish.answers import AnswerFormat
 from goalport.publish.conversation_resources import conversation_uris
-from goalport.publish.faults import logged
+from goalport.publish.faults import logged, unavailable_words
 from goalport.publish.limits import LimitReached
 from goalport.publish.publication import Publication
 from goalport.publish.publisher import Publisher
@@ -73,7 +73,7 @@ class McpState:
         try:
             return await process_of(self.platform, process_id, caller)
         except (StoreError, Unreadable) as error:
-            raise BadInput(str(error)) from error
+            raise BadInput(unavailable_words(error)) from error
 
     async def kill_unreadable(self, process_id: str, caller: Caller, reason: str) -> bool:
         """End a process that this caller may follow and today's classes cannot read; False if there is none to end.

@@ -38,6 +38,7 @@ from goalport.auth import current_caller
 from goalport.errors import BadInput, HandedOver, StoreError, Unreadable, Unstorable
 from goalport.handshake import TASKS
 from goalport.process import AgentProcess, Killed, Outcome, Stuck, Waiting
+from goalport.publish.faults import unavailable_words
 from goalport.publish.goal_tools import CallPolicy
 from goalport.publish.output import Wire, WrittenResult
 from goalport.secrecy import hide_known
@@ -339,7 +340,7 @@ def _store_errors() -> Generator[None]:
     try:
         yield
     except (StoreError, HandedOver) as error:
-        raise MCPError(INTERNAL_ERROR, _words(str(error))) from error
+        raise MCPError(INTERNAL_ERROR, _words(unavailable_words(error))) from error
 
 
 def _times(state: McpState, task: Task) -> Wire:

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from goalport.auth import Access, current_caller
 from goalport.errors import BadInput, HandedOver, StoreError, Unreadable
 from goalport.publish.calls import Call
-from goalport.publish.faults import logged
+from goalport.publish.faults import logged, unavailable_words
 from goalport.publish.limits import LimitReached
 from goalport.publish.publisher import Publisher
 from goalport.publish.scopes import Scopes
@@ -108,7 +108,7 @@ class Endpoint:
         except LimitReached as error:
             raise limit_reached(error) from None
         except (HandedOver, StoreError, Unreadable) as error:
-            raise unavailable(str(error)) from None
+            raise unavailable(unavailable_words(error)) from None
         except ClientDisconnect:
             call_of(request).status = "cancelled"
             raise

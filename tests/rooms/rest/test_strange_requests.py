@@ -171,13 +171,17 @@ async def test_a_key_gives_the_result_as_long_as_its_process_is_kept(tmp_path: P
         assert (anew["processId"] != first["processId"], anew["result"]) == (True, 3)
 
 
-async def test_a_start_that_the_store_refuses_may_be_tried_again(tmp_path: Path) -> None:
+async def test_a_start_that_the_store_refuses_may_be_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with web(tmp_path, Adventure(), store="sqlite") as server:
         assert (await server.start("play", {"player_name": "Ada"})).status_code == 202
         (tmp_path / ".goalport" / "processes.db").rename(tmp_path / "away")
         refused = await server.start("play", {"player_name": "Ada"})
         assert (refused.status_code, refused.json()["type"]) == (503, "urn:goalport:problem:unavailable")
         assert "Try again later" in refused.json()["detail"]
+        assert str(tmp_path) not in refused.text
+        assert str(tmp_path) in caplog.text
         assert refused.headers.get_list("retry-after") == ["5"]
         (tmp_path / "away").rename(tmp_path / ".goalport" / "processes.db")
 
