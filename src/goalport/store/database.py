@@ -233,7 +233,10 @@ class DatabaseProcessStore:
         return await self._database.write(partial(self._operations.save_context, context_id, value, instead_of))
 
     async def delete_context(self, context_id: str, /) -> bool:
-        return await self._database.write(partial(operations.delete_context, context_id))
+        deleted = await self._database.write(partial(operations.delete_context, context_id))
+        if deleted:
+            await self._database.trim()
+        return deleted
 
     async def events(self, root: str, /, after: int, limit: int) -> Sequence[EventRecord]:
         return await self._database.read(partial(operations.events, root, after, limit))

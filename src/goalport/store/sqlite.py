@@ -78,6 +78,8 @@ class _SqliteDatabase:
     async def trim(self) -> None:
         while await self.write(_trimmed):
             pass
+        self._writer.log_is_old = True
+        await self.write(_nothing)
 
     async def close(self) -> None:
         # The last connection to be closed folds the log into the file, and only one that writes can do that.
@@ -98,6 +100,12 @@ def _trimmed() -> Operation[bool]:
     for _ in range(min(unused, _PAGES)):
         yield _TRIM, {}  # Python's driver takes one step of it at a time, and each gives back one page
     return unused > _PAGES
+
+
+def _nothing() -> Operation[None]:
+    """Change nothing."""
+    return
+    yield
 
 
 _TEXTS: Final[dict[Statement, str]] = {}
@@ -162,6 +170,8 @@ class _Writer:
         """When the last transaction was committed."""
         self._thread: threading.Thread | None = None
         self._closed = False
+        self.log_is_old = False
+        """Whether the log may hold what was deleted: it is emptied after the next transaction, and tried again then."""
         self._watches: list[_Watch] = []
         self._next_look = 0.0
         self._seen = -1
@@ -224,7 +234,7 @@ class _Writer:
 
     def _next(self) -> _Job | _Watch | None:
         """What is next in the queue. Until then, look for those who wait for changes."""
-        while self._watches:
+        while self._watches or self.log_is_old:
             pause = self._next_look - time.monotonic()
             if pause <= 0:
                 self._look()
@@ -236,11 +246,28 @@ class _Writer:
     def _look(self) -> None:
         now = time.monotonic()
         self._next_look = now + _LOOK
+        if self.log_is_old:
+            self._empty_log()
         changed = self._changed()
         over = [each for each in self._watches if changed or now >= each.until or each.done.done()]
         if over:
             self._watches = [each for each in self._watches if each not in over]
             _call(over, lambda each: each.done.set_result(None))
+
+    def _empty_log(self) -> None:
+        """Move what the log has into the file, and cut it off. Who reads it at this moment hinders that."""
+        if self._opened is None:
+            self.log_is_old = False  # it went with its last connection
+            return
+        connection = self._opened.connection
+        try:
+            (patience,) = connection.execute("pragma busy_timeout").fetchone()
+            connection.execute("pragma busy_timeout = 50")
+            busy, *_ = connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+            connection.execute(f"pragma busy_timeout = {int(patience)}")
+        except sqlite3.Error:
+            return  # who writes next gets to know
+        self.log_is_old = bool(busy)
 
     def _changed(self) -> bool:
         if self._opened is None:
@@ -262,6 +289,8 @@ class _Writer:
                 for each in batch:
                     each.run(cursor)
                 connection.execute("commit")
+                if self.log_is_old:
+                    self._empty_log()
         except StoreError as error:
             if len(batch) == 1 or not begun:
                 return _settle(batch, error)

@@ -1,11 +1,13 @@
 """Deleting a conversation: nothing of what was said in it is kept anywhere, whatever runs in it and wherever."""
 
+import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from goalport import ActionContext, AgentPlatform, action
@@ -55,7 +57,28 @@ async def test_nothing_of_a_deleted_conversation_is_kept(tmp_path: Path) -> None
             await session.on_user_message(UserMessage("Rumpelstiltskin three"))
         assert list(await store.conversations.list()) == []
         assert list(await store.records()) == []
-    assert b"rumpelstiltskin" not in (await anyio.Path(file).read_bytes()).lower()
+        assert not said_in(tmp_path, b"rumpelstiltskin"), "while the server runs"
+    assert not said_in(tmp_path, b"rumpelstiltskin")
+
+
+def said_in(folder: Path, words: bytes) -> list[str]:
+    """The files in which something is said, also those that SQLite keeps beside a database."""
+    return [each.name for each in folder.rglob("*") if each.is_file() and words in each.read_bytes().lower()]
+
+
+async def test_what_was_deleted_leaves_the_log_as_soon_as_nobody_reads_it(tmp_path: Path) -> None:
+    file = tmp_path / "processes.db"
+    async with SqliteProcessStore(file) as store:
+        assert await store.save_context("anna", "Rumpelstiltskin", instead_of=None)
+        with closing(sqlite3.connect(file)) as reader:
+            reader.execute("begin")
+            reader.execute("select count(*) from sqlite_master").fetchone()
+            with anyio.fail_after(20):
+                assert await store.delete_context("anna")
+            assert said_in(tmp_path, b"rumpelstiltskin")
+        with anyio.fail_after(20):
+            while said_in(tmp_path, b"rumpelstiltskin"):
+                await anyio.lowlevel.checkpoint()
 
 
 @pytest.mark.parametrize("durable", [True, False])
