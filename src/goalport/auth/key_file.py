@@ -6,6 +6,7 @@ is kept: a key is too random to be guessed from its hash. Above: `keys`, which v
 """
 
 import json
+import logging
 import os
 import re
 import secrets
@@ -37,9 +38,11 @@ _RANDOM: Final = 32
 _CHECK: Final = 6
 _KEY: Final = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{_RANDOM + _CHECK}}}")
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+_READABLE_BY_OTHERS: Final = stat.S_IRGRP | stat.S_IROTH
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """Many thousand keys. Nobody is answered while the file is read, so one that takes seconds is refused."""
 Stamp = tuple[int, int, int]
+_log = logging.getLogger(__name__)
 
 
 class UnreadableKeys(SettingsError):
@@ -121,12 +124,25 @@ class KeyFile:
             raise UnreadableKeys(self.path, f"it has more than {_MOST_BYTES:,} bytes")
         if os.name == "posix" and found.st_mode & _WRITABLE_BY_OTHERS:
             raise UnreadableKeys(self.path, f"other users may write it; `chmod 600 {self.path}` mends that")
+        self._check_owner(found, self.path)
+        self._check_owner(self.path.parent.stat(), self.path.parent)
         return found.st_mtime_ns, found.st_ino, found.st_size
+
+    def _check_owner(self, found: os.stat_result, path: Path) -> None:
+        """Raise `UnreadableKeys` if another user can put keys into a file or folder."""
+        if os.name != "posix":
+            return
+        if found.st_uid not in {os.geteuid(), 0}:
+            raise UnreadableKeys(self.path, f"{path} belongs to another user; `chown` it to the one who serves")
+        if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+            raise UnreadableKeys(self.path, f"everybody may write into {path}; `chmod o-w {path}` mends that")
 
     def read(self) -> tuple[KeyEntry, ...]:
         """The records, in the order in which they were made; none if there is no file. Raises `UnreadableKeys`."""
         if self.stamp() is None:
             return ()
+        if os.name == "posix" and self.path.stat().st_mode & _READABLE_BY_OTHERS:
+            _log.warning("Other users may read %s: `chmod 600` it. It has hashes of keys, and who has them.", self.path)
         try:
             return _Content.model_validate_json(self.path.read_bytes()).keys
         except OSError as error:

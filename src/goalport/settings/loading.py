@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_settings import EnvSettingsSource
 
 from goalport.errors import SettingsError
+from goalport.secrecy import hide
 from goalport.settings.settings import (
     ENV_FILE,
     PREFIX,
@@ -67,7 +68,7 @@ def _problems(error: ValidationError, workspace: Path, options: Mapping[str, obj
     for each in error.errors(include_url=False, include_context=False):
         path = tuple(map(str, each["loc"])) if each["loc"][0] in _TABLES else (str(each["loc"][0]),)
         reason = validation_reason(each["msg"])
-        came = "" if _is_secret(path) else f"; came {each['input']!r}"
+        came = "" if _is_secret(path) else hide(f"; came {each['input']!r}")
         problem = f"{'.'.join(path)} {reason}{came}"
         if each["type"] == "extra_forbidden":
             offered = offer_settings(path[-1], _names_at(path))

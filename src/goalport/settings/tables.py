@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _RETRY = RetryPolicy()
+_TAKEN_HEADERS = frozenset({"authorization", "cookie", "host", "content-type", "content-length", "forwarded", "origin"})
 Confidence = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -72,6 +73,16 @@ class AuthSettings(BaseModel):
     def _proxies_name_users(self) -> Self:
         if bool(self.trusted_proxies) != bool(self.proxy_user_header):
             raise ValueError("should have both, trusted_proxies and proxy_user_header, or none of them")
+        if self.proxy_user_header.lower() in _TAKEN_HEADERS:
+            raise ValueError(f"should name the user in a header of its own, and {self.proxy_user_header} is none")
+        return self
+
+    @model_validator(mode="after")
+    def _tokens_tell_whom_to_ask(self) -> Self:
+        prefixes = [each.token_prefix for each in self.introspection]
+        for place, prefix in enumerate(prefixes):
+            if any(each.startswith(prefix) for each in (*prefixes[:place], *prefixes[place + 1 :])):
+                raise ValueError(f"should tell introspections apart by token_prefix, and {prefix!r} does not")
         return self
 
     @property

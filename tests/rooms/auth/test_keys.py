@@ -123,6 +123,9 @@ async def test_the_file_is_looked_at_a_second_later_at_most(tmp_path: Path) -> N
 
 
 SPOILT = ["broken", "a field that is not known", "open to others", "a link to nothing", "a pipe", "large"]
+SPOILT += ["in a folder of everybody"]
+if hasattr(os, "geteuid") and os.geteuid() == 0:  # who is not root cannot give a file away
+    SPOILT += ["of another user", "in a folder of another user"]
 
 
 @pytest.mark.parametrize("how", [*SPOILT, "gone"])
@@ -142,6 +145,9 @@ async def test_while_the_file_cannot_be_read_nobody_passes(
         path.unlink(missing_ok=True)
         path.write_text(whole)
         path.chmod(0o600)
+        path.parent.chmod(0o700)
+        if "another user" in how:
+            os.chown(path.parent, os.geteuid(), -1)
         assert (await ask(http, anna)).status_code == 200
     assert anna not in caplog.text
 
@@ -164,6 +170,12 @@ def spoil(path: Path, how: str) -> None:
             path.write_text(path.read_text().replace('"expires"', '"expired"'))
         case "open to others":
             path.chmod(0o622)
+        case "in a folder of everybody":
+            path.parent.chmod(0o777)
+        case "of another user":
+            os.chown(path, 12345, -1)
+        case "in a folder of another user":
+            os.chown(path.parent, 12345, -1)
         case "a pipe":
             path.unlink()
             os.mkfifo(path)

@@ -16,6 +16,12 @@ from tests.rooms.auth.guarded import INFO, by, guarded
 from tests.rooms.auth.issuers import issuing
 from tests.rooms.auth.test_guard import echo
 
+ASKED = {
+    "issuer": "https://example.com",
+    "endpoint": "https://example.com/ask",
+    "client_id": "goalport",
+    "client_secret": "secret-of-goalport",
+}
 BY_PROXY = {
     "trusted_proxies": ["127.0.0.0/8"],
     "proxy_user_header": "X-Forwarded-User",
@@ -96,6 +102,13 @@ async def test_where_nobody_notes_the_address_of_a_connection_no_proxy_is_believ
 @pytest.mark.parametrize(
     ("auth", "reason"),
     [
+        (
+            {"trusted_proxies": ["10.0.0.7"], "proxy_user_header": "Authorization"},
+            "a header of its own, and Authorization is none",
+        ),
+        ({"introspection": [ASKED, ASKED]}, "tell introspections apart by token_prefix, and '' does not"),
+        ({"introspection": [{**ASKED, "token_prefix": "a"}, {**ASKED, "token_prefix": "ab"}]}, "and 'a' does not"),
+        ({"issuers": [{"issuer": "https://me:0123456789@example.com"}]}, r"https://\*\*\*@example.com"),
         ({"trusted_proxies": ["10.0.0.7"]}, "both, trusted_proxies and proxy_user_header"),
         ({"proxy_user_header": "X-User"}, "both, trusted_proxies and proxy_user_header"),
         ({"trusted_proxies": ["0.0.0.0/0"], "proxy_user_header": "X-User"}, "0.0.0.0/0 is everybody"),
