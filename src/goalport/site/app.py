@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from goalport.agui import AguiDoor
-from goalport.auth import Access, Authentication, AuthGuard, current_caller
+from goalport.auth import Access, Authentication, AuthGuard, current_caller, current_principal
 from goalport.openai_api import OpenAiDoor
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
@@ -137,7 +137,10 @@ class Site:
         refusals = {route.path: door.refusal for door in self.doors for route in door.routes}
         open_details = self._authentication is None and publisher.settings.on_loopback
         self._sign_ins = SignInCallback(publisher)
-        self.health = Health(publisher, open_details=open_details)
+        self.health = Health(
+            publisher,
+            shows_details=lambda: open_details or (current_principal() is not None and not access.lacks(access.base)),
+        )
         has_metrics = publisher.settings.metrics is not False
         self.metrics = MetricsPage(publisher, self._authentication, self.health) if has_metrics else None
         routes, closing = list(self._routes()), publisher.calls.closing

@@ -15,7 +15,6 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from goalport import __version__
-from goalport.auth import current_principal
 from goalport.errors import StoreError
 from goalport.publish.publisher import Publisher
 from goalport.publish.report import groups_of, servers_of
@@ -34,11 +33,11 @@ _STORE_SECONDS: Final = 2.0
 
 
 class Health:
-    """The health of one server; `open_details`: whether those without a token see all of it."""
+    """The health of one server; `shows_details` says whether the caller of the current request sees all of it."""
 
-    def __init__(self, publisher: Publisher, *, open_details: bool) -> None:
+    def __init__(self, publisher: Publisher, *, shows_details: Callable[[], bool]) -> None:
         self._publisher = publisher
-        self._open_details = open_details
+        self._shows_details = shows_details
         self.workers: Callable[[], Sequence[WorkerState]] = tuple
         """The states of all workers of the server; without any, this process serves alone. The listener knows them."""
 
@@ -78,7 +77,7 @@ class Health:
 
     async def _show(self, _: Request) -> JSONResponse:
         content: dict[str, Any] = {"status": "ok", "ready": await self.is_ready()}
-        if self._open_details or current_principal() is not None:
+        if self._shows_details():
             content |= await self._details()
         return JSONResponse(content)
 

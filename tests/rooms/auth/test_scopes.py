@@ -192,6 +192,15 @@ async def test_who_has_no_scopes_learns_who_the_server_is_and_what_to_ask_for(tm
                 assert [challenge_of(each)["scope"] for each in refusals] == ["goals:read"]
 
 
+async def test_the_health_has_details_for_those_who_may_read(tmp_path: Path) -> None:
+    async with bank(tmp_path) as server:
+        for scopes, shown in (((), False), (("finance:write",), False), (("goals:read",), True)):
+            async with httpx2.AsyncClient(headers=bearer("ada", *scopes)) as http:
+                answer = await http.get(f"{server.http.base_url}/health")
+            assert answer.status_code == 200
+            assert ("processes" in answer.json()) is shown, scopes
+
+
 async def test_what_a_caller_may_not_use_is_named_nowhere(tmp_path: Path) -> None:
     async with bank(tmp_path) as server, client_of(server, "ada", "goals:read") as client:
         shown: list[object] = [

@@ -78,7 +78,7 @@ async def test_a_server_is_ready_only_with_the_upstream_servers_that_it_requires
 ) -> None:
     servers = {"one": {**mortal(tmp_path, "one"), "required": required}}
     async with wired(tmp_path, {"a": {**WHO, "servers": ["one"]}}, servers) as server, server.client() as client:
-        health = Health(server.state.publisher, open_details=True)
+        health = Health(server.state.publisher, shows_details=lambda: True)
         assert await health.is_ready()
         (tmp_path / "one").touch()
         await client.call_tool("die", {})
@@ -88,7 +88,7 @@ async def test_a_server_is_ready_only_with_the_upstream_servers_that_it_requires
 
 async def test_details_are_for_callers_where_callers_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def known(_: Settings) -> Authentication:
-        return Authentication([OneToken()], Challenges("goals:read"))
+        return Authentication([OneToken(["goals:read"])], Challenges("goals:read"))
 
     monkeypatch.setattr(Authentication, "of", known)
     async with client_of(state_of(tmp_path).publisher) as client:
