@@ -103,8 +103,8 @@ __all__ = [
 ]
 
 _EXCERPT = 500
-_MOST_CAUSES = 100
 """Characters of a model's answer that an error shows."""
+_MOST_CAUSES = 100
 
 
 class GoalportError(Exception):

@@ -54,13 +54,13 @@ class RetryPolicy:
         return (self.every_error or transient(error)) if marked is None else marked
 
 
-def transient(error: BaseException) -> bool:
+def transient(error: BaseException, depth: int = 0) -> bool:
     """Whether a failure may pass by itself: as `Retryable` or `NonRetryable` among its causes say, the nearest first.
 
     Where none of them does, time-outs may pass, and what transports raise, also as a cause.
     """
-    marked = _marked(error)
-    return _passing(error) if marked is None else marked
+    marked = _marked(error, depth)
+    return _passing(error, depth) if marked is None else marked
 
 
 def _marked(error: BaseException, depth: int = 0) -> bool | None:
@@ -85,10 +85,8 @@ def _passing(error: BaseException, depth: int = 0) -> bool:
             # It was tried again already: as often as the provider's settings say, or in the sub-process.
             return False
         if isinstance(each, BaseExceptionGroup):
-            return depth < _DEEPEST and all(
-                _marked(leaf) is True or (_marked(leaf) is None and _passing(leaf, depth + 1))
-                for leaf in leaves(cast("BaseException", each))
-            )
+            parts = leaves(cast("BaseException", each))
+            return depth < _DEEPEST and all(transient(leaf, depth + 1) for leaf in parts)
         if isinstance(each, (TimeoutError, ConnectionError, *_transport_errors())):
             return True
     return False

@@ -54,7 +54,7 @@ class CustomModel(BaseModel):
     name: Annotated[str, Field(min_length=1)]
     """The name by which it is chosen here."""
     provider: str = ""
-    """Empty: found by the name; and where there is a `base_url`, a server with the API of OpenAI."""
+    """Empty: found by the name, or by what stands before its colon; and with a `base_url`, one with OpenAI's API."""
     model: str = ""
     """The name that the provider gives it; empty: the same as `name`."""
     base_url: str = ""
@@ -346,7 +346,8 @@ class Models:
         if own.provider:
             return ALIASES.get(own.provider, own.provider), name.removeprefix(f"{own.provider}:")
         provider, model = provider_of(name, self._providers, self._environment)
-        return provider or ("openai" if own.base_url else ""), model
+        # Who serves a model at an address of their own mostly does so as OpenAI does, whoever has made the model.
+        return ("openai", name) if own.base_url and model == name else (provider, model)
 
     def _custom(self, name: str) -> CustomModel:
         for each in self._settings.custom:

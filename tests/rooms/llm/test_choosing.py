@@ -246,6 +246,17 @@ def test_without_an_embedding_model_it_is_said_what_to_set() -> None:
         catalogue().embedding("claude-opus-4-8")
 
 
+@pytest.mark.parametrize("name", ["mistral-7b-instruct", "claude-like", "gemini-clone", "house"])
+async def test_a_custom_model_with_an_address_is_spoken_to_as_openai_whatever_its_name_is(name: str) -> None:
+    async with serving(chat("Hello")) as server:
+        models = catalogue({}, custom=[{"name": name, "base_url": f"{server.address}/v1"}])
+        model = models.choose(LlmOptions(model=name))
+        assert (model.card.provider, model.card.name) == ("openai", name)
+        await model.reply(call("Hello"))
+        await models.aclose()
+    assert server.bodies[0]["model"] == name
+
+
 async def test_a_custom_model_is_known_by_what_the_settings_say_of_it() -> None:
     async with serving(chat("Hello")) as server:
         custom = {

@@ -62,7 +62,8 @@ def heard(server: StrangeServer) -> str:
         ({"provider": "house"}, chat("Hello")),
         ({"provider": "anthropic"}, claude({"type": "text", "text": "Hello"})),
         ({"name": "gpt-house"}, chat("Hello")),
-        ({"name": "claude-house"}, claude({"type": "text", "text": "Hello"})),
+        ({"name": "claude-house"}, chat("Hello")),
+        ({"name": "anthropic:claude-house"}, claude({"type": "text", "text": "Hello"})),
     ],
 )
 async def test_a_model_at_its_own_address_is_asked_without_anybodys_key(own: dict[str, str], answer: Answer) -> None:
