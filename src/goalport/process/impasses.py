@@ -7,6 +7,7 @@ from goalport.plan import Explanation
 from goalport.process.agent_process import AgentProcess
 from goalport.process.lifecycle import Failed, Stuck
 from goalport.process.turns import turn_history
+from goalport.words import with_article
 
 __all__ = ["declined_actions", "failed", "stuck"]
 
@@ -48,4 +49,9 @@ def declined_actions(process: AgentProcess) -> str:
         return ""
     reasons = (reason for action, reason in process.progress.declined.items() if action in declined)
     why = "; ".join(reason.rstrip(".") for reason in reasons)
-    return f"{', '.join(declined)} gave nothing{f' ({why})' if why else ''}. "
+    declared = [
+        f"{name} declares that it gives {with_article(action.outputs.type)}: perhaps a `return` is missing. "
+        for name in declined
+        if (action := process.scope.actions.get(name)) is not None and not action.outputs.may_decline
+    ]
+    return f"{', '.join(declined)} gave nothing{f' ({why})' if why else ''}. {''.join(declared)}"

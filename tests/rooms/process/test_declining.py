@@ -6,7 +6,7 @@ from goalport import AgentPlatform, UserInput, achieves_goal, action, agent
 from goalport.ai import Ai
 from goalport.process import Completed, Stuck
 from goalport.testing import ScriptedModel
-from tests.rooms.toy_domain import Person
+from tests.rooms.toy_domain import Draft, Person
 
 
 @dataclass(frozen=True)
@@ -69,3 +69,17 @@ async def test_a_long_reason_is_cut() -> None:
     outcome = (await AgentPlatform([Greeter], models=model).run("Greeter", UserInput("hm"))).outcome
     assert outcome is not None
     assert len(outcome.reason) < 1_000
+
+
+async def test_an_action_that_gives_nothing_though_it_declares_something_is_told_that_a_return_may_be_missing() -> None:
+    @agent(description="Forgets")
+    class Forgets:
+        @achieves_goal(description="g")
+        async def draft(self, user_input: UserInput) -> Draft:  # type: ignore[return]
+            Draft(user_input.content)
+
+    process = await AgentPlatform([Forgets]).run("Forgets", UserInput("x"))
+    assert isinstance(process.outcome, Stuck)
+    assert process.outcome.reason.startswith(
+        "Forgets.draft gave nothing. Forgets.draft declares that it gives a Draft: perhaps a `return` is missing. "
+    )
