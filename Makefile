@@ -31,10 +31,10 @@ else
 endif
 
 # What reads classes, plans, runs, stores and serves, on the oldest Python that goalport supports.
+OLDEST := tests/rooms/domain tests/rooms/plan tests/rooms/process tests/rooms/workflow tests/stories/test_every_way.py
 test-oldest:
 	@if python3.11 -c '' 2>/dev/null; then \
-		$(MAKE) test VENV=.venv-3.11 PYTHON=python3.11 COVERAGE= \
-			ARGS="tests/rooms/domain tests/rooms/plan tests/rooms/process tests/rooms/workflow tests/stories/test_every_way.py"; \
+		$(MAKE) test VENV=.venv-3.11 PYTHON=python3.11 COVERAGE= ARGS="$(OLDEST) $(ARGS)"; \
 	else echo "test-oldest: skipped, since there is no python3.11 here"; fi
 
 check: $(DEV)
