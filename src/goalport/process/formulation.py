@@ -117,8 +117,8 @@ async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, f
     values: dict[str, float] = {}
     for action in process.scope.with_computed_cost:
         if action.cost is not None:
-            missing_costs = action.settings.cost
-            costs[action.name] = await _figure(process, action, action.cost, missing_costs, DEAREST, least=0.0)
+            declared = action.settings.cost
+            costs[action.name] = await _figure(process, action, action.cost, declared, DEAREST, least=0.0)
         if action.value is not None:
             value = action.settings.value
             values[action.name] = await _figure(process, action, action.value, value, value)
