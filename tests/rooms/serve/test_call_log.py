@@ -179,7 +179,7 @@ UNUSABLE: Sequence[Any] = [
 
 
 async def test_a_request_without_a_usable_id_is_given_one_and_others_keep_theirs(tmp_path: Path) -> None:
-    app = Site(state_of(tmp_path).publisher).app
+    app = Site(state_of(tmp_path, store="memory").publisher).app
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as http:
         made = [(await http.get("/health", headers=given)).headers["X-Request-Id"] for given in UNUSABLE]
         assert len({*made}) == len(UNUSABLE)
