@@ -125,8 +125,7 @@ class Processes:
 
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has. Raises `GoalportError` after `close`."""
-        if self._closed:
-            raise GoalportError("This platform is closed. Start processes inside its `async with`, or make a new one.")
+        self._refuse_if_closed()
         process = self._factory.create(scope, inputs, options, groups)
         if self._durable and not options.ephemeral:
             parent = inputs.parent
@@ -136,6 +135,10 @@ class Processes:
         if inputs.parent is None and (process.lasting or options.keep_events):
             self._repository.events.open(process, new=True)
         return process
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise GoalportError("This platform is closed. Start processes inside its `async with`, or make a new one.")
 
     async def once(self, key: str, digest: str, process: AgentProcess) -> AgentProcess | None:
         """Begin a process, stored; or find the one that began under its key, if any. None: that has another digest.
@@ -311,8 +314,11 @@ class Processes:
         """Continue a process that waits or is stuck, with more objects on its blackboard; any other is not changed.
 
         The processes that wait for it count as running again. Callable from any thread. Raises `BadInput` for one in
-        which an action was interrupted that may not be repeated: see `go_on`.
+        which an action was interrupted that may not be repeated: see `go_on`; and `GoalportError` after `close` for one
+        that has not begun.
         """
+        if process.status is ProcessStatus.NOT_STARTED:
+            self._refuse_if_closed()
         if process.progress.interrupted:
             raise BadInput(f"Process {process.id} has to be told whether what was interrupted begins again.")
 
@@ -338,6 +344,7 @@ class Processes:
             process.reopen()
 
     async def _step(self, process: AgentProcess) -> None:
+        self._refuse_if_closed()
         await asyncio.wait([self.begin(process, stepped=True)])  # a step goes on when the wait is cancelled
 
     def begin(self, process: AgentProcess, *, stepped: bool = False) -> asyncio.Task[None]:

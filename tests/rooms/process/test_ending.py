@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import dataclass
+from functools import partial
 
 import anyio
 import pytest
@@ -296,9 +297,10 @@ async def test_an_action_cannot_close_the_platform_that_runs_it() -> None:
 
 async def test_a_platform_that_is_closed_starts_nothing() -> None:
     async with AgentPlatform([Sleeper]) as platform:
-        pass
-    with pytest.raises(GoalportError, match="This platform is closed"):
-        await platform.run("Sleeper", UserInput("x"))
+        made_before = platform.create_agent_process("Sleeper", UserInput("x"))
+    for start in (partial(platform.run, "Sleeper", UserInput("x")), made_before.run, made_before.tick):
+        with anyio.fail_after(20), pytest.raises(GoalportError, match="This platform is closed"):
+            await start()
 
 
 async def test_nobody_waits_for_what_was_never_started() -> None:
