@@ -123,12 +123,12 @@ def _chats(settings: Settings, place: str, runner: asyncio.Runner) -> Generator[
     """The chatbots of a workspace. Where nothing is stored, a shell lends those that it has."""
     kept = kept_in_memory(settings)
     if kept is not None:
-        yield ChatsHere(kept.platform, place)
+        yield ChatsHere(kept, place)
         return
     stack = AsyncExitStack()
     loaded = runner.run(stack.enter_async_context(driven(settings, drive=True)))
     try:
-        yield ChatsHere(loaded.platform, place)
+        yield ChatsHere(loaded, place)
     finally:
         runner.run(stack.aclose())
 

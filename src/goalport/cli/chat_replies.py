@@ -11,11 +11,13 @@ from typing import Any
 
 from goalport.cli.chat_view import ChatView
 from goalport.cli.dialogues import Dialogue, Question, Reply, ReplyEnd
+from goalport.cli.options import DEBUG
 from goalport.cli.prompts import Unanswered
 from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_json, show_lines
 from goalport.errors import AlreadyAnswered
-from goalport.words import cleaned
+from goalport.secrecy import traceback_of
+from goalport.words import cleaned, visible
 
 __all__ = ["Replies"]
 
@@ -45,10 +47,12 @@ class Replies:
         """Ask what is open, and show what comes of the answers."""
         self._settle(dialogue, ReplyEnd(questions=dialogue.questions))
 
-    def fail(self, reason: str) -> None:
-        """Say what went wrong."""
+    def fail(self, reason: str, error: BaseException | None = None) -> None:
+        """Say what went wrong; with `--debug`, the traceback of the exception before it."""
         self.failed = True
         self._view.end_lines()
+        if error is not None and DEBUG.get():
+            say(visible(traceback_of(error)))
         say(f"error: {reason}")
 
     def _settle(self, dialogue: Dialogue, end: ReplyEnd | None) -> None:
@@ -111,7 +115,7 @@ class Replies:
             told = {"reply": "\n\n".join(end.texts), "questions": [*end.questions], "failure": end.failure}
             show_json({"conversation": dialogue.id, **told, "finished": end.finished}, None)
         if end.failure:
-            self.fail(end.failure)
+            self.fail(end.failure, end.error)
         self.finished = end.finished
         if end.finished:
             say("The conversation has reached its goal. /new begins another one.")

@@ -6,6 +6,7 @@ Whoever may read the store may go on with every conversation in it, and speaks f
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from goalport.caller import OPERATOR
@@ -13,6 +14,7 @@ from goalport.chat import ChatSession, Turn
 from goalport.cli.dialogues import EndedReply, Question, Reply, ReplyEnd, Said
 from goalport.cli.sources import local_time
 from goalport.cli.terminal import Record
+from goalport.cli.workspace import LoadedWorkspace, failure_in_words, unexpected_error
 from goalport.errors import BadInput
 from goalport.events import Event
 from goalport.llm import UserMessage
@@ -44,8 +46,8 @@ def conversation_line(record: ConversationRecord) -> Record:
 class ChatsHere:
     """The chatbots and conversations of a platform in this program."""
 
-    def __init__(self, platform: AgentPlatform, options: str = "") -> None:
-        self._platform = platform
+    def __init__(self, loaded: LoadedWorkspace, options: str = "") -> None:
+        self._platform, self._root = loaded.platform, loaded.workspace.root
         self.options = options
 
     @property
@@ -58,14 +60,14 @@ class ChatsHere:
             raise BadInput(f"There is a conversation {conversation_id!r} already. Leave out --new to go on with it.")
         found = self._platform.chatbots.named(chatbot)
         session = await found.create_session(OPERATOR, conversation_id=conversation_id)
-        return DialogueHere(self._platform, session)
+        return DialogueHere(self._platform, session, self._root)
 
     async def open(self, conversation_id: str, chatbot: str) -> "DialogueHere":
         conversation = await self._platform.conversations.get(conversation_id, READER)
         found = self._platform.chatbots.named(conversation.chatbot)
         session = await found.find_session(conversation_id, conversation.caller)
         assert session is not None
-        return DialogueHere(self._platform, session)
+        return DialogueHere(self._platform, session, self._root)
 
     async def latest(self, chatbot: str) -> str:
         found = await self._platform.conversations.list(OPERATOR, chatbot=chatbot, limit=1)
@@ -84,8 +86,8 @@ class ChatsHere:
 class DialogueHere:
     """A conversation with a chatbot that runs in this program."""
 
-    def __init__(self, platform: AgentPlatform, session: ChatSession) -> None:
-        self._platform = platform
+    def __init__(self, platform: AgentPlatform, session: ChatSession, root: Path) -> None:
+        self._platform, self._root = platform, root
         self._session = session
 
     @property
@@ -105,15 +107,15 @@ class DialogueHere:
         return [*map(question_view, self._session.questions)]
 
     async def say(self, text: str, after: str | None = None) -> Reply:
-        return _ReplyHere(await self._session.begin_turn(UserMessage(text), after=after))
+        return _ReplyHere(await self._session.begin_turn(UserMessage(text), after=after), self._root)
 
     async def again(self) -> Reply:
-        return _ReplyHere(await self._session.regenerate())
+        return _ReplyHere(await self._session.regenerate(), self._root)
 
     async def answer(self, question_id: str, response: object, declined: str = "") -> Reply:
         asked = next((each for each in self._session.questions if each.id == question_id), None)
         read = response if declined or asked is None else form_of(asked).read(response)
-        return _ReplyHere(await self._session.answer(question_id, read, declined=declined))
+        return _ReplyHere(await self._session.answer(question_id, read, declined=declined), self._root)
 
     async def status(self, question_id: str) -> str:
         process = await self._platform.processes.look_at(self._session.process_id)
@@ -122,25 +124,27 @@ class DialogueHere:
     async def follow(self) -> Reply | None:
         turn = await self._session.follow()
         if turn is not None:
-            return _ReplyHere(turn)
+            return _ReplyHere(turn, self._root)
         return EndedReply(ReplyEnd(questions=self.questions)) if self.questions else None
 
 
 class _ReplyHere:
-    """A turn of a session."""
+    """A turn of a session; `root` is the folder of the author's code."""
 
-    def __init__(self, turn: Turn) -> None:
-        self._turn = turn
+    def __init__(self, turn: Turn, root: Path) -> None:
+        self._turn, self._root = turn, root
 
     def events(self) -> AsyncGenerator[Event]:
         return self._turn.events()
 
     async def end(self) -> ReplyEnd:
         result = await self._turn.result()
+        error = unexpected_error(self._turn.process) if result.failure else None
         return ReplyEnd(
             texts=[each.text for each in result.messages],
             questions=[*map(question_view, result.questions)],
-            failure=result.failure,
+            failure=result.failure if error is None else failure_in_words(result.failure, error, self._root),
+            error=error,
             finished=result.finished,
         )
 

@@ -37,6 +37,8 @@ class ReplyEnd:
     """What has to be answered before it goes on."""
     failure: str = ""
     """Why there is no reply, or only a part of one; empty: nothing has failed."""
+    error: BaseException | None = None
+    """The exception of the author's code by which it failed, where it ran here."""
     finished: bool = False
     """Whether the conversation has reached its goal, so that nothing more is answered."""
 

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
@@ -16,6 +17,8 @@ from cyclopts import Parameter
 from goalport.errors import BadInput, WorkspaceError
 from goalport.words import one_line
 
+DEBUG: ContextVar[bool] = ContextVar("debug", default=False)
+"""Whether `--debug` was given: errors are printed with their traceback."""
 _LONGEST: Final = 60
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _EXAMPLE: Final = """Write it like '{"content": "…"}', or put it into a file and give @FILE."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, Group, UnknownCommandError, UnknownOptionError, UnusedCliTokensError
 
 from goalport import __version__
+from goalport.cli.options import DEBUG
 from goalport.colours import coloured
 from goalport.errors import BadInput, GoalportError, UnknownName
 from goalport.secrecy import traceback_of
@@ -305,6 +306,7 @@ def main() -> None:
 def execute(words: Sequence[str], commands: App = app) -> int:
     """Run one command, print errors, and return the exit code; `commands` are those of the program, or of a shell."""
     debug = "--debug" in words
+    DEBUG.set(debug)
     try:
         given = [word for word in words if word != "--debug"]
         code = commands(given, exit_on_error=False, print_error=False, result_action="return_value")

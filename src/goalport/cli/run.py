@@ -5,7 +5,6 @@ and publish are below it.
 """
 
 import sys
-import traceback
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -19,7 +18,15 @@ from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_json, show_result
 from goalport.cli.views import View, view_here
 from goalport.cli.wanted import NamedGoal, Sentence, Wanted
-from goalport.cli.workspace import LoadedWorkspace, kept_workspace, loop_of, names_goal, open_with_agents
+from goalport.cli.workspace import (
+    LoadedWorkspace,
+    failure_in_words,
+    kept_workspace,
+    loop_of,
+    names_goal,
+    open_with_agents,
+    unexpected_error,
+)
 from goalport.domain import Input, PlannerType, UserInput
 from goalport.errors import AlreadyAnswered, BadInput, GoalportError, NothingChosen
 from goalport.platform import AgentPlatform
@@ -38,7 +45,6 @@ from goalport.process import (
 from goalport.publish.answers import reason_of
 from goalport.publish.handle import OpenQuestion
 from goalport.publish.output import Wire
-from goalport.secrecy import hide
 
 FAILED, MISUSED, UNFIT = 1, 2, 3
 _NOBODY: Final = (
@@ -121,7 +127,7 @@ def run(
         return 0
     reason = reason_of(outcome, running.name)
     if isinstance(outcome, Failed) and (error := running.error) is not None:
-        raise Unreached(reason or "", error, loaded.workspace.root) from error
+        raise GoalportError(failure_in_words(reason or "", error, loaded.workspace.root)) from error
     say(f"error: {reason}")
     if isinstance(outcome, Waiting):
         say(_NOBODY if kept_workspace() is None else _STAYS.format(running.process_id))
@@ -168,24 +174,6 @@ def _wanted(text: str | None, goal: str | None, given: str | None, *, open_mode:
     if text is not None or open_mode:
         raise BadInput(f"The goal is named by --goal {goal}, so {'--open' if text is None else 'TEXT'} has no meaning.")
     return NamedGoal(goal, object_of(given or "{}", "--input"))
-
-
-class Unreached(GoalportError):
-    """An unexpected exception kept a goal from being reached: the reason, and the last line of the user's own code."""
-
-    def __init__(self, reason: str, error: BaseException, root: Path) -> None:
-        lines = [reason, _last_line(error, root), "--debug shows the whole traceback."]
-        super().__init__("\n  ".join(filter(None, lines)))
-
-
-def _last_line(error: BaseException, root: Path) -> str:
-    """The innermost line of the workspace's code in a traceback; empty when there is none."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [each for each in frames if Path(each.filename).is_relative_to(root)]
-    if not own:
-        return ""
-    last = own[-1]
-    return hide(f"{Path(last.filename).relative_to(root)}, line {last.lineno}, in {last.name}: {last.line}")
 
 
 def _may_use_tools(scope: Scope) -> bool:
@@ -269,8 +257,7 @@ class GoalRun:
     @property
     def error(self) -> BaseException | None:
         """The exception that the process failed by, if it was unexpected."""
-        failure = self.process and self.process.failure
-        return None if failure is None or isinstance(failure.error, GoalportError) else failure.error
+        return self.process and unexpected_error(self.process)
 
     async def close(self, *, unless_waiting: bool) -> None:
         """End the process if it still runs or waits."""

@@ -5,19 +5,21 @@ own way. Above: the commands of this package; below: workspace, settings, platfo
 """
 
 import asyncio
+import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalport.cli.options import workspace_root
+from goalport.cli.options import DEBUG, workspace_root
 from goalport.cli.terminal import say
 from goalport.domain import Agent, Goal
-from goalport.errors import BadInput, UnknownName
+from goalport.errors import BadInput, GoalportError, UnknownName
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess
 from goalport.publish.goal_tools import Offer, offers_of, start_sets
+from goalport.secrecy import hide
 from goalport.settings import Settings, load_settings
 from goalport.workspace import Workspace, load_workspace
 
@@ -109,6 +111,21 @@ def keeping(workspace: KeptWorkspace) -> Generator[None]:
         yield
     finally:
         _kept.reset(token)
+
+
+def unexpected_error(process: AgentProcess) -> BaseException | None:
+    """The exception that a process failed by last, unless it is one that goalport words itself."""
+    error = process.failure and process.failure.error
+    return None if isinstance(error, GoalportError) else error
+
+
+def failure_in_words(reason: str, error: BaseException, root: Path) -> str:
+    """The reason of a failure, and the last line of the workspace's own code in the traceback of its exception."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [each for each in frames if Path(each.filename).is_relative_to(root)]
+    last = [f"{Path(e.filename).relative_to(root)}, line {e.lineno}, in {e.name}: {e.line}" for e in own[-1:]]
+    hint = () if DEBUG.get() else ("--debug shows the whole traceback.",)
+    return "\n  ".join([reason, *map(hide, last), *hint])
 
 
 @contextmanager

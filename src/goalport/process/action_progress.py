@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final, Generic, NamedTuple, TypeVar, cast
 
 from goalport.blackboard import Entry
-from goalport.errors import ModelError, ProcessEnded, leaves
+from goalport.errors import ModelError, NonRetryable, ProcessEnded, leaves
 from goalport.llm import TokenUsage
 from goalport.process.journal import Child, Journal, Step
 from goalport.process.ledger import NOTHING
@@ -275,6 +275,12 @@ def in_words(error: BaseException) -> str:
         return excerpt("; ".join(map(in_words, leaves(cast("BaseException", error)))), MOST_WORDS)
     text = hide(" ".join((error.reason if isinstance(error, ProcessEnded) else message_of(error)).split()))
     name = type(error).__name__
-    # Messages of model errors, and why another process ended, are complete sentences for people.
-    words = text if text and isinstance(error, (ModelError, ProcessEnded)) else f"{name}: {text}" if text else name
+    # Messages of these are complete sentences for people.
+    words = (
+        text
+        if text and isinstance(error, (ModelError, NonRetryable, ProcessEnded))
+        else f"{name}: {text}"
+        if text
+        else name
+    )
     return words if len(words) <= MOST_WORDS else f"{words[:_HALF]} … {words[-_HALF:]}"

@@ -6,7 +6,7 @@ Below: `effects`, which applies the result to the process. Above: `tick`, which 
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from logging import getLogger
+from logging import ERROR, INFO, getLogger
 from types import TracebackType
 from typing import NamedTuple, cast
 
@@ -167,7 +167,9 @@ async def _run(process: AgentProcess, action: Action) -> _End:
             _log.info("Process %s: %s failed and is left out: %s", process.id, action.name, in_words(failure))
             _log.debug("Where the model failed:", exc_info=True)
         elif not isinstance(failure, BadInput):
-            _log.info("Process %s: %s failed and is left out.", process.id, action.name, exc_info=True)
+            # Where callers are told that the log has it, it has it whatever its level is.
+            level = INFO if process.services.tells_errors else ERROR
+            _log.log(level, "Process %s: %s failed and is left out.", process.id, action.name, exc_info=True)
         return _End("failed", error=failure)
     if isinstance(result, SomeOf) and next(parts_of(result), None) is None:
         result = None

@@ -1,6 +1,7 @@
 """`goalport chat` in a pipe: messages, commands, questions, forks, and going on with a conversation later."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -186,8 +187,10 @@ def test_a_failed_reply_is_told_and_the_conversation_goes_on(chat: Chat) -> None
     ran = chat(lines="fail\nhello\n")
 
     assert ran.code == 1
-    assert "the parcels are on fire" in ran.err
+    assert re.search(r"on fire\n  agents/support\.py, line \d+, in respond: raise ValueError\(", ran.err)
     assert ran.out == "2: hello. \n"
+    assert "Traceback" not in ran.err
+    assert "Traceback (most recent call last):" in chat("--debug", "-m", "fail").err
 
 
 def test_thoughts_are_shown_beside_the_reply_and_left_out_with_the_steps(chat: Chat) -> None:

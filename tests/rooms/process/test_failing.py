@@ -278,5 +278,5 @@ async def test_a_sub_process_for_a_type_that_nothing_gives_is_refused_before_it_
 
     process = await AgentPlatform([Calls]).run("Calls", UserInput("x"))
     assert isinstance(process.outcome, Failed)
-    assert "NonRetryable: Fails gives no int; its goals give Book" in process.outcome.reason
+    assert "Fails gives no int; its goals give Book" in process.outcome.reason
     assert not process.children

@@ -94,10 +94,10 @@ async def test_of_an_unexpected_exception_a_client_sees_class_action_and_where_t
 async def test_what_a_step_says_that_tries_to_exit_stays_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.ERROR)
     async with served(tmp_path, Reader(SystemExit("row 17 of table guests"))) as server, server.client() as client:
         text = text_of(await call(client, "read_row", content="x"))
-    assert "Reader.read failed: NonRetryable: It tried to exit the program (SystemExit)." in text
+    assert "Reader.read failed: It tried to exit the program (SystemExit)." in text
     assert "guests" not in text
     assert "SystemExit: row 17 of table guests" in caplog.text
 
