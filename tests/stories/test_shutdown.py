@@ -145,6 +145,7 @@ async def test_clients_that_are_merely_connected_hold_nothing(tmp_path: Path, en
             server.process.send_signal(ending)
             assert await server.process.wait() == 0
     assert "Traceback" not in server.heard.text
+    assert "without completing response" not in server.heard.text
 
 
 async def test_an_open_stream_of_news_holds_nothing(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from goalport.site.guard import HostGuard
 from goalport.site.health import HEALTH_PATHS, Health
 from goalport.site.metrics import METRICS_PATH, MetricsPage
 from goalport.site.request_ids import REQUEST_ID_HEADER, RequestIds
+from goalport.site.shutdown import EndedStreams
 from goalport.site.sign_ins import SIGN_IN_PATH, SignInCallback
 from goalport.workspace import Workspace
 
@@ -148,6 +149,7 @@ class Site:
             routes=routes,
             middleware=[
                 Middleware(RequestIds, on_response=self._note_response),
+                Middleware(EndedStreams),
                 Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed, closing=closing),
                 Middleware(
                     BodyLimit,

@@ -15,12 +15,21 @@ from typing import Final, NoReturn
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskStatus
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.observe import tell
 from goalport.publish.publisher import Publisher
 from goalport.words import counted
 
-__all__ = ["ANSWER_SECONDS", "default_signals_in_children", "drain", "exit_at_once", "finish", "stop_on_signal"]
+__all__ = [
+    "ANSWER_SECONDS",
+    "EndedStreams",
+    "default_signals_in_children",
+    "drain",
+    "exit_at_once",
+    "finish",
+    "stop_on_signal",
+]
 
 ANSWER_SECONDS: Final = 2.0
 """Seconds in which the calls of killed processes are answered and streams are closed."""
@@ -28,8 +37,31 @@ _INTERRUPTED: Final = 130
 """The exit code of a program that SIGINT ended."""
 _CLOSE_SECONDS: Final = 15.0
 """The most seconds in which processes are killed and connections are closed, before the program ends anyway."""
+_EVENTS: Final = b"text/event-stream"
 _WRITE_SECONDS: Final = 0.1
 """Seconds in which the SDK's threads write the last answer to stdout."""
+
+
+class EndedStreams:
+    """ASGI middleware that completes a stream of events whose app returns in its midst, as streams do at a shutdown."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        streams = False
+
+        async def watched_send(message: Message) -> None:
+            nonlocal streams
+            if message["type"] == "http.response.start":
+                streams = any(value.startswith(_EVENTS) for _, value in message.get("headers", ()))
+            elif not message.get("more_body"):
+                streams = False
+            await send(message)
+
+        await self._app(scope, receive, watched_send)
+        if streams:
+            await send({"type": "http.response.body"})
 
 
 async def drain(

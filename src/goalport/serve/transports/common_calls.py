@@ -140,7 +140,7 @@ class CommonCalls:
             response = await self._result(call, context)
         if (ended := opened.refusal) is not None:
             # The SDK ends the stream of a terminated session without an answer.
-            return ended[0], b"" if opened.terminated and reply.streams else _written(ended[1])
+            return HTTPStatus.OK, b"" if opened.terminated and reply.streams else _written(ended)
         return response
 
     async def _result(self, call: CommonCall, context: CallContext) -> tuple[int, bytes]:

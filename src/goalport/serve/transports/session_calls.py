@@ -7,7 +7,6 @@ tells them here; `common_calls` opens the calls.
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import Final
 
 import anyio
@@ -32,12 +31,12 @@ class OpenCall:
     """Whether the session was ended in the middle of the call."""
 
     @property
-    def refusal(self) -> tuple[int, JSONRPCError] | None:
-        """The status and the error of the response, as the SDK has them; None if nobody has ended the call."""
+    def refusal(self) -> JSONRPCError | None:
+        """The error of the response, as the SDK has it; None if nobody has ended the call."""
         if self.terminated:
-            return HTTPStatus.INTERNAL_SERVER_ERROR, refusal(None, _TERMINATED, INTERNAL_ERROR)
+            return refusal(self.request_id, _TERMINATED, INTERNAL_ERROR)
         if self.scope.cancel_called:
-            return HTTPStatus.OK, refusal(self.request_id, "Request cancelled", REQUEST_CANCELLED)
+            return refusal(self.request_id, "Request cancelled", REQUEST_CANCELLED)
         return None
 
 

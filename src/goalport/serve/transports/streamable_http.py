@@ -10,13 +10,15 @@ JSON, because its stream doubles the server's cost of a quick call.
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from http import HTTPStatus
 from typing import Final, Protocol, cast
 
 import anyio
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp_types import LOG_LEVEL_META_KEY
+from pydantic_core import to_json
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.errors import GoalportError
 from goalport.publish.chat_tools import ChatTool
@@ -156,7 +158,7 @@ class _Replies:
                 await self._common.answer(call, reply)
             else:
                 with answers_as_json():
-                    await self._app(scope, receive, reply.send)
+                    await self._app(scope, receive, _Answered(reply.send, message).send)
         finally:
             reply.end()
 
@@ -164,6 +166,29 @@ class _Replies:
         # A server starts a pipelined request within the context of the one before it.
         with answers_as_json(wanted=False):
             await self._app(scope, receive, send)
+
+
+class _Answered:
+    """Sends the SDK's answer to a call, with the id of the call where its session ended first.
+
+    The SDK gives no id then, with the status 500, and clients cannot tell which of their calls has ended.
+    """
+
+    def __init__(self, send: Send, call: object) -> None:
+        self._send = send
+        self._id = to_json(cast("dict[str, object]", call).get("id"))
+        self._start: Message | None = None
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._start = message
+            return
+        if self._start is not None:
+            body = message["body"].replace(b'"id":null', b'"id":%b' % self._id, 1)
+            headers = [each for each in self._start["headers"] if each[0] != b"content-length"]
+            await self._send({**self._start, "status": HTTPStatus.OK, "headers": headers})
+            message, self._start = {**message, "body": body}, None
+        await self._send(message)
 
 
 def _wants_messages(message: object) -> bool:
