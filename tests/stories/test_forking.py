@@ -30,20 +30,20 @@ class Order(BaseModel):
 class Ended(BaseModel):
     content: str
 
-def nap(awake):
-    awake.set()
-    for _ in range(600):
-        # Short ones: Python handles a signal that comes just before a sleep begins only when that sleep has ended.
-        time.sleep(0.1)
+def calculate(begun):
+    begun.set()
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        pass  # no call of the system, which a signal would interrupt
 
 def fork(order):
     context = multiprocessing.get_context("fork")
-    awake = context.Event()
-    child = context.Process(target=nap, args=(awake,), daemon=True)
+    begun = context.Event()
+    child = context.Process(target=calculate, args=(begun,), daemon=True)
     child.start()
-    awake.wait(30)
+    begun.wait(30)
     if not order.signal:
-        return Ended(content=f"{child.pid} naps")
+        return Ended(content=f"{child.pid} calculates")
     os.kill(child.pid, order.signal)
     child.join(30)
     code = child.exitcode
@@ -63,8 +63,8 @@ class AsyncForker:
         return fork(order)
 """
 FILES = {"agents/forker.py": FORKER}
-CODES = {signal.SIGTERM: -15, signal.SIGINT: 1}
-"""How a child that Python runs ends when nobody handles the signal."""
+CODES = {signal.SIGTERM: -15, signal.SIGINT: -2}
+"""How a child ends when the system ends it."""
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
 
@@ -88,7 +88,7 @@ async def test_children_do_not_hold_the_end_of_the_server(tmp_path: Path) -> Non
     async with running(tmp_path, FILES, shutdown_seconds="60") as server:
         async with server.client("http", "auto") as client:
             for tool in ("fork", "fork_beside_the_loop"):
-                assert "naps" in text_of(await client.call_tool(tool, {}))
+                assert "calculates" in text_of(await client.call_tool(tool, {}))
         with anyio.fail_after(60):
             server.process.send_signal(signal.SIGTERM)
             assert await server.process.wait() == 0
@@ -103,7 +103,7 @@ async def test_a_server_on_stdio_takes_its_children_with_it(tmp_path: Path) -> N
         call = {"name": "fork", "arguments": {}, "_meta": META}
         message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call}
         await process.stdin.send(json.dumps(message).encode() + b"\n")
-        assert "naps" in (await process.stdout.receive()).decode()
+        assert "calculates" in (await process.stdout.receive()).decode()
         process.send_signal(signal.SIGTERM)
         with anyio.fail_after(60):
             # What a child has inherited is closed when the last one has gone.

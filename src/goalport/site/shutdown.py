@@ -94,7 +94,7 @@ def exit_at_once() -> NoReturn:
 
 @contextmanager
 def default_signals_in_children() -> Generator[None]:
-    """A context in which processes forked by actions get the default signal handlers.
+    """A context in which a signal ends the processes that actions fork, as it ends any program.
 
     A child with the server's handlers would not end at a signal. It would also write to the wakeup pipe of the event
     loop, which it shares with the server, and the server would shut down instead.
@@ -105,8 +105,10 @@ def default_signals_in_children() -> Generator[None]:
         # Python cannot unregister a fork hook, so it does nothing after the context.
         if active:
             signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            # Not `default_int_handler`: since Python 3.13 a child that is forked in a thread calls handlers only if the
+            # signal interrupts a call of the system, so one that calculates would go on.
+            for each in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(each, signal.SIG_DFL)
 
     if sys.platform != "win32":
         os.register_at_fork(after_in_child=restore)
