@@ -1,6 +1,6 @@
 """No token that is not exactly right passes, whatever its sender has thought of."""
 
-import sys
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +41,14 @@ def _texts(issuer: Issuer, header: str = '{"alg":"ES256","kid":"one"}', **parts:
     known = {"iss": f'"{issuer.issuer}"', "aud": f'"{RESOURCE}"', "sub": '"anna"', "exp": str(int(time.time()) + 60)}
     given = {**known, **parts}
     return issuer.signed(header, "{" + ",".join(f'"{name}":{value}' for name, value in given.items()) + "}")
+
+
+def _readable(text: str) -> bool:
+    try:
+        json.loads(text)
+    except RecursionError:
+        return False
+    return True
 
 
 _FUTURE = 3_600
@@ -129,8 +137,9 @@ async def test_no_hostile_token_passes_and_none_makes_the_server_ask_for_more_th
 
 async def test_a_token_may_be_nested_as_deeply_as_this_python_reads(tmp_path: Path) -> None:
     async with issuing() as issuer, guarded(tmp_path, auth=by(issuer)) as server:
-        deep = await server.ask(_texts(issuer, x="[" * 5_000 + "]" * 5_000))
-        assert deep.status_code == (401 if sys.version_info < (3, 12) else 403), "403: it has no scope"
+        nested = "[" * 5_000 + "]" * 5_000
+        deep = await server.ask(_texts(issuer, x=nested))
+        assert deep.status_code == (403 if _readable(nested) else 401), "403: it has no scope"
         assert (await server.ask(issuer.token())).status_code == 200
 
 
