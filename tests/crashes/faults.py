@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -34,6 +35,8 @@ _WATCHED: Final = {"save", "claim", "release", "due"}
 """The transactions that count; how often the others are made depends on the time."""
 _ANSWERS: Final = {"How much": 7, "Which music": {"text": "slow"}}
 _SECONDS: Final = 20
+_STARTING: Final = Lock()
+"""Starting a program asks for the exit codes of the others; of two threads that ask for one at once, one gets 255."""
 
 
 def opened(place: str) -> DatabaseProcessStore:
@@ -214,11 +217,11 @@ def _told(process: AgentProcess, outcome: Outcome) -> str:
 def forked(work: Callable[..., None], *arguments: object) -> int | None:
     """Do something in a program of its own, and return its exit code."""
     program = FORKS.Process(target=work, args=arguments)
-    program.start()
-    try:
-        program.join(_SECONDS)
-    finally:
+    with _STARTING:
+        program.start()
+    wait([program.sentinel], _SECONDS)
+    with _STARTING:
         if program.is_alive():
             program.kill()
             program.join()
-    return program.exitcode
+        return program.exitcode
