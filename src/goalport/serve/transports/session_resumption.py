@@ -10,7 +10,7 @@ manager, whether it is open or not.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -199,16 +199,17 @@ class SessionResumption:
         try:
             session = self._sessions.get(ticket) or await self._resume(ticket, None, scope)
             response = await self._exchange(ticket, session, scope, replayed(first, receive), send)
-            if response.withheld and session is not None and (again := await self._resume(ticket, session, scope)):
+            lost = session is not None and response.status == HTTPStatus.NOT_FOUND
+            if lost and (again := await self._resume(ticket, session, scope)):
                 response = await self._exchange(ticket, again, scope, replayed(first, receive), send)
         except _TooManySessions:
             await refuse(refusal(None, _FULL, INTERNAL_ERROR), scope, receive, send, HTTPStatus.SERVICE_UNAVAILABLE)
             return
         if scope["method"] == "DELETE" and response.status == HTTPStatus.OK:
             self._end(ticket)
-        await response.release()
         if response.status == HTTPStatus.ACCEPTED:
             await self._pass_on(ticket, message_of(scope))
+        await response.release()  # afterwards, so that what a client sends next does not overtake it
 
     async def _pass_on(self, ticket: bytes, message: object) -> None:
         """Pass on what concerns a call that another server answers; the manager has done so for one of its own."""
@@ -225,7 +226,7 @@ class SessionResumption:
         self, ticket: bytes, session: _Session | None, scope: Scope, receive: Receive, send: Send
     ) -> "_Response":
         """Pass on a request under the id that the manager knows; without a session, the manager refuses the ticket."""
-        response = _Response(send, ticket, HTTPStatus.NOT_FOUND)
+        response = _Response(send, ticket, (HTTPStatus.NOT_FOUND, HTTPStatus.ACCEPTED))
         if session is None:
             await self._app(scope, receive, response)
             return response
@@ -319,7 +320,7 @@ class SessionResumption:
 
 
 class _Response:
-    """A `send` that puts the ticket in place of the session's id, and withholds a response with one status.
+    """A `send` that puts the ticket in place of the session's id, and withholds a response with some statuses.
 
     It calls `opened` with the id of the session that a successful response names.
     """
@@ -328,7 +329,7 @@ class _Response:
         self,
         send: Send,
         ticket: bytes | None = None,
-        withhold: HTTPStatus | None = None,
+        withhold: Collection[int] = (),
         opened: Callable[[bytes], None] | None = None,
     ) -> None:
         self.status = 0
@@ -342,7 +343,7 @@ class _Response:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             message = self._begun(message)
-        if self.status == self._withhold:
+        if self.status in self._withhold:
             self.withheld.append(message)
         else:
             await self._send(message)
