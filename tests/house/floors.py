@@ -29,7 +29,7 @@ FLOORS = {
         3: "upstream references rag skills store",
         2: "domain tools llm documents",
         1: "plan blackboard prompts observe introspection sealing postgres",
-        0: "errors events caller colours cores files garbage handshake hosts secrecy strict_json",
+        0: "bounded_answers errors events caller colours cores files garbage handshake hosts secrecy strict_json",
         -1: "words lazy",
     }.items()
     for room in rooms.split()

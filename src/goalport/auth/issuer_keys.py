@@ -103,7 +103,7 @@ class IssuerKeys:
     async def _replace(self) -> None:
         """Put the keys that the issuer has now in place of those that are known."""
         try:
-            self._keys = await self._read()
+            self._keys = await self._client.in_time(self._issuer.issuer, self._read())
             self._fetched_at, self._failed = self._clock(), False
         except ProviderError as error:
             self._failed = True

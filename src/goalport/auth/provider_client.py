@@ -5,9 +5,9 @@ Above: `issuer_keys` and `introspection`, which decide when to ask.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from goalport.errors import GoalportError
 from goalport.strict_json import read_object
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ProviderClient", "ProviderError"]
 
 _SECONDS: Final = 10.0
-_MOST_BYTES: Final = 1024 * 1024
-_HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
+T = TypeVar("T")
 
 
 class ProviderError(GoalportError):
@@ -41,9 +40,13 @@ class _BadRequest(ValueError):
 
 
 class ProviderClient:
-    """One client for all providers of a server. It opens nothing before the first request."""
+    """One client for all providers of a server. It opens nothing before the first request.
 
-    def __init__(self) -> None:
+    What a caller waits for takes `seconds` at most.
+    """
+
+    def __init__(self, seconds: float = _SECONDS) -> None:
+        self._seconds = seconds
         self._http: httpx2.AsyncClient | None = None
         self._tasks = set[asyncio.Task[None]]()
 
@@ -72,37 +75,35 @@ class ProviderClient:
             await self._http.aclose()
             self._http = None
 
+    async def in_time(self, who: str, work: Awaitable[T]) -> T:
+        """The result of work that may ask more than once. Raises `ProviderError` if it takes too long."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await work
+        except TimeoutError:
+            raise ProviderError(f"{who} did not answer within {self._seconds:g} s.") from None
+
     async def _bounded(self, method: str, url: str, **options: Any) -> Mapping[str, Any]:
         import httpx2
 
         try:
-            async with asyncio.timeout(_SECONDS):
-                return await self._ask(method, url, **options)
-        except TimeoutError:
-            raise ProviderError(f"{url} did not answer within {_SECONDS:g} s.") from None
+            return await self.in_time(url, self._ask(method, url, **options))
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ValueError) as error:
             code = error.code if isinstance(error, _BadRequest) else ""
             raise ProviderError(f"{url} cannot be read: {error or type(error).__name__}", code) from None
 
     async def _ask(self, method: str, url: str, **options: Any) -> Mapping[str, Any]:
         """What a provider answers. Raises `ValueError` if it is no JSON object."""
-        import httpx2
+        from goalport.bounded_answers import bounded_client
 
         if self._http is None:
-            self._http = httpx2.AsyncClient(headers=_HEADERS, timeout=_SECONDS, follow_redirects=False)
-        async with self._http.stream(method, url, **options) as response:
-            if response.status_code not in {HTTPStatus.OK, HTTPStatus.BAD_REQUEST}:
-                raise ValueError(f"expected status 200, but got {response.status_code}")
-            if response.headers.get("content-encoding", "identity") != "identity":
-                raise ValueError("expected an answer without an encoding")
-            body = bytearray()
-            async for piece in response.aiter_raw():
-                body += piece
-                if len(body) > _MOST_BYTES:
-                    raise ValueError(f"expected at most {_MOST_BYTES:,} bytes, but more came")
+            self._http = bounded_client(self._seconds, headers={"Accept": "application/json"}, follow_redirects=False)
+        response = await self._http.request(method, url, **options)
+        if response.status_code not in {HTTPStatus.OK, HTTPStatus.BAD_REQUEST}:
+            raise ValueError(f"expected status 200, but got {response.status_code}")
         if response.status_code == HTTPStatus.BAD_REQUEST:
-            raise _BadRequest(_error_named_in(bytes(body)))
-        return read_object(bytes(body))
+            raise _BadRequest(_error_named_in(response.content))
+        return read_object(response.content)
 
 
 def _error_named_in(body: bytes) -> str:

@@ -1,7 +1,8 @@
 """A server that is reached over HTTP: streamable HTTP, or the SSE of older servers.
 
-The transports are the SDK's. The HTTP client below them is ours: it bounds the size of answers and keeps the status of
-the last error, of which the SDK says nothing (of a refused key, only that there was an error). Above: `servers`.
+The transports are the SDK's. The HTTP client below them is ours: it bounds answers, also those on the way to a token,
+and keeps the status of the last error, of which the SDK says nothing (of a refused key, only that there was an error).
+Above: `servers`.
 """
 
 import json
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 import httpx2
 
+from goalport.bounded_answers import SMALL, ask_plainly, bound
 from goalport.observe.spans import send_trace
 from goalport.upstream.active_calls import note_sign_in_needed
 from goalport.upstream.config import ServerConfig
@@ -22,6 +24,8 @@ __all__ = ["Challenge", "HttpTransport"]
 
 _CONNECT: Final = 30.0
 """Seconds until there must be a connection."""
+_SIGN_IN: Final = 30.0
+"""Seconds that an answer on the way to a token may take."""
 _QUIET: Final = 3_600.0
 """Seconds that a stream of events may be silent."""
 _ADVICE: Final = {
@@ -99,14 +103,20 @@ class HttpTransport:
 
     def _client(self) -> httpx2.AsyncClient:
         read = _QUIET if self._config.transport == "sse" else max(300.0, self._config.timeout + 60)
-        return _BoundedClient(
-            self._config.max_message_bytes,
+        return _Client(
             self._unanswered.add,
-            headers={"Accept-Encoding": "identity", **self._config.headers, **self._config.listing_headers},
+            headers={**self._config.headers, **self._config.listing_headers},
             timeout=httpx2.Timeout(_CONNECT, read=read),
             auth=self._auth(),
-            event_hooks={"request": [send_trace], "response": [self._note_status]},
+            event_hooks={"request": [send_trace, _prepare], "response": [self._note_status, self._bound]},
         )
+
+    async def _bound(self, response: httpx2.Response) -> None:
+        if not response.is_success or not _is_message(response.request):
+            bound(response, SMALL, _SIGN_IN)
+        else:
+            # Of a stream, the SDK bounds each event; a long call is ended by its own time-out.
+            bound(response, None if _is_stream(response) else self._config.max_message_bytes, None)
 
     async def _note_status(self, response: httpx2.Response) -> None:
         # 405: a server without a stream for its own messages says so, and all is well.
@@ -121,15 +131,26 @@ class HttpTransport:
             self._status, self._session_expired = 0, False
 
 
-class _BoundedClient(httpx2.AsyncClient):
-    """A client that bounds the bytes of an answer; the SDK bounds streams of events, event by event.
+async def _prepare(request: httpx2.Request) -> None:
+    await ask_plainly(request)
+    # The requests for tokens, which the SDK makes, have no time-out of their own.
+    request.extensions.setdefault("timeout", httpx2.Timeout(_SIGN_IN).as_dict())
 
-    `unanswered` is called with the id of a request whose stream of events ended before its reader closed it.
-    """
 
-    def __init__(self, limit: int, unanswered: Callable[[object], None], **options: Any) -> None:
+def _is_message(request: httpx2.Request) -> bool:
+    """Whether it is for the MCP server, and not for whoever issues tokens for it."""
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    return response.headers.get("content-type", "").startswith("text/event-stream")
+
+
+class _Client(httpx2.AsyncClient):
+    """A client that calls `unanswered` with the id of a request whose stream ended before its reader closed it."""
+
+    def __init__(self, unanswered: Callable[[object], None], **options: Any) -> None:
         super().__init__(**options)
-        self._limit = limit
         self._unanswered = unanswered
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
@@ -139,11 +160,10 @@ class _BoundedClient(httpx2.AsyncClient):
             note_sign_in_needed()
             raise
         stream = response.stream
-        if isinstance(stream, httpx2.AsyncByteStream) and not response.is_stream_consumed:
-            if not response.headers.get("content-type", "").startswith("text/event-stream"):
-                response.stream = _Bounded(stream, self._limit, response.headers.get("content-encoding", "identity"))
-            elif request.method == "POST":
-                response.stream = _Ending(stream, lambda: self._unanswered(json.loads(request.content).get("id")))
+        if not isinstance(stream, httpx2.AsyncByteStream) or response.is_stream_consumed:
+            return response
+        if request.method == "POST" and _is_stream(response):
+            response.stream = _Ending(stream, lambda: self._unanswered(json.loads(request.content).get("id")))
         return response
 
 
@@ -162,29 +182,6 @@ class _Ending(httpx2.AsyncByteStream):
             self._ended()
             raise
         self._ended()
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-class _Bounded(httpx2.AsyncByteStream):
-    """The bytes of an answer. Raises `StreamError` past the limit, and for an encoding that was not asked for."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream, limit: int, encoding: str) -> None:
-        self._stream = stream
-        self._limit = limit
-        self._encoding = encoding
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        if self._encoding != "identity":
-            # It was asked not to, and what a few packed bytes unfold to has no limit.
-            raise httpx2.StreamError(f"the answer is encoded with {self._encoding}, which was not asked for")
-        length = 0
-        async for chunk in self._stream:
-            length += len(chunk)
-            if length > self._limit:
-                raise httpx2.StreamError(f"the answer has more than {self._limit:,} bytes")
-            yield chunk
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -22,6 +22,7 @@ from mcp.shared.auth_utils import calculate_token_expiry
 from mcp.shared.exceptions import MCPDeprecationWarning
 from pydantic import BaseModel, ValidationError
 
+from goalport.bounded_answers import bounded_client
 from goalport.errors import GoalportError
 from goalport.upstream.config import IdentityProvider, OAuthConfig, ServerConfig
 from goalport.upstream.connection import SignInNeeded
@@ -29,6 +30,8 @@ from goalport.upstream.token_file import TokenFile
 
 __all__ = ["SignInPage", "signed_requests"]
 
+_SECONDS = 30.0
+"""Seconds that an answer of an identity provider may take."""
 _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - the name of a kind of token
 _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant
@@ -199,12 +202,14 @@ async def _exchanged(server: str, provider: IdentityProvider, audience: str, res
     }
     secret = {"client_secret": provider.client_secret} if provider.client_secret else {}
     try:
-        async with httpx2.AsyncClient() as client:
+        async with bounded_client(_SECONDS) as client:
             response = await client.post(provider.token_endpoint, data=asked | secret)
         response.raise_for_status()
         answer = _Exchanged.model_validate_json(response.content)
     except httpx2.HTTPStatusError as error:
         raise ExchangeFailed(server, f"HTTP {error.response.status_code}") from None
+    except httpx2.StreamError as error:
+        raise ExchangeFailed(server, str(error)) from None
     except httpx2.HTTPError as error:
         raise ExchangeFailed(server, type(error).__name__) from None
     except ValidationError:

@@ -18,6 +18,7 @@ from mcp.shared.auth import AuthorizationCodeResult
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from pydantic import ValidationError
 
+from goalport.bounded_answers import bounded_client
 from goalport.errors import ToolError
 from goalport.sealing import ProcessSeals
 from goalport.upstream.active_calls import Ask, SignInAddress
@@ -90,7 +91,7 @@ class SignIns:
         auth = signed_requests(config, oauth, self._tokens(config, owner), page, attended=True)
         try:
             await _obtain_tokens(auth, config, challenge)
-        except (OAuthFlowError, httpx2.HTTPError, ValidationError) as error:
+        except (OAuthFlowError, httpx2.HTTPError, httpx2.StreamError, ValidationError) as error:
             # Without the words of the other server: a model reads this.
             reason = type(error).__name__
             raise ToolError(f"nobody could be signed in to the server {config.name!r} ({reason}).") from error
@@ -166,7 +167,7 @@ async def _obtain_tokens(auth: httpx2.Auth, config: ServerConfig, challenge: Cha
     flow = auth.async_auth_flow(request)
     refused = False
     with suppress(StopAsyncIteration):
-        async with httpx2.AsyncClient(timeout=_SECONDS) as client:
+        async with bounded_client(_SECONDS) as client:
             try:
                 outgoing = await anext(flow)
                 while not (outgoing is request and refused):

@@ -52,6 +52,8 @@ class Issuer:
     """What introspection tells about tokens."""
     requests: Counter[str] = field(default_factory=Counter[str])
     is_down: bool = False
+    is_silent: bool = False
+    """Whether it never answers."""
     named: str = ""
     """What its metadata names as the issuer, in place of the truth."""
     jwks_uri: str = ""
@@ -98,6 +100,10 @@ class Issuer:
         self.requests[path] += 1
         if self.is_down:
             return Response(status_code=503)
+        if self.is_silent:
+            await request.receive()
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
         if path == f"/.well-known/oauth-authorization-server{self.path}":
             uri = self.jwks_uri or f"{self.address}/jwks"
             return JSONResponse({"issuer": self.named or self.issuer, "jwks_uri": uri})

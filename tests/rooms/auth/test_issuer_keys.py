@@ -54,10 +54,10 @@ class Trusting:
 
 
 @asynccontextmanager
-async def trusting(root: Path, more: Any = None, **fields: Any) -> AsyncGenerator[Trusting]:
+async def trusting(root: Path, more: Any = None, seconds: float = 10, **fields: Any) -> AsyncGenerator[Trusting]:
     async with issuing(**fields) as issuer:
         settings = load_settings(root, public_url=RESOURCE, auth=by(issuer, **(more or {})))
-        client, watch = ProviderClient(), Watch()
+        client, watch = ProviderClient(seconds), Watch()
         try:
             yield Trusting(issuer, JwtVerifier(settings, client, stopwatch=watch), watch)
         finally:
@@ -136,6 +136,13 @@ async def test_an_issuer_that_is_down_at_first_is_asked_every_few_seconds(tmp_pa
         it.issuer.is_down = False
         it.watch.now += 5
         await it.verify()
+
+
+async def test_metadata_and_keys_have_to_come_within_one_time(tmp_path: Path) -> None:
+    async with trusting(tmp_path, seconds=0.2, is_silent=True) as it:
+        with pytest.raises(VerifierUnavailable):
+            await it.verify()
+        assert it.issuer.requests == {"/.well-known/oauth-authorization-server": 1}
 
 
 async def test_a_server_fetches_keys_at_its_start_and_warns_of_an_issuer_that_has_none(

@@ -1,5 +1,6 @@
 """An authorization server and an MCP server that wants its tokens, on one port of loopback. No test is in here."""
 
+import gzip
 import json
 import random
 import socket
@@ -55,6 +56,10 @@ class Doorkeeper:
     """Whether a token can be had for one that was given out before."""
     lifetime: int = 3600
     """Seconds after which a token that is given out from now on ends."""
+    padded: str = ""
+    """The path whose answers begin with two megabytes of spaces."""
+    packs: bool = False
+    """Whether it packs those answers, though nobody asked for that."""
 
     async def resource(self, request: Request) -> Response:
         return JSONResponse({"resource": f"{self.address}/mcp", "authorization_servers": [self.address]})
@@ -106,6 +111,8 @@ class Doorkeeper:
             if scope["type"] == "http" and scope["path"] == "/mcp":
                 headers = Request(scope).headers
                 self.seen.add((headers.get("x-user", ""), headers.get("authorization", "")))
+            if scope["type"] == "http" and scope["path"] == self.padded:
+                send = self._padding(send)
             wanted = scope["type"] == "http" and scope["path"] == "/mcp" and not self.is_open
             if wanted and Request(scope).headers.get("authorization", "")[7:] not in self.tokens:
                 await Response("no", 401, {"WWW-Authenticate": where})(scope, receive, send)
@@ -113,6 +120,22 @@ class Doorkeeper:
                 await app(scope, receive, send)
 
         return guarded
+
+    def _padding(self, send: Send) -> Send:
+        started: dict[str, Any] = {}
+
+        async def padded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                started.update(message)
+                return
+            body = b" " * 2_000_000 + message.get("body", b"")
+            packed = [(b"content-encoding", b"gzip")] if self.packs else []
+            body = gzip.compress(body) if self.packs else body
+            kept = [(name, value) for name, value in started["headers"] if name != b"content-length"]
+            await send({**started, "headers": [*kept, *packed, (b"content-length", b"%d" % len(body))]})
+            await send({"type": "http.response.body", "body": body})
+
+        return padded
 
 
 @asynccontextmanager

@@ -98,3 +98,21 @@ async def test_a_client_secret_goes_to_its_own_issuer_alone(tmp_path: Path) -> N
         async with connected(guarded(keeper, oauth), data=tmp_path) as servers:
             assert servers.server("guarded").state is ServerState.DOWN
     assert keeper.granted == []
+
+
+@pytest.mark.parametrize("packs", [False, True])
+@pytest.mark.parametrize(
+    "path",
+    ["/mcp", "/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server", "/token"],
+)
+async def test_no_answer_on_the_way_to_a_token_is_read_beyond_a_megabyte(
+    tmp_path: Path, path: str, *, packs: bool
+) -> None:
+    async with doorkeeper() as keeper:
+        keeper.padded, keeper.packs = path, packs
+        oauth = OAuthConfig(client_id="us", client_secret="our-client-secret", issuer=keeper.address)
+        async with connected(guarded(keeper, oauth), data=tmp_path) as servers:
+            report = servers.server("guarded").report()
+    assert report.state is ServerState.DOWN
+    wanted = "is encoded with gzip, which was not asked for" if packs else "has more than 1,048,576 bytes"
+    assert wanted in report.last_error

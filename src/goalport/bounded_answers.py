@@ -1,0 +1,67 @@
+"""Answers of other servers, read within bounds: so many bytes, not packed, and the whole within so many seconds.
+
+What a few packed bytes unfold to has no limit, so packed answers are not asked for and not read. `auth` asks identity
+providers so, and `upstream` its servers and whoever issues tokens for them. Floor 0.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import httpx2
+
+__all__ = ["SMALL", "ask_plainly", "bound", "bounded_client"]
+
+SMALL: Final = 1024 * 1024
+"""Bytes that metadata, keys, tokens and refusals may have."""
+
+
+def bounded_client(seconds: float, **options: Any) -> httpx2.AsyncClient:
+    """A client for small answers, which raises `httpx2.StreamError` or `httpx2.TimeoutException` beyond the bounds."""
+
+    async def bound_small(response: httpx2.Response) -> None:
+        bound(response, SMALL, seconds)
+
+    hooks = {"request": [ask_plainly], "response": [bound_small]}
+    return httpx2.AsyncClient(timeout=seconds, event_hooks=hooks, **options)
+
+
+async def ask_plainly(request: httpx2.Request) -> None:
+    """Ask for an answer that is not packed, as a hook of a client."""
+    request.headers["Accept-Encoding"] = "identity"
+
+
+def bound(response: httpx2.Response, most_bytes: int | None, seconds: float | None) -> None:
+    """Bound the body of an answer that is not read yet, from now on; None: without this bound."""
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = _Bounded(response, response.stream, most_bytes, seconds)
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(
+        self, response: httpx2.Response, stream: httpx2.AsyncByteStream, most_bytes: int | None, seconds: float | None
+    ) -> None:
+        self._stream = stream
+        self._most_bytes = most_bytes
+        self._until = None if seconds is None else asyncio.get_running_loop().time() + seconds
+        self._encoding = response.headers.get("content-encoding", "identity")
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._encoding != "identity":
+            raise httpx2.StreamError(f"the answer is encoded with {self._encoding}, which was not asked for")
+        length, chunks = 0, aiter(self._stream)
+        try:
+            while True:
+                async with asyncio.timeout_at(self._until):
+                    chunk = await anext(chunks)
+                length += len(chunk)
+                if self._most_bytes is not None and length > self._most_bytes:
+                    raise httpx2.StreamError(f"the answer has more than {self._most_bytes:,} bytes")
+                yield chunk
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise httpx2.ReadTimeout("the answer took too long") from None
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
