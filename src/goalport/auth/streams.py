@@ -1,4 +1,4 @@
-"""Streams end when their credential does: one that is open for hours is verified again every now and then.
+"""Streams end when their credential does, or when it loses a scope: an open one is verified again every now and then.
 
 A call that runs is not such a stream: it ends with its answer, though its token expires before. Below `guard`.
 """
@@ -67,13 +67,15 @@ class GuardedStream:
             await send({"type": "http.response.body", "body": b""})
 
     async def _watch(self) -> None:
-        """Wait until the credential is no longer valid, or nobody can say, and end the stream."""
+        """Wait until the credential grants less or is no longer valid, or nobody can say, and end the stream."""
+        scopes = self._grant.caller.scopes
         try:
-            while True:
+            while scopes <= self._grant.caller.scopes:
                 expires_at = self._grant.expires_at
                 left = self._seconds if expires_at is None else expires_at - time.time()
                 await asyncio.sleep(max(0.0, min(left, self._seconds)))
                 self._grant = await self._verify()
+            _log.info("Ended a stream: its credential grants less than when it was opened.")
         except (InvalidToken, VerifierUnavailable) as error:
             _log.info("Ended a stream: %s", error)
         self._ended = True

@@ -251,6 +251,7 @@ class Changing:
 
     raises: Exception | None = None
     seen: int = 0
+    scopes: frozenset[str] = frozenset({"goals:read", "goals:admin"})
 
     def takes(self, token: str) -> bool:
         return True
@@ -259,7 +260,7 @@ class Changing:
         self.seen += 1
         if self.raises is not None:
             raise self.raises
-        return Grant(Caller(token), token)
+        return Grant(Caller(token, scopes=self.scopes), token)
 
 
 async def _tell(request: Request) -> Response:
@@ -330,6 +331,22 @@ async def test_a_stream_ends_soon_after_its_credential(error: Exception, *, list
                     await anext(lines)
                 verifier.raises = error
                 async for _ in lines:  # it ends as a stream does that is complete
+                    pass
+
+
+@pytest.mark.parametrize("left", [frozenset[str](), frozenset({"goals:read"})])
+async def test_a_stream_ends_soon_after_its_credential_grants_less(left: frozenset[str]) -> None:
+    verifier = Changing()
+    headers = {"Authorization": "Bearer anna"}
+    async with listening(app_behind(verifier)) as address, httpx2.AsyncClient(base_url=address) as http:
+        with anyio.fail_after(10):
+            async with http.stream("GET", "/count", headers=headers) as stream:
+                lines = stream.aiter_lines()
+                verifier.scopes |= {"goals:write"}
+                while verifier.seen < 3:
+                    await anext(lines)
+                verifier.scopes = left
+                async for _ in lines:
                     pass
 
 
