@@ -7,11 +7,11 @@ name, the one that had it before keeps it, even while its tool cannot be called.
 """
 
 import platform as machine
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from mcp_types import Tool, ToolAnnotations
 
@@ -21,6 +21,7 @@ from goalport.platform import AgentPlatform
 from goalport.publish.faults import Fault, logged, read_or_fault
 from goalport.publish.output import Wire, done, failed, refuse_bytes, text_block
 from goalport.publish.portability import name_fault, portable
+from goalport.secrecy import hide_known
 
 __all__ = [
     "FunctionTool",
@@ -72,11 +73,27 @@ class FunctionTool:
         if result.error is not None:
             return failed(text_block(logged(self.tool.name, result.error, tells_errors=tells_errors)))
         content = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+        for each in (*content, *(block["resource"] for block in content if "resource" in block)):
+            if "text" in each:
+                each["text"] = hide_known(each["text"])
         if result.is_error:
             return failed(*content)
         if self.tool.output_schema is not None and result.structured is None:
             return failed(*content, text_block("The tool did not give the structured result that it promises."))
-        return done(content, None if result.structured is None else dict(result.structured))
+        return done(content, None if result.structured is None else _without_secrets(result.structured))
+
+
+def _without_secrets(value: object) -> object:
+    match value:
+        case str():
+            return hide_known(value)
+        case Mapping():
+            members = cast("Mapping[str, object]", value)
+            return {name: _without_secrets(each) for name, each in members.items()}
+        case list() | tuple():
+            return [_without_secrets(each) for each in cast("Sequence[object]", value)]
+        case _:
+            return value
 
 
 def annotations_of(hints: Any) -> ToolAnnotations | None:

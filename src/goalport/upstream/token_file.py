@@ -4,23 +4,27 @@
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from anyio import to_thread
 from pydantic import BaseModel, ValidationError
 
 from goalport.errors import SettingsError
 from goalport.files import replace_file
+from goalport.secrecy import register_secrets
 
 if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken, ProtectedResourceMetadata
 
 __all__ = ["Seal", "TokenFile"]
+
+
+_SECRET: Final = ("access_token", "refresh_token", "id_token", "client_secret", "registration_access_token")
 
 
 class Seal(Protocol):
@@ -45,11 +49,16 @@ class _Record(BaseModel):
     resource: dict[str, object] | None = None
     """The server's own metadata, as a protected resource."""
 
+    def secrets(self) -> Iterator[str]:
+        """What a credential is made of."""
+        known = {**(self.tokens or {}), **(self.client or {})}
+        return (str(known[name]) for name in _SECRET if known.get(name))
+
 
 class TokenFile:
     """The tokens of one server, or of one caller at it. Another address of the server finds nothing in the file.
 
-    `owner` is empty for the tokens that all callers share.
+    `owner` is empty for the tokens that all callers share. What it reads and writes is hidden in what others are shown.
     """
 
     def __init__(self, folder: Path, server: str, url: str, seal: Seal, owner: str = "") -> None:
@@ -64,7 +73,7 @@ class TokenFile:
         """The tokens, of which the access token may have ended."""
         from mcp.shared.auth import OAuthToken
 
-        found = await to_thread.run_sync(self._read)
+        found = await self._found()
         if found.tokens is None:
             return None
         left = {} if found.expires_at is None else {"expires_in": int(found.expires_at - time())}
@@ -72,22 +81,22 @@ class TokenFile:
 
     async def set_tokens(self, tokens: "OAuthToken") -> None:
         ends = None if tokens.expires_in is None else time() + tokens.expires_in
-        await to_thread.run_sync(self._write, {"tokens": _plain(tokens), "expires_at": ends})
+        await self._keep({"tokens": _plain(tokens), "expires_at": ends})
 
     async def get_client_info(self) -> "OAuthClientInformationFull | None":
         from mcp.shared.auth import OAuthClientInformationFull
 
-        found = (await to_thread.run_sync(self._read)).client
+        found = (await self._found()).client
         return OAuthClientInformationFull.model_validate(found) if found else None
 
     async def set_client_info(self, client_info: "OAuthClientInformationFull") -> None:
-        await to_thread.run_sync(self._write, {"client": _plain(client_info)})
+        await self._keep({"client": _plain(client_info)})
 
     async def metadata(self) -> "tuple[OAuthMetadata | None, ProtectedResourceMetadata | None]":
         """What is known of the authorization server, and of the server as its resource."""
         from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
 
-        found = await to_thread.run_sync(self._read)
+        found = await self._found()
         return (
             OAuthMetadata.model_validate(found.metadata) if found.metadata else None,
             ProtectedResourceMetadata.model_validate(found.resource) if found.resource else None,
@@ -96,7 +105,16 @@ class TokenFile:
     async def set_metadata(
         self, metadata: "OAuthMetadata | None", resource: "ProtectedResourceMetadata | None"
     ) -> None:
-        await to_thread.run_sync(self._write, {"metadata": _plain(metadata), "resource": _plain(resource)})
+        await self._keep({"metadata": _plain(metadata), "resource": _plain(resource)})
+
+    async def _found(self) -> _Record:
+        found = await to_thread.run_sync(self._read)
+        register_secrets(self, found.secrets())
+        return found
+
+    async def _keep(self, parts: Mapping[str, object]) -> None:
+        kept = await to_thread.run_sync(self._write, parts)
+        register_secrets(self, kept.secrets())
 
     def _read(self) -> _Record:
         # Whoever cannot be read any more is asked to sign in again.
@@ -110,11 +128,12 @@ class TokenFile:
                 return kept
         return _Record(url=self._url)
 
-    def _write(self, parts: Mapping[str, object]) -> None:
+    def _write(self, parts: Mapping[str, object]) -> _Record:
         kept = self._read().model_copy(update=parts)
         sealed = self._seal.seal(kept.model_dump_json().encode())
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         replace_file(self._path, json.dumps({"sealed": sealed}))
+        return kept
 
 
 def _plain(value: BaseModel | None) -> dict[str, object] | None:

@@ -22,6 +22,7 @@ from goalport.serve.server import make_server
 from goalport.site import create_app, startup_report
 from tests.rooms.serve.served import ERAS, Served, state_of, text_of
 from tests.rooms.upstream.connected import MARK, PLAIN, nothing_left_behind
+from tests.rooms.upstream.signing_in import doorkeeper
 
 OWN = """
 from goalport import ToolGroup, tool
@@ -320,3 +321,17 @@ async def test_an_app_for_any_server_connects_them_with_its_lifespan(tmp_path: P
     assert told["toolGroups"]["theirs"] == {"status": "up", "tools": 1}
     assert told["tools"] == 2
     assert not state.platform.upstream.connected
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("way", ["text", "data", "error", "failure"])
+async def test_what_a_server_says_of_our_credential_does_not_reach_a_client(tmp_path: Path, way: str, era: str) -> None:
+    async with doorkeeper() as keeper:
+        oauth = {"clientId": "us", "clientSecret": "our-client-secret", "issuer": keeper.address}
+        entry = {"url": f"{keeper.address}/mcp", "auth": "oauth", "oauth": oauth, "headers": {"X-Key": "our-api-key"}}
+        groups = {"theirs": {"exports": True}}
+        async with wired(tmp_path, groups, {"guarded": entry}) as server, server.client(era) as client:
+            result = await client.call_tool("headers", {"as": way})
+    assert "***" in text_of(result)
+    assert "our-api-key" not in result.model_dump_json()
+    assert "access-token-1" not in result.model_dump_json()

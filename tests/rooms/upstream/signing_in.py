@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import anyio
 import uvicorn
+from mcp import MCPError
 from mcp.server.lowlevel import Server
 from mcp.types import CallToolResult, ListToolsResult, TextContent, Tool
 from starlette.requests import Request
@@ -35,8 +36,16 @@ async def list_tools(ctx: Any, params: Any) -> ListToolsResult:
 
 
 async def call_tool(ctx: Any, params: Any) -> CallToolResult:
-    text = json.dumps(dict(ctx.request.headers)) if params.name == "headers" else "hello"
-    return CallToolResult(content=[TextContent(type="text", text=text)])
+    heard: dict[str, str] = dict(ctx.request.headers)
+    text = json.dumps(heard) if params.name == "headers" else "hello"
+    way: object = (params.arguments or {}).get("as")
+    if way == "failure":
+        raise MCPError(-32000, f"not for {text}")
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)],
+        is_error=way == "error",
+        structured_content={"headers": [heard]} if way == "data" else None,
+    )
 
 
 @dataclass
