@@ -66,8 +66,9 @@ class DocumentStore(Protocol):
     ) -> None:
         """Store a document in place of the one with its URI, if there is one.
 
-        `readers` are the callers who may read it, and the scopes that let others read it; None: everyone may.
-        Raises `StoreError`, and the kind of `ModelError` that fits when its vectors cannot be made.
+        `readers` are the callers who may read it, and the scopes that let others read it; None: everyone may. While
+        the embedding service does not answer, it is stored without vectors. Raises `StoreError`, and `ModelError` when
+        the service cannot be used at all.
         """
         ...
 
@@ -112,6 +113,10 @@ class DocumentIndex(
 
         Searches go on with the old ones meanwhile. `only_missing`: those of chunks that have none.
         """
+        ...
+
+    async def catch_up(self) -> int:
+        """Make vectors of some chunks that were stored without, if that can be done now. Returns of how many."""
         ...
 
     async def close(self) -> None:

@@ -5,11 +5,13 @@ Vectors of two models cannot be compared, so an index has those of one, and reme
 """
 
 import logging
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
-from goalport.errors import StoreError
+from goalport.errors import ModelRefused, ModelUnavailable, StoreError
 from goalport.llm import EmbeddingService
 from goalport.rag.conditions import Condition
 from goalport.rag.document_store import IndexInfo
@@ -27,6 +29,8 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _BATCH: Final = 256
 """How many chunks get their vectors in one transaction."""
+_PAUSE: Final = 30.0
+"""Seconds for which a service that failed is asked for no vectors of documents: each attempt may take that long."""
 _Table = Literal["vectors", "new_vectors"]
 
 
@@ -74,6 +78,7 @@ class EmbeddingState:
     ) -> None:
         self._database, self._service, self._on_other_model = database, service, on_other_model
         self._warned = False
+        self._away_until = 0.0
 
     @property
     def in_use(self) -> bool:
@@ -81,7 +86,7 @@ class EmbeddingState:
         return self._service is not None and not self._warned
 
     async def of_chunks(self, uri: str, texts: Sequence[str]) -> "NDArray[np.float32] | None":
-        """The vectors of a document's texts, as rows; None: none are made. Raises the kind of `ModelError` that fits.
+        """The vectors of a document's texts, as rows; None: none are made, also while the service gives none.
 
         Texts that the document had before keep their vectors, so that a small change costs little.
         """
@@ -91,7 +96,10 @@ class EmbeddingState:
         known = await self._database.read(lambda: self._known(uri))
         missing = [each for each in dict.fromkeys(texts) if each not in known]
         if missing:
-            known |= dict(zip(missing, await embedded(service, missing), strict=True))
+            made = await self._made(service, missing)
+            if made is None:
+                return None
+            known |= dict(zip(missing, made, strict=True))
         import numpy as np
 
         lengths = {len(known[each]) for each in texts}
@@ -108,7 +116,32 @@ class EmbeddingState:
         dimensions = (await self._database.read(_facts)).get("dimensions")
         if dimensions is not None and int(dimensions) != vectors.shape[1]:
             raise self._other(f"vectors of {dimensions} numbers", f"gives {vectors.shape[1]}")
+        with suppress(StoreError):  # who may only read an index searches it as it is
+            await self.catch_up()
         return vectors[0]
+
+    async def catch_up(self) -> int:
+        """Make vectors of some chunks that were stored without. Returns of how many; 0: of none, or not now."""
+        service = await self._fitting()
+        if service is None or "without_vectors" not in await self._database.read(_facts):
+            return 0
+        rows = await self._database.write(_still_missing)
+        vectors = await self._made(service, [text for _, text in rows]) if rows else None
+        if vectors is None:
+            return 0
+        await self._add("vectors", rows, vectors)
+        return len(rows)
+
+    async def _made(self, service: EmbeddingService, texts: Sequence[str]) -> "NDArray[np.float32] | None":
+        """The vectors of texts; None: the service gives none now, and is left alone for a while."""
+        if time.monotonic() < self._away_until:
+            return None
+        try:
+            return await embedded(service, texts)
+        except (ModelUnavailable, ModelRefused) as error:
+            self._away_until = time.monotonic() + _PAUSE
+            _log.warning("Documents are without vectors, and found by words alone until they have them. %s", error)
+            return None
 
     async def no_vectors(self) -> StoreError:
         """That there are no vectors to search, and why."""
@@ -118,12 +151,15 @@ class EmbeddingState:
         )
         return self._database.error(problem, fix)
 
-    def note(self, dimensions: int) -> Operation[None]:
-        """Remember who makes the vectors that are written. Raises `StoreError` if others have."""
+    def note(self, dimensions: int | None) -> Operation[None]:
+        """Remember who makes the vectors that are written, or that there are none. Raises `StoreError`."""
+        if dimensions is None:
+            yield _remembered(without_vectors="1")
+            return
         assert self._service is not None
         facts = yield from _facts()
         if "model" not in facts:
-            yield _remembered(self._service.name, dimensions)
+            yield _remembered(model=self._service.name, dimensions=str(dimensions))
         elif (facts["model"], int(facts["dimensions"])) != (self._service.name, dimensions):
             raise self._other(f"vectors of {facts['dimensions']} numbers", f"gives {dimensions}")
 
@@ -159,14 +195,13 @@ class EmbeddingState:
         while True:
             rows = await self._database.read(lambda: _missing(target))
             if rows:
-                made += await self._add(service, target, rows)
+                await self._add(target, rows, await embedded(service, [text for _, text in rows]))
+                made += len(rows)
             elif only_missing or await self._database.write(lambda: self._replaced(service.name)):
                 self._warned = False
                 return made
 
-    async def _add(self, service: EmbeddingService, target: _Table, rows: Rows) -> int:
-        vectors = await embedded(service, [text for _, text in rows])
-
+    async def _add(self, target: _Table, rows: Rows, vectors: "NDArray[np.float32]") -> None:
         def write() -> Operation[None]:
             if target == "vectors":
                 yield from self.note(vectors.shape[1])
@@ -181,7 +216,6 @@ class EmbeddingState:
             )
 
         await self._database.write(write)
-        return len(rows)
 
     async def _fitting(self) -> EmbeddingService | None:
         """The service, unless it cannot be used and only text is to be searched then; or `StoreError`."""
@@ -234,7 +268,7 @@ class EmbeddingState:
         yield Statement("insert into vectors select * from new_vectors")
         yield Statement("delete from new_vectors")
         if rows:
-            yield _remembered(model, rows[0][0])
+            yield _remembered(model=model, dimensions=str(rows[0][0]))
         else:
             yield Statement("delete from facts where name in ('model', 'dimensions')")
         yield from self._changed()
@@ -250,15 +284,23 @@ def _facts() -> Operation[dict[str, Any]]:
     return {row[0]: row[1] for row in rows}
 
 
-def _remembered(model: str, dimensions: int) -> Batch:
+def _remembered(**facts: str) -> Batch:
     return Batch(
         "insert into facts values (?, ?) on conflict (name) do update set value = excluded.value",
-        [("model", model), ("dimensions", str(dimensions))],
+        list(facts.items()),
     )
 
 
 def _discarded() -> Operation[None]:
     yield Statement("delete from new_vectors")
+
+
+def _still_missing() -> Operation[Rows]:
+    """Chunks without a vector; when there are none, that is noted."""
+    rows = yield from _missing("vectors")
+    if not rows:
+        yield Statement("delete from facts where name = 'without_vectors'")
+    return rows
 
 
 def _missing(target: _Table) -> Operation[Rows]:

@@ -138,8 +138,8 @@ class IndexedDocuments:
         entries = await self._finder.entries(rows)
 
         def write() -> Operation[None]:
-            if vectors is not None:
-                yield from self._embedding.note(vectors.shape[1])
+            if chunks:
+                yield from self._embedding.note(None if vectors is None else vectors.shape[1])
             yield from self._delete(document.uri)
             number = yield from insert_document(rows)
             yield from self._finder.add(number, entries, vectors)
@@ -168,6 +168,10 @@ class IndexedDocuments:
         Searches go on with the old ones meanwhile. `only_missing`: those of chunks that have none.
         """
         return await self._embedding.reembed(only_missing=only_missing)
+
+    async def catch_up(self) -> int:
+        """Make vectors of some chunks that were stored without, if that can be done now. Returns of how many."""
+        return await self._embedding.catch_up()
 
     async def text_search(
         self, request: TextSimilaritySearchRequest, kind: type[T], /

@@ -30,7 +30,7 @@ from goalport.documents import (
     WebFetcher,
 )
 from goalport.errors import BadInput, DocumentError, UnreadableDocument
-from goalport.rag.document_store import DocumentStore, StoredDocument
+from goalport.rag.document_store import DocumentIndex, DocumentStore, StoredDocument
 
 __all__ = ["DocumentIngestion", "IngestedDocument", "Outcome", "RefreshPolicies", "absolute", "stored_within"]
 
@@ -125,8 +125,9 @@ class DocumentIngestion:
         """Take in files, folders with all that is in them, and pages by URL; `listener` hears of each as it is done.
 
         Of a folder, hidden files and kinds of files that are no documents, such as images, are left out, and documents
-        whose files are gone are removed from the store. Raises `StoreError`, and `ModelError` if the store's embedding
-        service fails; what was stored before that stays.
+        whose files are gone are removed from the store. What the store's embedding service gave no vectors for gets
+        them at the end, or when it answers again. Raises `StoreError`, and `ModelError` if that service cannot be used
+        at all; what was stored before that stays.
         """
         done: list[IngestedDocument] = []
         for place in places:
@@ -135,6 +136,8 @@ class DocumentIngestion:
                     done.append(each)
                     if listener is not None:
                         listener(each)
+        while isinstance(self._store, DocumentIndex) and await self._store.catch_up():
+            pass
         return tuple(done)
 
     async def ingest_uri_if_needed(self, uri: str | Path) -> str | None:

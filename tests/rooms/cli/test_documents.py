@@ -122,6 +122,8 @@ def test_limits_and_names_that_fit_nothing_are_refused(goalport: Command, docs: 
 
 
 EMBEDDINGS = """
+from pathlib import Path
+
 from goalport.llm import TokenUsage, Vectors
 
 
@@ -129,6 +131,8 @@ class Paid:
     name, dimensions = "paid", None
 
     async def embed(self, texts):
+        if Path("away").exists():
+            raise OSError("it is away")
         return Vectors([[float(len(each)), 1.0] for each in texts], TokenUsage(input_tokens=1_234, cost=0.5))
 
 
@@ -142,6 +146,24 @@ def test_what_embeddings_cost_is_said(goalport: Command, docs: Path) -> None:
     assert "Embeddings: 2,468 tokens, 1.00 USD." in goalport("ingest", "docs").err
     assert "Embeddings" not in goalport("ingest", "docs").err
     assert "Vectors that were made: 3. Embeddings: 1,234 tokens, 0.50 USD." in goalport("rag", "reembed").err
+
+
+def test_documents_are_found_by_words_while_the_embedding_service_is_away_and_by_meaning_later(
+    goalport: Command, docs: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (docs.parent / "agents").mkdir()
+    (docs.parent / "agents" / "embeddings.py").write_text(EMBEDDINGS)
+    (docs.parent / "away").touch()
+    ran = goalport("ingest", "docs")
+    assert (ran.code, "2 added; 3 chunks stored" in ran.err) == (0, True)
+    assert ["'paid' failed: OSError: it is away." in each for each in caplog.messages] == [True]
+    assert "Guide / Tokens" in goalport("rag", "search", "renewed tokens").out
+    (docs.parent / "away").unlink()
+    again = goalport("ingest", "docs")
+    assert "2 unchanged" in again.err
+    assert "Embeddings: 1,234 tokens" in again.err
+    assert "Guide / Tokens" in goalport("rag", "search", "token", "--by", "meaning").out
+    assert "Embeddings" not in goalport("ingest", "docs").err
 
 
 def test_documents_are_kept_in_a_named_database(goalport: Command, docs: Path, postgres: PostgresServer) -> None:

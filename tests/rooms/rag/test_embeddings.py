@@ -1,7 +1,9 @@
 """Vectors: who makes them is remembered and checked, and a store without them searches text."""
 
 import logging
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from goalport.documents import Chunk
 from goalport.errors import ModelUnavailable, StoreError
 from goalport.llm import EmbeddingService, TokenUsage, Vectors
 from goalport.rag import (
+    PostgresDocumentStore,
     SqliteDocumentStore,
     TableEmbeddings,
     TextSimilaritySearchRequest,
@@ -50,13 +53,14 @@ class Fixed:
         ([[[1.0, 2.0]]], "no numbers"),
     ],
 )
-async def test_vectors_that_cannot_be_used_are_refused_and_nothing_is_written(
-    vectors: list[list[float]], message: str
+async def test_vectors_that_cannot_be_used_are_not_stored_and_the_document_is_found_by_words(
+    vectors: list[list[float]], message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with SqliteDocumentStore(embeddings=Fixed(*vectors)) as store:
-        with pytest.raises(ModelUnavailable, match=message):
-            await store.put(*ROSES)
-        assert await store.document("roses") is None
+        await store.put(*ROSES)
+        assert message in caplog.text
+        assert (await store.info()).vectors == 0
+        assert [each.match.uri for each in await store.text_search(RED, Chunk)] == ["roses"]
 
 
 class Answering:
@@ -85,7 +89,7 @@ class Answering:
 async def test_whatever_a_service_does_is_an_error_that_names_it(answer: object, message: str) -> None:
     async with SqliteDocumentStore(embeddings=Answering(answer)) as store:
         with pytest.raises(ModelUnavailable, match=message):
-            await store.put(*ROSES)
+            await store.vector_search(RED, Chunk)
 
 
 async def test_texts_are_sent_in_batches() -> None:
@@ -125,15 +129,56 @@ async def test_without_embeddings_hybrid_search_is_by_words() -> None:
             await store.vector_search(RED, Chunk)
 
 
+class Sometimes(Hashing):
+    """An embedding service that can be away."""
+
+    away = False
+
+    async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
+        if self.away:
+            self.asked.append(texts)
+            raise ModelUnavailable("The provider is away.")
+        return await super().embed(texts)
+
+
+@pytest.mark.parametrize("kind", ["file", "postgresql"])
+async def test_what_is_stored_while_the_service_is_away_is_found_by_meaning_once_it_is_back(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    def opened(service: EmbeddingService) -> SqliteDocumentStore | PostgresDocumentStore:
+        if kind == "postgresql":
+            return PostgresDocumentStore(request.getfixturevalue("postgresql"), embeddings=service)
+        return SqliteDocumentStore(tmp_path / "a", embeddings=service)
+
+    service = Sometimes()
+    service.away = True
+    async with opened(service) as store:
+        for number in range(20):
+            await store.put(*document(f"{number}", {"": f"violets {number}"}))
+        await store.put(*ROSES)
+        assert len(service.asked) == 1  # it is not waited for again and again
+        assert [each.match.uri for each in await store.text_search(RED, Chunk)] == ["roses"]
+    service = Hashing()
+    async with opened(service) as store:
+        for _ in range(3):
+            assert [each.match.uri for each in await store.vector_search(RED, Chunk)] == ["roses"]
+        assert [len(each) for each in service.asked] == [1, 21, 1, 1]
+        assert (await store.info()).vectors == 21
+
+
+async def test_an_index_that_cannot_be_written_is_searched_as_it_is(tmp_path: Path) -> None:
+    async with SqliteDocumentStore(tmp_path / "a") as store:
+        await store.put(*ROSES)
+    service = Hashing()
+    async with SqliteDocumentStore(tmp_path / "a", embeddings=service, busy_seconds=0.1) as store:
+        await store.info()
+        with closing(sqlite3.connect(tmp_path / "a", isolation_level=None)) as other:
+            other.execute("begin immediate")
+            assert [each.match.uri for each in await find_chunks(store, RED)] == ["roses"]
+        assert service.asked == [["red roses"]]
+
+
 async def test_the_best_search_is_by_words_while_the_embedding_model_is_away(caplog: pytest.LogCaptureFixture) -> None:
-    class Sometimes(Hashing):
-        away = False
-
-        async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
-            if self.away:
-                raise ModelUnavailable("The provider is away.")
-            return await super().embed(texts)
-
     service = Sometimes()
     async with SqliteDocumentStore(embeddings=service) as store:
         await store.put(*ROSES)
@@ -181,7 +226,6 @@ async def test_chunks_that_were_stored_without_vectors_get_them_on_request(tmp_p
         await store.put(*ROSES)
     async with SqliteDocumentStore(tmp_path / "a", embeddings=Hashing()) as store:
         await store.put(*VIOLETS)
-        assert [each.match.uri for each in await store.vector_search(RED, Chunk)] == ["violets"]
         assert await store.reembed(only_missing=True) == 1
         assert [each.match.uri for each in await store.vector_search(RED, Chunk)] == ["roses"]
 
