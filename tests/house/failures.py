@@ -25,8 +25,8 @@ EDGES = {
         "a provider's library raises anything when a server answers strangely, and a typed error must come of it",
     ),
     "src/goalport/rag/": (
-        1,
-        "a user's embedding service may raise anything, and a typed error must come of it that names the service",
+        2,
+        "a user's embedding service or listener may raise anything: an error names the service, and the search goes on",
     ),
     "src/goalport/upstream/": (
         1,

@@ -4,6 +4,7 @@ It is an `LlmReference` by its shape. What a model is shown is told to a listene
 event: an answer can be checked against it. Above: `ai` puts the notes into the prompt and offers the tools.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
@@ -28,6 +29,7 @@ from goalport.words import listed
 
 __all__ = ["ResultsEvent", "ResultsListener", "ShownPassages", "ToolishRag", "TryHyDE"]
 
+_log = logging.getLogger(__name__)
 
 _CITE: Final = (
     "Say of each statement which passage it comes from: its document and section. If the documents do not say it, say "
@@ -48,7 +50,10 @@ class ResultsEvent:
 
 
 class ResultsListener(Protocol):
-    """Is told what a model searches for and is shown, for example to learn which questions the documents leave open."""
+    """Is told what a model searches for and is shown, for example to learn which questions the documents leave open.
+
+    An exception that it raises is logged and does not affect the search.
+    """
 
     def on_results(self, event: ResultsEvent, /) -> None:
         """Handle one search. It is called on the event loop, so it must return quickly."""
@@ -157,7 +162,10 @@ class ToolishRag:
             passages = [replace(each, resource=resource_uri(self.namespace, each.section)) for each in found]
         if self.listener is not None:
             event = ResultsEvent(reference=self.name, tool=tool, query=query, passages=tuple(passages))
-            self.listener.on_results(event)
+            try:
+                self.listener.on_results(event)
+            except Exception:
+                _log.exception("The listener of %r failed; the search goes on.", self.name)
         site = current_call_site()
         if site is not None and passages:
             sources = tuple(each.source for each in passages)

@@ -230,6 +230,19 @@ async def test_a_listener_hears_of_searches_also_when_nothing_is_found() -> None
     ]
 
 
+async def test_a_listener_that_fails_is_logged_and_the_search_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing:
+        def on_results(self, _event: ResultsEvent, /) -> None:
+            raise RuntimeError("no room left")
+
+    rag = ToolishRag("sources", "Sources", await garden(), listener=Failing())
+    model = ScriptedModel([calls_tool("sources_textSearch", query="pots", topK=1), "In winter."])
+    process = await AgentPlatform([Librarian(rag)], models=model).run("Librarian", UserInput("When do pots break?"))
+    assert process.result_of_type(str) == "In winter."
+    assert "Clay pots break in winter." in str(model.calls[1].messages[-1])
+    assert "no room left" in caplog.text
+
+
 async def test_a_filter_limits_every_search_of_the_model() -> None:
     rag = ToolishRag("sources", "Sources", await garden(), filter=UriPrefix("file:///garden"))
     assert (await call(rag, "textSearch", query="pots", topK=3)).text.startswith("0 results: try other words")
