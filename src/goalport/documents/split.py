@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Final
 
 from goalport.documents.blocks import Block, BlockKind, blocks
+from goalport.words import excerpt
 
 __all__ = ["Piece", "pieces"]
 
@@ -20,6 +21,7 @@ __all__ = ["Piece", "pieces"]
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?…])\s++|(?<=[.!?…][\"'”’)\]])\s++|(?<=[\u3002\uff01\uff1f])")
 _LINE_END: Final = re.compile(r"\n")
 _WORD_END: Final = re.compile(r"\s++")
+_PADDING: Final = re.compile(r"(?<= ) +|(?<=---)-+")
 _MARKS: Final = re.compile(r"`{3,}|~{3,}")
 _EMPTY_LINES: Final = re.compile(r"\s*\n")
 _LONGEST_CLUSTER: Final = 64
@@ -86,17 +88,15 @@ class _Cuts:
         if block.kind is BlockKind.FENCE:
             line = self._text[block.start : block.end].partition("\n")[0].strip()
             return f"{line if len(line) <= self._room // 3 else self._marks(block)}\n"
-        header = self._header(block)
-        row_end = self._text.find("\n", place, block.end)
-        row = (row_end if row_end >= 0 else block.end) - place
-        return header if len(header) + row <= self._room else ""
+        return self._header(block) if block.kind is BlockKind.TABLE else ""
 
     def _header(self, block: Block) -> str:
-        """The header of a table with the line below it; empty if it takes more than a third of a piece."""
-        if block.kind is not BlockKind.TABLE:
-            return ""
-        header = self._text[block.start : self._header_end(block)]
-        return header if len(header) <= self._room // 3 else ""
+        """The header of a table with the line below it, or the names that fit into two thirds of a piece."""
+        header, most = self._text[block.start : self._header_end(block)], self._room * 2 // 3
+        if len(header) > most:
+            header = _PADDING.sub("", header)
+        names = header.partition("\n")[0]
+        return header if len(header) <= most else f"{excerpt(names, most - 2)}\n"
 
     def _header_end(self, block: Block) -> int:
         rule = self._text.find("\n", block.start, block.end) + 1

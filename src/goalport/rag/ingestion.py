@@ -37,7 +37,7 @@ __all__ = ["DocumentIngestion", "IngestedDocument", "Outcome", "RefreshPolicies"
 _FileState = tuple[int, int]
 """When a file was changed last, in nanoseconds, and its size in bytes."""
 Outcome = Literal["added", "changed", "unchanged", "removed", "failed"]
-_VERSION: Final = "2"
+_VERSION: Final = "3"
 """Part of each hash: raise it when the same bytes are read, cut or indexed otherwise, so that they are stored anew."""
 _MOST_FILES: Final = 1_000_000
 _PAGE: Final = 1_000

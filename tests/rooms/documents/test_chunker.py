@@ -127,6 +127,21 @@ def test_a_table_is_cut_between_rows_and_each_piece_repeats_its_header() -> None
     assert rows == TABLE.splitlines()[:1] + TABLE.splitlines()[2:]
 
 
+@pytest.mark.parametrize(("columns", "padding"), [(12, 1), (24, 12), (60, 1)])
+def test_each_piece_of_a_wide_table_says_what_its_columns_are(columns: int, padding: int) -> None:
+    names = [f"column {number}{' ' * padding}" for number in range(columns)]
+    rows = "".join(f"| {' | '.join(f'cell {row}.{number}' for number in range(columns))} |\n" for row in range(20))
+    table = f"| {' | '.join(names)} |\n|{'|'.join('-' * (len(each) + 2) for each in names)}|\n{rows}"
+    found = chunks(table, max_chunk_size=600)
+
+    assert len(found) > 5
+    for each in found:
+        assert each.text.startswith("lamp\n\n| column 0 ")
+        assert "| column 11 " in each.text
+        assert len(each.text) <= 600
+    assert "".join(each.urtext for each in found).count("cell") == 20 * columns
+
+
 def test_code_is_cut_between_lines_and_each_piece_is_fenced() -> None:
     found = chunks(f"Before it.\n\n{CODE}\n\nAfter it.", max_chunk_size=300)
     pieces = [each for each in found if "turn()" in each.text]
