@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final, Protocol, cast
 from pydantic import Field
 
 from goalport.caller import Caller
-from goalport.documents import Chunk, ContainerSection, ContentElement, LeafSection
+from goalport.documents import Chunk, ContainerSection, ContentElement, ContentRoot, LeafSection
+from goalport.errors import BadInput
 from goalport.rag.filters import Filter
 from goalport.rag.passages import LONGEST, Passage, as_text, passage_of, passages_of, pieces_of
 from goalport.rag.rows import leaves_of
@@ -30,7 +31,7 @@ from goalport.rag.search import (
     supports,
 )
 from goalport.tools import Parameter, Tool
-from goalport.words import excerpt, one_line
+from goalport.words import excerpt, folded, one_line
 
 __all__ = ["Audience", "tools_for"]
 
@@ -38,6 +39,8 @@ _MOST: Final = 100
 _VECTOR_THRESHOLD: Final = 0.25
 _NEIGHBOURS: Final = 2
 _LISTED: Final = 200
+_LOOKED_AT: Final = 1_000
+"""Documents that are looked at together for a title."""
 _Count = Annotated[int, Field(ge=1, le=_MOST)]
 _Threshold = Annotated[float | None, Field(ge=0, le=1)]
 _Neighbours = Annotated[int | None, Field(ge=1, le=20)]
@@ -210,17 +213,24 @@ def _sections(operations: SectionReader, audience: Audience) -> Sequence[Tool]:
         document, after = arguments.get("document"), arguments.get("after") or ""
         if not document:
             roots = await operations.list_documents(limit=_LISTED, after=after, filter=wanted, caller=caller)
-            lines = [f"- {one_line(each.uri)}: {one_line(each.title)}" for each in roots]
+            lines = _lines(roots)
             more = [f"There may be more: list those after {one_line(roots[-1].uri)}."] if len(roots) == _LISTED else []
             return "\n".join(["Documents:" if lines else "There are no documents.", *lines, *more])
         found = await operations.list_sections(document, filter=wanted, caller=caller)
+        if not found:
+            document = await _id_of(operations, document, audience)
+            found = await operations.list_sections(document, filter=wanted, caller=caller)
         lines = [f"- id {each.id}: {one_line(' > '.join(each.path))} ({each.characters} characters)" for each in found]
         head = f"Sections of {one_line(found[0].uri)}:" if found else "No sections: it is none of the documents."
         return excerpt("\n".join([head, *lines]), LONGEST)
 
     async def read_section(arguments: Mapping[str, Any]) -> str:
         element, offset = arguments["id"], arguments.get("offset") or 0
-        read = await operations.read_section(element, filter=audience.filter, caller=audience.current_caller)
+        wanted, caller = audience.filter, audience.current_caller
+        read = await operations.read_section(element, filter=wanted, caller=caller)
+        if read is None:
+            named = await _id_of(operations, element, audience)
+            read = await operations.read_section(named, filter=wanted, caller=caller)
         if read is None:
             return "There is no such section."
         passages = list(pieces_of(read.leaves, read.uri, offset))
@@ -230,14 +240,39 @@ def _sections(operations: SectionReader, audience: Audience) -> Sequence[Tool]:
         more = f"\n\n{left} more characters: read on with offset {upto}." if left > 0 else ""
         return f"{as_text(passages, 'section')}{more}"
 
-    document = Parameter("document", str, "The address of a document; leave it out to list documents.", required=False)
+    words = "The address or title of a document; leave it out to list documents."
+    document = Parameter("document", str, words, required=False)
     after = Parameter("after", str, "The address after which to go on listing documents.", required=False)
-    section = Parameter("id", str, "The id of a section, from listSections.")
+    section = Parameter("id", str, "The id of a section, from listSections; or the address or title of a document.")
     offset = Parameter("offset", Annotated[int, Field(ge=0)], "How many characters to skip.", required=False)
     return [
         _tool("listSections", "List the documents, or the sections of one.", [document, after], list_sections),
         _tool("readSection", "Read a section as it stands in its document.", [section, offset], read_section),
     ]
+
+
+async def _id_of(operations: SectionReader, named: str, audience: Audience) -> str:
+    """The id of the document with this address or title, or else what was given. Raises `BadInput` for several."""
+    wanted, after, found = folded(one_line(named)), "", list[ContentRoot]()
+    caller = audience.current_caller
+    while roots := await operations.list_documents(
+        limit=_LOOKED_AT, after=after, filter=audience.filter, caller=caller
+    ):
+        for each in roots:
+            if each.uri == named:
+                return each.id
+            found += [each] if folded(one_line(each.title)) == wanted else []
+        if len(roots) < _LOOKED_AT:
+            break
+        after = roots[-1].uri
+    if len(found) > 1:
+        head = f"{len(found)} documents have this title. Name the address of the one that you mean:"
+        raise BadInput("\n".join([head, *_lines(found[:_LISTED])]))
+    return found[0].id if found else named
+
+
+def _lines(documents: Sequence[ContentRoot]) -> list[str]:
+    return [f"- {one_line(each.uri)}: {one_line(each.title)}" for each in documents]
 
 
 _TOOLS: Final[Mapping[type, Callable[[Any, Audience], Sequence[Tool]]]] = {

@@ -165,6 +165,22 @@ async def test_a_long_section_is_read_in_parts() -> None:
     assert len((await call(rag, "zoomOut", id=chunks[0].id)).text) < 26_000
 
 
+async def test_documents_of_one_title_are_told_apart_by_their_addresses() -> None:
+    store = await garden()
+    for place in ("old", "new"):
+        await store.put(*document(f"file:///{place}.md", {"Rules": f"The {place} rules."}, title="The\nguide"))
+    rag = ToolishRag("sources", "Sources", store)
+    both = [f"- {each.root.uri}: The guide" for each in await store.documents() if each.root.title == "The\nguide"]
+    said = "\n".join(["2 documents have this title. Name the address of the one that you mean:", *both])
+    assert (await call(rag, "readSection", id="the guide")).text == said
+    assert (await call(rag, "listSections", document="The guide")).text == said
+    assert "The old rules." in (await call(rag, "readSection", id="file:///old.md")).text
+    assert "The guide > Rules" in (await call(rag, "listSections", document="file:///new.md")).text
+    assert "Clay pots break" in (await call(rag, "readSection", id="pots")).text
+    assert "Pots > Pots" in (await call(rag, "listSections", document="pots")).text
+    assert (await call(rag, "readSection", id="The")).text == "There is no such section."
+
+
 async def test_a_section_of_a_store_that_does_not_say_more_is_shown_too() -> None:
     rag = ToolishRag("sources", "Sources", OnlyExpanding())
     text = (await call(rag, "zoomOut", id="pots")).text
