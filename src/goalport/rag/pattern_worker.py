@@ -1,4 +1,4 @@
-"""The child process of `patterns`: it matches a regular expression against texts, and says where the first matches are.
+"""The child process of `patterns`: it matches a regular expression against texts, and says which match first.
 
 It is run as a file by a bare interpreter and imports nothing of goalport. It reads a line of JSON with the pattern, and
 then lines with lists of texts; it writes one line when it has enough matches or there are no more texts.
@@ -7,6 +7,7 @@ then lines with lists of texts; it writes one line when it has enough matches or
 import json
 import re
 import sys
+from unicodedata import normalize
 
 _MEMORY = 1 << 29
 """Bytes that this process may use."""
@@ -17,7 +18,7 @@ def main() -> None:
     _limit()
     asked = json.loads(sys.stdin.buffer.readline())
     try:
-        pattern = re.compile(asked["pattern"])
+        pattern = re.compile(normalize("NFC", asked["pattern"]))
     except (re.error, OverflowError, RecursionError) as error:
         answer = {"problem": str(error)}
     else:
@@ -26,15 +27,14 @@ def main() -> None:
     sys.stdout.flush()
 
 
-def _matches(pattern: "re.Pattern[str]", most: int) -> "list[tuple[int, int, int]]":
-    """The number of each text that matches, and where its first match begins and ends."""
-    found: list[tuple[int, int, int]] = []
+def _matches(pattern: "re.Pattern[str]", most: int) -> "list[int]":
+    """The number of each text that matches, however its characters are composed."""
+    found: list[int] = []
     number = 0
     for line in sys.stdin.buffer:
         for text in json.loads(line):
-            match = pattern.search(text)
-            if match is not None:
-                found.append((number, *match.span()))
+            if pattern.search(normalize("NFC", text)):
+                found.append(number)
                 if len(found) == most:
                     return found
             number += 1

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,24 +20,14 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 from goalport.errors import BadInput
 from goalport.words import first_line
 
-__all__ = ["PatternMatch", "check_length", "matches", "too_slow"]
+__all__ = ["check_length", "matches", "too_slow"]
 
 _WORKER: Final = Path(__file__).with_name("pattern_worker.py")
 _LONGEST: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class PatternMatch:
-    """Where a text has its first match."""
-
-    number: int
-    """That of the text, from 0."""
-    start: int
-    end: int
-
-
-async def matches(regex: str, pages: AsyncIterator[Sequence[str]], most: int, seconds: float) -> list[PatternMatch]:
-    """The first texts that match; they come page by page, as long as there are not enough matches.
+async def matches(regex: str, pages: AsyncIterator[Sequence[str]], most: int, seconds: float) -> list[int]:
+    """The numbers, from 0, of the first texts that match; they come page by page, as long as there are not enough.
 
     Raises `BadInput` for a pattern that is none, and for one that is not done with the texts in time.
     """
@@ -49,7 +38,7 @@ async def matches(regex: str, pages: AsyncIterator[Sequence[str]], most: int, se
     answer = json.loads(written)
     if "problem" in answer:
         raise BadInput(f"{first_line(regex, 80)!r} is no regular expression of Python: {answer['problem']}.")
-    return [PatternMatch(*each) for each in answer["matches"]]
+    return answer["matches"]
 
 
 def check_length(regex: str) -> None:

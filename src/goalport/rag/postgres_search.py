@@ -3,6 +3,7 @@
 Below: `postgres_database`, and `postgres_full_text`, which writes queries. Above: `postgres_store`.
 """
 
+import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,7 +105,11 @@ class PostgresFinder:
 
         async def matched(connection: Connection) -> Found:
             conditions = await performed(connection, elements.restrictions(findable))
-            place = Condition(f"{_TEXT} ~ ?", (translated(regex),))
+            pattern = translated(unicodedata.normalize("NFC", regex))
+            place = Condition(f"{_TEXT} ~ ?", (pattern,))
+            if not regex.isascii():  # it takes its time, so only texts are composed that have to be
+                composed = Condition(f"{_TEXT} ~ ? and normalize({_TEXT}) ~ ?", (_DECOMPOSED, pattern))
+                place = all_of([place, composed], "or")
             statement = selected(
                 "chunks.id, 1.0::float8",
                 JOINED,
@@ -241,6 +246,8 @@ async def _run(connection: Connection, statement: Statement) -> Sequence[Any]:
 
 
 _TEXT: Final = "coalesce(chunks.shown, chunks.body)"
+_DECOMPOSED: Final = "[\u0300-\u036f\u1100-\u11ff\u3099\u309a]"
+"""Accents and parts of syllables that can be one character with what is before them."""
 _CHUNK_IDS: Final = "select id from chunks where document = ? order by id"
 _STEM: Final = "coalesce((ts_lexize('porter', word))[1], word) as stem from unnest(?::text[]) as word"
 _STEMS: Final = f"select word, {_STEM}"

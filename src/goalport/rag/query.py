@@ -115,7 +115,12 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _SUFFIX: Final = re.compile(r"(?P<star>\*)$|~(?P<edits>\d(?:\.\d+)?)?$|\^\d+(?:\.\d+)?$")
-_WORD: Final = re.compile(r"[^\W_]+")
+_EMOJI: Final = "\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff"
+_EMOJIS: Final = re.compile(f"[{_EMOJI}]")
+"""Each is a word here. Databases leave them out, so their indexes have the number of the character instead."""
+_WORD: Final = re.compile(rf"[^\W_]+|[{_EMOJI}]")
+_MARKS: Final = re.compile("[\u0300-\u036f]")
+"""Accents that make no character with the letter before them; those that do, databases leave out."""
 _POSSESSIVE: Final = re.compile(r"(?<=\w)['’]s\b")
 _IDEOGRAPH: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 _IDEOGRAPHS: Final = re.compile(f"[{_IDEOGRAPH}]")
@@ -129,12 +134,14 @@ _QUOTES: Final = str.maketrans("“”„«»", '"""""')
 
 def normal(text: str) -> str:
     """The text in the one form in which texts and queries are compared, however its characters are composed."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_SAME)
+    return text if text.isascii() else _MARKS.sub("", unicodedata.normalize("NFKC", text).translate(_SAME))
 
 
 def segmented(text: str) -> str:
-    """The text with spaces around each Chinese or Japanese character."""
-    return text if text.isascii() else _IDEOGRAPHS.sub(r" \g<0> ", text)
+    """The text with spaces around each Chinese or Japanese character, and with a word for each emoji."""
+    if text.isascii():
+        return text
+    return _EMOJIS.sub(lambda emoji: f" u{ord(emoji[0]):x} ", _IDEOGRAPHS.sub(r" \g<0> ", text))
 
 
 def indexed(text: str) -> str:
@@ -248,7 +255,7 @@ class _Reader:
 
 
 def words_of(text: str) -> list[str]:
-    """The runs of letters and digits in a text; of a longer one, the first hundred."""
+    """The runs of letters and digits in a text, of a longer one the first hundred; and its emojis."""
     return [each[:_LONGEST_WORD] for each in _WORD.findall(text)]
 
 

@@ -108,7 +108,7 @@ class SqliteFinder:
                 yield [text for _, _, _, text in page]
 
         matched = await matches(regex, texts(), most, self._regex_seconds)
-        return await self._database.read(lambda: elements.results([(sent[each.number], 1.0) for each in matched]))
+        return await self._database.read(lambda: elements.results([(sent[each], 1.0) for each in matched]))
 
     async def _found(
         self, search: Callable[[sqlite3.Connection], Iterable[Scored]], request: TextSimilaritySearchRequest

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from goalport.documents import Chunk
 from goalport.errors import BadInput
 from goalport.rag import SqliteDocumentStore
-from goalport.rag.patterns import PatternMatch, matches
+from goalport.rag.patterns import matches
 from tests.rooms.rag.toy_documents import document
 
 
@@ -20,10 +20,9 @@ async def paged(*pages: Sequence[str]) -> AsyncIterator[Sequence[str]]:
 
 @settings(max_examples=10)
 @given(st.lists(st.text(max_size=20), max_size=10))
-async def test_texts_of_any_kind_are_matched_where_they_match(texts: list[str]) -> None:
+async def test_texts_of_any_kind_are_matched(texts: list[str]) -> None:
     readable = [each.encode("utf-8", "replace").decode() for each in texts]
-    expected = [PatternMatch(number, 0, len(each)) for number, each in enumerate(readable)]
-    assert await matches(r"(?s).*", paged(readable[:3], readable[3:]), 100, 60) == expected
+    assert await matches(r"(?s)\A.*\Z", paged(readable[:3], readable[3:]), 100, 60) == list(range(len(texts)))
 
 
 async def test_texts_are_read_until_there_are_enough_matches() -> None:
@@ -34,7 +33,7 @@ async def test_texts_are_read_until_there_are_enough_matches() -> None:
             read.append(number)
             yield [f"{number} {'x' * 10_000}"]
 
-    assert [each.number for each in await matches("^99[01] ", numbers(), 1, 60)] == [990]
+    assert await matches("^99[01] ", numbers(), 1, 60) == [990]
     assert len(read) < 5_000
 
 

@@ -1,6 +1,8 @@
 """What every store of documents does: what is put is found by words, meaning and pattern, until it is removed."""
 
 from dataclasses import replace
+from typing import Literal
+from unicodedata import normalize
 
 import pytest
 
@@ -78,6 +80,10 @@ async def sections(store: TextSearch, query: str, **limits: object) -> set[str]:
     return {section for section, _ in await found(store, query, **limits)}
 
 
+async def uris(store: TextSearch, query: str) -> set[str]:
+    return {uri for _, uri in await found(store, query)}
+
+
 def test_a_store_does_all_that_can_be_searched() -> None:
     store = SqliteDocumentStore()
     for protocol in (TextSearch, RegexSearchOperations, ResultExpander, SectionReader, FinderOperations):
@@ -135,6 +141,34 @@ async def test_text_without_spaces_between_words_is_found(store: DocumentIndex) 
     await store.put(*document("a", {"東京": "東京タワーは東京都港区にある。"}))
     assert await sections(store, "港区") == {"東京"}
     assert await sections(store, "区港") == set()
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+async def test_a_word_is_found_however_its_letters_are_composed(
+    store: DocumentIndex, form: Literal["NFC", "NFD"]
+) -> None:
+    for each in ("Caf\u00e9", "Cafe\u0301", "x\u030cy"):
+        await store.put(*document(each, {"": f"the {each} there"}))
+    cafe = normalize(form, "caf\u00e9")
+    for query in (cafe, f'"the {cafe}"', f"{cafe[:-1]}*", f"{cafe}~", f"+{cafe}"):
+        assert await uris(store, query) == {"Caf\u00e9", "Cafe\u0301"}, query
+    assert await uris(store, "x\u030cy") == {"x\u030cy"}
+    for pattern in (rf"(?i)\b{cafe}\b", normalize(form, "Caf\u00e9")):
+        matched = await store.regex_search(pattern, 10, Chunk)
+        assert [each.match.text for each in matched] == ["the Caf\u00e9 there", "the Cafe\u0301 there"]
+
+
+async def test_emojis_are_words(store: DocumentIndex) -> None:
+    await store.put(*document("party", {"": "What a party🎉, she said"}, title="Fun"))
+    await store.put(*document("love", {"": "With ❤️ and 👍🏽"}))
+    await store.put(*document("none", {"": "Nothing of the kind"}, title="🎉"))
+    assert await uris(store, "🎉") == {"party", "none"}
+    assert await uris(store, "+party🎉 -❤️") == {"party"}
+    assert await uris(store, '"party 🎉 she"') == {"party"}
+    for query in ("❤️", "❤", "👍", "👍🏽", "👍*"):
+        assert await uris(store, query) == {"love"}, query
+    (hit,) = await store.text_search(asked("❤"), Chunk)
+    assert hit.match.text == "With ❤️ and 👍🏽"
 
 
 async def test_a_question_without_spaces_finds_what_has_some_of_its_words(store: DocumentIndex) -> None:
