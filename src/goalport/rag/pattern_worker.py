@@ -6,11 +6,14 @@ then lines with lists of texts; it writes one line when it has enough matches or
 
 import json
 import re
+import signal
 import sys
 from unicodedata import normalize
 
 _MEMORY = 1 << 29
 """Bytes that this process may use."""
+_SECONDS = 1.0
+"""After how long it is ended while it matches the texts of one line: an honest pattern takes some milliseconds."""
 
 
 def main() -> None:
@@ -32,13 +35,22 @@ def _matches(pattern: "re.Pattern[str]", most: int) -> "list[int]":
     found: list[int] = []
     number = 0
     for line in sys.stdin.buffer:
+        _end_after(_SECONDS)
         for text in json.loads(line):
             if pattern.search(normalize("NFC", text)):
                 found.append(number)
                 if len(found) == most:
                     return found
             number += 1
+        _end_after(0)
     return found
+
+
+def _end_after(seconds: float) -> None:
+    """End this process after a time, even while it matches; 0: not any more."""
+    if hasattr(signal, "setitimer"):  # Windows has no such timers
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _limit() -> None:

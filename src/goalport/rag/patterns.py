@@ -34,7 +34,7 @@ async def matches(regex: str, pages: AsyncIterator[Sequence[str]], most: int, se
     check_length(regex)
     written = await _answer(json.dumps({"pattern": regex, "most": most}), pages, seconds)
     if not written:
-        raise too_slow(regex, seconds)
+        raise too_slow(regex)
     answer = json.loads(written)
     if "problem" in answer:
         raise BadInput(f"{first_line(regex, 80)!r} is no regular expression of Python: {answer['problem']}.")
@@ -47,11 +47,11 @@ def check_length(regex: str) -> None:
         raise BadInput(f"Expected a pattern of at most {_LONGEST} characters, but it has {len(regex)}. Shorten it.")
 
 
-def too_slow(regex: str, seconds: float) -> BadInput:
+def too_slow(regex: str) -> BadInput:
     """That a pattern was given up."""
     return BadInput(
-        f"The pattern {first_line(regex, 80)!r} was not done after {seconds:g} s, or took too much memory. Repeat "
-        "nothing that itself repeats, as in (a+)+, and look for a part that is always there."
+        f"The pattern {first_line(regex, 80)!r} takes too long, or too much memory. Repeat nothing that itself "
+        "repeats, as in (a+)+, and look for a part that is always there."
     )
 
 

@@ -125,7 +125,7 @@ class PostgresFinder:
                     f"{first_line(regex, 80)!r} is no regular expression of PostgreSQL: {problem}."
                 ) from error
             except driver().QueryCanceledError as error:
-                raise too_slow(regex, self._regex_seconds) from error
+                raise too_slow(regex) from error
             return await performed(connection, elements.results([(row[0], row[1]) for row in rows]))
 
         async with self._patterns:  # slow patterns leave connections to the other searches

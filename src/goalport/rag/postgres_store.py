@@ -36,7 +36,7 @@ class PostgresDocumentStore(IndexedDocuments):
         *,
         embeddings: EmbeddingService | None = None,
         on_other_model: Literal["refuse", "text"] = "refuse",
-        regex_seconds: float = 5.0,
+        regex_seconds: float = 2.0,
         connections: int = 5,
         pooler: bool = False,
         seconds: float = 60.0,

@@ -21,8 +21,9 @@ class SqliteDocumentStore(IndexedDocuments):
     With `embeddings`, the chunks of each document get vectors when it is stored, and are found by meaning as well. A
     store remembers who made its vectors. With another model, `on_other_model` decides: `refuse`, and an error says so;
     or `text`, and a warning says that only words are searched and stored. `reembed` makes all vectors anew. A regular
-    expression is given up after `regex_seconds`; a file that another program has locked is waited for, `busy_seconds`
-    at most. The file is opened when it is first needed; `close`, or `async with`, ends what is under way.
+    expression is given up after `regex_seconds`, or when a hundred chunks take it a second; a file that another program
+    has locked is waited for, `busy_seconds` at most. The file is opened when it is first needed; `close`, or `async
+    with`, ends what is under way.
     """
 
     def __init__(

@@ -127,7 +127,7 @@ async def test_patterns_mean_what_they_mean_in_python(empty: PostgresDocumentSto
 async def test_a_pattern_that_takes_too_long_is_given_up(empty: PostgresDocumentStore) -> None:
     await empty.put(*SLOWLY_MATCHED)
     assert await matched(empty, "(a+)+$") == set()
-    with pytest.raises(BadInput, match="not done after 1 s"):
+    with pytest.raises(BadInput, match="takes too long"):
         await matched(empty, SLOW)
     with pytest.raises(BadInput, match="at most 1000 characters"):
         await matched(empty, "a" * 1_001)
