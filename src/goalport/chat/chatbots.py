@@ -67,7 +67,8 @@ class AgentProcessChatbot:
         """Begin a conversation of a caller, or go on with the one of that id, if it is theirs.
 
         `channel` receives the events of turns. `system_message` are instructions for the model, for a new conversation.
-        `context_id`: the context with whose objects a new conversation begins; empty: that of the chatbot, if any.
+        `context_id`: the caller's context with whose objects a new conversation begins; empty: that of the chatbot,
+        if any.
         Raises `BadInput` if there is a conversation of that id that is not theirs, or if none can have that id, and
         `StoreError`.
         """
@@ -107,6 +108,7 @@ class AgentProcessChatbot:
             budget=budget,
             deadline=mark.seconds_per_turn,
             context_id=conversation.context_id,
+            context_scope=mark.context_scope if conversation.context_id == mark.context_id else "",
             keep_events=True,
             planner=PlannerType.UTILITY,
             verbosity=self._verbosity or given.verbosity,

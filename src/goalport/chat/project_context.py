@@ -23,26 +23,40 @@ Named = tuple[str, object]
 _OF_CONVERSATIONS: Final = (Conversation, FrontEnd, UserMessage, AssistantMessage, SystemMessage, ToolReply)
 
 
-async def save_context(process: AgentProcess, context_id: str, contexts: ContextRepository) -> None:
+async def save_context(process: AgentProcess, contexts: ContextRepository) -> None:
     """Save what a process knows besides what its context held: not messages, front ends, states and triggers.
 
-    What others have saved meanwhile stays. Objects that cannot be written are not saved, and the log says so. Raises
-    `StoreError`.
+    What others have saved meanwhile stays. Objects that cannot be written are not saved, and the log says so. Nothing
+    happens without a context, or if it is shared by a scope that the caller lacks. Raises `StoreError`.
     """
-    found = await _news(process, context_id, contexts)
+    if not process.options.context_id or not _empty(process).open_to(process.caller):
+        return
+    found = await _news(process, contexts)
     try:
-        await _save(found, context_id, contexts)
+        await _save(found, process, contexts)
     except Unstorable:
         for each in found:  # others may be writable
             try:
-                await _save([each], context_id, contexts)
+                await _save([each], process, contexts)
             except Unstorable as error:
-                _log.warning("Context %s does not get what process %s knows: %s", context_id, process.id, error)
+                told = "Context %s does not get what process %s knows: %s"
+                _log.warning(told, process.options.context_id, process.id, error)
 
 
-async def _news(process: AgentProcess, context_id: str, contexts: ContextRepository) -> Sequence[Named]:
+def _empty(process: AgentProcess) -> Context:
+    """The context of a process before anything is saved in it."""
+    return Context(process.options.context_id, process.caller, scope=process.options.context_scope)
+
+
+async def _context_of(process: AgentProcess, contexts: ContextRepository) -> Context:
+    options = process.options
+    found = await contexts.find(options.context_id, process.caller, scope=options.context_scope)
+    return found or _empty(process)
+
+
+async def _news(process: AgentProcess, contexts: ContextRepository) -> Sequence[Named]:
     """What a process knows and its context does not, each once."""
-    context = await contexts.find(context_id) or Context(context_id)
+    context = await _context_of(process, contexts)
     known, news = [*context.objects, *context.names.values()], list[Named]()
     for name, value in _shared(process):
         if not _is_among(known, value):
@@ -62,11 +76,11 @@ def _is_among(known: Sequence[object], value: object) -> bool:
     return False
 
 
-async def _save(news: Sequence[Named], context_id: str, contexts: ContextRepository) -> None:
+async def _save(news: Sequence[Named], process: AgentProcess, contexts: ContextRepository) -> None:
     """Add objects to a context. Raises `Unstorable` and `StoreError`."""
     if not news:
         return
-    context = await contexts.find(context_id) or Context(context_id)
+    context = await _context_of(process, contexts)
     for name, value in news:
         context.bind(name, value) if name else context.add(value)
     await contexts.save(context)

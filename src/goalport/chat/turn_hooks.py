@@ -58,8 +58,7 @@ class ConversationTurns:
             await self._conversations.change(conversation, lambda record: record._replace(finished=True))
         if not conversation.title:
             await self._give_title(conversation)
-        if conversation.context_id:
-            await save_context(process, conversation.context_id, self._platform.contexts)
+        await save_context(process, self._platform.contexts)
 
     async def _give_title(self, conversation: Conversation) -> None:
         """Give a conversation that was answered the first words as its title; then a model may find a better one."""

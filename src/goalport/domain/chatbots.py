@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
+from goalport.caller import require_scopes
 from goalport.domain.checks import require_amount, require_boolean, require_names, require_text
 from goalport.domain.decorators import AgentMark, put_mark
 from goalport.domain.planner_type import PlannerType
@@ -35,7 +36,9 @@ class ChatbotMark:
     scopes: Sequence[str] = ()
     """The scopes that a caller needs to talk to it, where callers are authenticated; empty: the scope to write."""
     context_id: str = ""
-    """The context with whose objects each conversation begins; empty: none."""
+    """The context of its caller with whose objects each conversation begins; empty: none."""
+    context_scope: str = ""
+    """The scope by which that context is shared by all who have it; empty: each caller has a context of that id."""
 
     def __post_init__(self) -> None:
         for what in ("max_actions_per_turn", "max_tokens_per_turn", "max_history_tokens"):
@@ -48,6 +51,8 @@ class ChatbotMark:
         require_boolean("stop_when_reader_leaves", self.stop_when_reader_leaves)
         require_names("scopes", self.scopes)
         require_text("context_id", self.context_id)
+        if self.context_scope:
+            require_scopes("context_scope", [self.context_scope])
 
 
 @overload
@@ -69,6 +74,7 @@ def chatbot(
     max_history_tokens: int = 100_000,
     scopes: Sequence[str] = (),
     context_id: str = "",
+    context_scope: str = "",
 ) -> Callable[[C], C]: ...
 def chatbot(
     cls: C | None = None,

@@ -135,11 +135,14 @@ class ProcessFactory:
         """
         options = process.options
         if options.context_id:
-            context = await self._contexts.find(options.context_id)
+            context = await self._contexts.find(options.context_id, process.caller, scope=options.context_scope)
+            if context is None and process.caller.admin and not options.context_scope:
+                context = await self._contexts.find(options.context_id)
             if context is None:
                 # A conversation may be the first of its context, which is saved after its turns.
                 level = INFO if options.turns else WARNING
-                _log.log(level, "There is no context %r: process %s begins without it.", options.context_id, process.id)
+                told = "There is no context %r for %s: process %s begins without it."
+                _log.log(level, told, options.context_id, process.caller.id, process.id)
             else:
                 process.begin_with(context)
         if options.prune and planner_for(process.agent, options).looks_ahead:

@@ -1,14 +1,17 @@
 """Contexts, which outlive processes: named stores of objects with which new processes may begin.
 
-They are kept in the store of the platform, each as one value. Below: the store and its codec. Above: the platform,
-which gives a process that begins what its context holds. (User guide, section 3.2.5.)
+They are kept in the store of the platform, each as one value, under a key made of its id and of whose it is. Below: the
+store and its codec. Above: the platform, which gives a process that begins what its context holds. (User guide, section
+3.2.5.)
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol, TypeVar, cast
 
 from goalport.blackboard import Blackboard, Typed
+from goalport.caller import ANONYMOUS, Caller
 from goalport.errors import Unstorable
 from goalport.store import Codec, Json, ProcessStore
 
@@ -20,18 +23,46 @@ Item = tuple[str | None, object]
 
 
 class Context:
-    """Objects that are stored under an id, some of them with names of their own."""
+    """Objects that are stored under an id, some of them with names of their own.
 
-    def __init__(self, context_id: str, items: Sequence[Item] = (), *, kept: object = None) -> None:
+    It belongs to a caller, whose ids are apart from those of others; or to all who have a scope, if it names one.
+    """
+
+    def __init__(
+        self,
+        context_id: str,
+        caller: Caller = ANONYMOUS,
+        *,
+        scope: str = "",
+        items: Sequence[Item] = (),
+        kept: object = None,
+    ) -> None:
         """`items` are in the store already, which keeps them as the value `kept`."""
         if not context_id:
             raise ValueError("Expected the id of a context, but got ''. Without one, a process begins with none.")
         self.id = context_id
+        self.caller = caller
+        """The caller to whom it belongs, if it names no scope."""
+        self.scope = scope
+        """The scope by which it is shared; empty: it is not."""
         self.kept = kept
         """What the store kept of it when it was found or saved; None: nothing."""
         self._items: Sequence[Item] = items
         self._changes: list[Item] = []
         """What was added and bound since then."""
+
+    @property
+    def key(self) -> str:
+        """What it is kept under. Those of the anonymous caller have their id, as all had when none had an owner."""
+        if self.scope:
+            return json.dumps([self.scope, self.id])
+        if self.caller.same_as(ANONYMOUS) and not self.id.startswith("["):
+            return self.id
+        return json.dumps([*self.caller.identity, self.id])
+
+    def open_to(self, caller: Caller) -> bool:
+        """Whether a caller may use it: as its owner or, if it is shared, with its scope."""
+        return caller.admin or (caller.has(self.scope) if self.scope else caller.same_as(self.caller))
 
     def add(self, value: object) -> None:
         """Store an object."""
@@ -108,18 +139,21 @@ def _in_order(items: Sequence[Item]) -> Sequence[Item]:
 
 
 class ContextRepository(Protocol):
-    """Keeps contexts; the platform finds those of processes that begin, and whoever uses contexts saves them."""
+    """Keeps contexts; the platform finds those of processes that begin, and whoever uses contexts saves them.
 
-    async def find(self, context_id: str, /) -> Context | None:
-        """The context of that id, or None."""
+    `Context.key` tells apart the contexts of several owners, and `Context.open_to` says who may use one.
+    """
+
+    async def find(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> Context | None:
+        """The caller's context of that id, or the one that is shared by a scope which the caller has; or None."""
         ...
 
     async def save(self, context: Context, /) -> None:
         """Keep what is new in a context."""
         ...
 
-    async def delete(self, context_id: str, /) -> bool:
-        """Delete the context of that id. Returns whether there was one."""
+    async def delete(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> bool:
+        """Delete the context that `find` finds. Returns whether there was one."""
         ...
 
 
@@ -134,10 +168,13 @@ class StoredContexts:
         self._store = store
         self._codec = codec
 
-    async def find(self, context_id: str, /) -> Context | None:
-        """The context of that id as it was saved last, or None. Raises `StoreError` and `Unreadable`."""
-        kept = await self._store.find_context(context_id)
-        return None if kept is None else Context(context_id, self._read(context_id, kept), kept=kept)
+    async def find(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> Context | None:
+        """The context as it was saved last; None if there is none, or it is shared by a scope that the caller lacks.
+
+        Raises `StoreError` and `Unreadable`.
+        """
+        wanted = Context(context_id, caller, scope=scope)
+        return await self._stored(wanted) if wanted.open_to(caller) else None
 
     async def save(self, context: Context, /) -> None:
         """Keep what was added and bound since the context was found or saved.
@@ -147,19 +184,26 @@ class StoredContexts:
         """
         while True:
             value, changes = self._written(context), context.changes
-            if await self._store.save_context(context.id, value, instead_of=context.kept):
+            if await self._store.save_context(context.key, value, instead_of=context.kept):
                 context.saved(value, changes)
                 return
-            context.follow(await self.find(context.id) or Context(context.id))
+            context.follow(await self._stored(context) or Context(context.id))
 
-    async def delete(self, context_id: str, /) -> bool:
-        """Delete the context of that id; processes keep what they began with. Returns whether there was one."""
-        return await self._store.delete_context(context_id)
+    async def delete(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> bool:
+        """Delete the context that `find` finds; processes keep what they began with. Returns whether there was one."""
+        wanted = Context(context_id, caller, scope=scope)
+        return wanted.open_to(caller) and await self._store.delete_context(wanted.key)
+
+    async def _stored(self, wanted: Context) -> Context | None:
+        kept = await self._store.find_context(wanted.key)
+        if kept is None:
+            return None
+        return Context(wanted.id, wanted.caller, scope=wanted.scope, items=self._read(wanted.key, kept), kept=kept)
 
     def _written(self, context: Context) -> object:
         if not self._store.durable:
             return context.items
-        codec, written = self._codec(_owner(context.id)), list[Json]()
+        codec, written = self._codec(_owner(context.key)), list[Json]()
         for number, (name, value) in enumerate(context.items):
             kind = value.kind if isinstance(value, Typed) else None
             try:
@@ -169,16 +213,16 @@ class StoredContexts:
                 raise Unstorable(error.kind, error.why, path=", ".join(filter(None, (place, error.path)))) from error
         return written
 
-    def _read(self, context_id: str, kept: object) -> Sequence[Item]:
+    def _read(self, key: str, kept: object) -> Sequence[Item]:
         if not self._store.durable:
             return cast("Sequence[Item]", kept)
-        codec, items = self._codec(_owner(context_id)), list[Item]()
+        codec, items = self._codec(_owner(key)), list[Item]()
         for number, (name, data, declared) in enumerate(cast("list[tuple[str | None, Json, Json]]", kept)):
             value, kind = codec.decode(data, number), codec.decode(declared)
             items.append((name, value if kind is None else Typed(value, kind)))
         return items
 
 
-def _owner(context_id: str) -> str:
+def _owner(key: str) -> str:
     """What has the secrets of a context; the id of no process is like it."""
-    return f"context {context_id}"
+    return f"context {key}"

@@ -223,7 +223,9 @@ class ProcessOptions:
     supervisor_llm: LlmOptions | None = None
     """The model of a supervisor; None: the one that has the role `supervisor` in the settings, else the default."""
     context_id: str = ""
-    """The context whose objects the process begins with; see `goalport.process.Context`."""
+    """The context of its caller whose objects the process begins with; see `goalport.process.Context`."""
+    context_scope: str = ""
+    """The scope by which that context is shared, instead of being the caller's own; empty: none."""
     early_termination: EarlyTermination | None = None
     """A policy that ends the process early, in addition to its budget; see `EarlyTermination`."""
     stuck_handlers: Sequence[StuckHandler] = ()

@@ -9,7 +9,7 @@ import pytest
 from anyio import fail_after
 
 from goalport import ActionContext, AgentPlatform, action
-from goalport.caller import Caller
+from goalport.caller import ANONYMOUS, Caller
 from goalport.chat import Conversation, chatbot
 from goalport.llm import AssistantMessage, ModelCall, ModelCard, ModelReply, Models, ModelsSettings, UserMessage
 from goalport.process import Context, Killed
@@ -56,13 +56,13 @@ async def test_what_a_project_cannot_be_told_holds_no_turn_up(kind: str, tmp_pat
 class Shelves:
     """They take nothing."""
 
-    async def find(self, context_id: str, /) -> Context | None:
+    async def find(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> Context | None:
         return None
 
     async def save(self, context: Context, /) -> None:
         raise RuntimeError("The shelves are full.")
 
-    async def delete(self, context_id: str, /) -> bool:
+    async def delete(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> bool:
         return False
 
 

@@ -58,7 +58,7 @@ async def test_a_title_that_a_person_gave_stays() -> None:
 
 async def test_what_a_project_knows_is_there_at_the_start_and_saved_after_each_turn() -> None:
     async with AgentPlatform([Learner]) as platform:
-        context = Context("house")
+        context = Context("house", ANNA)
         context.add(Fact("old"))
         await platform.contexts.save(context)
         learner = platform.chatbots["Learner"]
@@ -67,9 +67,35 @@ async def test_what_a_project_knows_is_there_at_the_start_and_saved_after_each_t
         second = await learner.create_session(ANNA, context_id="house")
         assert (await second.on_user_message(UserMessage("blue"))).text == "old, red, blue"
         assert (await first.on_user_message(UserMessage("green"))).text == "old, red, green"
-        saved = await platform.contexts.find("house")
+        saved = await platform.contexts.find("house", ANNA)
         assert saved is not None
         assert [each.text for each in saved.objects if isinstance(each, Fact)] == ["old", "red", "blue", "green"]
+
+
+@chatbot(description="Learns facts for all of a household", context_id="house", context_scope="house:notes")
+class Household(Learner):
+    pass
+
+
+async def test_the_context_of_a_chatbot_is_shared_by_those_who_have_its_scope() -> None:
+    anna, bo = (Caller(name, scopes=frozenset({"house:notes"})) for name in ("anna", "bo"))
+    async with AgentPlatform([Household], models=ScriptedModel([])) as platform:
+        for caller, known in ((anna, "red"), (Caller("cy"), "blue"), (bo, "red, green"), (Caller("cy"), "old")):
+            session = await platform.chatbots["Household"].create_session(caller)
+            assert (await session.on_user_message(UserMessage(known.split(", ")[-1]))).text == known
+        assert await platform.contexts.find("house", ANNA) is None
+
+
+@chatbot(description="Remembers for each caller", context_id="mine")
+class Personal(Learner):
+    pass
+
+
+async def test_the_context_of_a_chatbot_that_names_no_scope_is_each_callers_own() -> None:
+    async with AgentPlatform([Personal], models=ScriptedModel([])) as platform:
+        for caller, known in ((ANNA, "red"), (Caller("bo"), "blue"), (ANNA, "red, green")):
+            session = await platform.chatbots["Personal"].create_session(caller)
+            assert (await session.on_user_message(UserMessage(known.split(", ")[-1]))).text == known
 
 
 @dataclass(eq=False)
@@ -106,7 +132,7 @@ async def test_what_can_be_stored_is_shared_though_other_things_cannot(tmp_path:
         session = await platform.chatbots["Hoarder"].create_session(ANNA, context_id="attic")
         for text in ("red", "blue"):
             assert (await session.on_user_message(UserMessage(text))).failure == ""
-        saved = await platform.contexts.find("attic")
+        saved = await platform.contexts.find("attic", ANNA)
         assert saved is not None
         assert [each.text for each in saved.objects if isinstance(each, Fact)] == ["red", "blue"]
         assert not any(isinstance(each, Handle) for each in saved.objects)
@@ -117,7 +143,7 @@ async def test_what_a_front_end_told_in_one_conversation_is_not_shared() -> None
     async with AgentPlatform([Learner], models=ScriptedModel([])) as platform:
         session = await platform.chatbots["Learner"].create_session(ANNA, context_id="house")
         await (await session.begin_turn(UserMessage("red"), beside=[told])).result()
-        saved = await platform.contexts.find("house")
+        saved = await platform.contexts.find("house", ANNA)
         assert saved is not None
         assert list(saved.objects) == [Fact("red")]
 

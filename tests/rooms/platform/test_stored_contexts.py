@@ -20,6 +20,7 @@ from pydantic import SecretStr
 
 from goalport import AgentPlatform, Export, ProcessOptions, UserInput, WaitFor, achieves_goal, action, agent
 from goalport.blackboard import Typed
+from goalport.caller import ANONYMOUS, Caller
 from goalport.errors import Unreadable, Unstorable
 from goalport.process import ActionContext, Completed, Context, Failed
 from goalport.sealing import ProcessSeals
@@ -189,6 +190,26 @@ async def test_of_two_who_save_at_once_nothing_is_lost_and_the_later_name_counts
     assert found.items == second.items
     await there.save(second)
     assert found.items == second.items
+
+
+async def test_contexts_of_one_id_are_apart_by_their_callers_and_by_their_scopes(open_platform: OpenPlatform) -> None:
+    anna, bo = Caller("anna", "https://login.example.com"), Caller("bo", "https://login.example.com")
+    guest = Caller("guest", scopes=frozenset({"guests:read"}))
+    contexts = [Context("ada"), Context("ada", anna), Context("ada", bo), Context("ada", scope="guests:read")]
+    for number, each in enumerate(contexts):
+        each.add(Guest(f"Guest {number}"))
+        await open_platform().contexts.save(each)
+    platform = open_platform()
+    for number, caller in enumerate((ANONYMOUS, anna, bo)):
+        process = await platform.run("Counter", UserInput(""), options=ADA, caller=caller)
+        assert process.blackboard.all(Guest) == [Guest(f"Guest {number}")]
+    options = ADA.with_(context_scope="guests:read")
+    for caller, guests in ((guest, [Guest("Guest 3")]), (anna, [])):
+        process = await platform.run("Counter", UserInput(""), options=options, caller=caller)
+        assert process.blackboard.all(Guest) == guests
+    assert await platform.contexts.delete("ada", bo)
+    assert await platform.contexts.find("ada", bo) is None
+    assert await platform.contexts.find("ada", anna) is not None
 
 
 async def test_many_programs_remember_at_once(open_platform: OpenPlatform) -> None:

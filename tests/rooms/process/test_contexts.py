@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import UserInput, achieves_goal, action, agent
 from goalport.platform import AgentPlatform
 from goalport.process import ActionContext, Completed, Context, Failed, ProcessOptions
@@ -119,6 +120,55 @@ async def test_what_a_process_is_given_counts_as_newer_than_what_its_context_hol
     assert (process.blackboard.get("boss"), process.blackboard.get("host")) == (Person("Di"), Person("Ada"))
 
 
+@agent(description="Greets whom the caller remembers")
+class Diary:
+    @achieves_goal(description="g")
+    async def greet(self, person: Person | None, user_input: UserInput) -> Greeting:
+        return Greeting(person.name if person else "stranger")
+
+
+async def test_a_context_is_its_callers_alone_and_another_has_the_id_to_themselves() -> None:
+    platform, anna = AgentPlatform([Diary]), Caller("anna", "https://login.example.com")
+    for owner, name in ((anna, "Ada"), (ANONYMOUS, "Old")):
+        context = Context("notes", owner)
+        context.add(Person(name))
+        await platform.contexts.save(context)
+
+    async def met(caller: Caller, context_id: str = "notes") -> str:
+        options = ProcessOptions(context_id=context_id)
+        process = await platform.run("Diary", UserInput("x"), options=options, caller=caller)
+        return process.result_of_type(Greeting).text
+
+    others = (Caller("bo", anna.issuer), Caller("anna", "https://login.example.org"))
+    assert (await met(anna), await met(ANONYMOUS)) == ("Ada", "Old")
+    assert [await met(each) for each in others] == ["stranger", "stranger"]
+    assert [await met(ANONYMOUS, key) for key in (Context("notes", anna).key, Context("notes", anna).id)] == [
+        "stranger",
+        "Old",
+    ]
+    admin = Caller("root", anna.issuer, admin=True)
+    assert await met(admin) == "Old"
+    assert not await platform.contexts.delete("notes", others[0])
+    assert await platform.contexts.delete("notes", anna)
+    assert await met(anna) == "stranger"
+
+
+async def test_a_context_that_is_shared_by_a_scope_is_there_for_callers_who_have_it() -> None:
+    platform, options = AgentPlatform([Diary]), ProcessOptions(context_id="house", context_scope="house:notes")
+    context = Context("house", scope="house:notes")
+    context.add(Person("Ada"))
+    await platform.contexts.save(context)
+    anna, bo = (Caller(name, scopes=frozenset({"house:notes"})) for name in ("anna", "bo"))
+    for caller, name in ((anna, "Ada"), (bo, "Ada"), (Caller("cy"), "stranger"), (ANONYMOUS, "stranger")):
+        process = await platform.run("Diary", UserInput("x"), options=options, caller=caller)
+        assert process.outcome == Completed(Greeting(name))
+    process = await platform.run("Diary", UserInput("x"), options=ProcessOptions(context_id="house"), caller=anna)
+    assert process.outcome == Completed(Greeting("stranger"))
+    assert await platform.contexts.find("house", Caller("cy"), scope="house:notes") is None
+    assert not await platform.contexts.delete("house", Caller("cy"), scope="house:notes")
+    assert await platform.contexts.delete("house", bo, scope="house:notes")
+
+
 @agent(description="Greets step by step")
 class Slow:
     @action
@@ -161,16 +211,16 @@ class Shelf:
     def __init__(self) -> None:
         self.kept: dict[str, Context] = {}
 
-    async def find(self, context_id: str) -> Context | None:
+    async def find(self, context_id: str, caller: Caller = ANONYMOUS, *, scope: str = "") -> Context | None:
         if context_id == "torn":
             raise OSError("a page is torn")
-        return self.kept.get(context_id)
+        return self.kept.get(Context(context_id, caller, scope=scope).key)
 
     async def save(self, context: Context) -> None:
-        self.kept[context.id] = context
+        self.kept[context.key] = context
 
-    async def delete(self, context_id: str) -> bool:
-        return self.kept.pop(context_id, None) is not None
+    async def delete(self, context_id: str, caller: Caller = ANONYMOUS, *, scope: str = "") -> bool:
+        return self.kept.pop(Context(context_id, caller, scope=scope).key, None) is not None
 
 
 async def test_a_program_may_keep_contexts_itself() -> None:
