@@ -7,7 +7,6 @@ interrupts. Above: the door.
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
-from hashlib import sha256
 from typing import Final
 
 import anyio
@@ -29,8 +28,6 @@ from goalport.agui.run_events import RunEvents
 from goalport.agui.shared_state import SharedState
 from goalport.agui.transcript import Asked, asked, instructions, merged
 from goalport.chat import AgentProcessChatbot, ChatSession, FrontEndCall, Turn, TurnResult
-from goalport.errors import BadInput
-from goalport.process.ids import ID
 from goalport.publish.calls import Call
 from goalport.publish.own_resources import question_view
 from goalport.publish.publisher import Publisher
@@ -40,7 +37,6 @@ from goalport.words import cleaned
 
 __all__ = ["ChatRun"]
 
-_LONGEST_ID: Final = 200
 _SPOKE_WHILE_ASKED: Final = (
     "The conversation waits for answers. Send them as `resume`, or cancel the interrupts there, and then go on: "
 )
@@ -65,36 +61,14 @@ class ChatRun:
 
     async def events(self) -> AsyncGenerator[BaseEvent]:
         """What happens, from after the start of the run to its end. Raises `RunRefused`, `BadInput`, `StoreError`."""
-        session = await self._session()
+        told = instructions(self._given.messages)
+        session = await self._chatbot.open_thread(self._given.thread_id, self._caller, system_message=told)
         for each in self._state.snapshot(conversation=_view(session), plan=None, questions=[]):
             yield each
         async for each in self._turns(session):
             yield each
         for each in (*self._events.close(), *self._end(session)):
             yield each
-
-    async def _session(self) -> ChatSession:
-        """The session of the thread: the caller's conversation of that id, or else one that is the caller's alone.
-
-        Somebody else may have a conversation of that id. Then this caller's has an id made of both.
-        """
-        thread = self._given.thread_id
-        who = [*self._caller.identity, self._chatbot.name, thread]
-        ids = [sha256("\n".join(who).encode()).hexdigest()]
-        if ID.fullmatch(thread) and len(thread) <= _LONGEST_ID:
-            ids.insert(0, thread)
-        for each in ids:
-            if (found := await self._chatbot.find_session(each, self._caller)) is not None:
-                return found
-        told = instructions(self._given.messages)
-        for each in ids:
-            try:
-                return await self._chatbot.create_session(self._caller, conversation_id=each, system_message=told)
-            except BadInput:
-                # Another request was first, perhaps of this caller.
-                if (found := await self._chatbot.find_session(each, self._caller)) is not None:
-                    return found
-        raise RunRefused("thread-taken", "No conversation could be begun under this threadId. Use another one.")
 
     async def _turns(self, session: ChatSession) -> AsyncGenerator[BaseEvent]:
         """The turns of the run, one after another: of the answers, and of what is said."""

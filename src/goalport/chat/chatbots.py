@@ -5,13 +5,14 @@ name, and the doors. (User guide, sections 3.12.12 and 3.12.13.)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 
 from goalport.caller import ANONYMOUS, Caller
 from goalport.chat.conversation import Conversation
 from goalport.chat.platform import Platform
 from goalport.chat.session import ChatSession
 from goalport.domain import Agent, ChatbotMark, PlannerType
-from goalport.errors import UnknownName
+from goalport.errors import BadInput, UnknownName
 from goalport.events import EventListener
 from goalport.process import AgentProcess, Budget, Verbosity
 
@@ -95,6 +96,30 @@ class AgentProcessChatbot:
         session = self._session(conversation, caller, channel)
         await session.look_up()
         return session
+
+    async def open_thread(self, thread: str, caller: Caller, *, system_message: str = "") -> ChatSession:
+        """The session of the caller's conversation that a client calls `thread`; of a new one, if there is none.
+
+        A new one has an id made of the caller and the thread, whatever ids others have, so that nobody learns which
+        ids are taken; only that of the anonymous caller is called `thread`, where it can be. Raises `StoreError`.
+        """
+        if (found := await self.find_thread(thread, caller)) is not None:
+            return found
+        own = self._own_id(thread, caller)
+        try:
+            named = thread if caller.same_as(ANONYMOUS) else own
+            return await self.create_session(caller, conversation_id=named, system_message=system_message)
+        except BadInput:  # a request at the same time has begun it, or the anonymous caller cannot have it
+            found = await self.find_thread(thread, caller)
+            return found or await self.create_session(caller, conversation_id=own, system_message=system_message)
+
+    async def find_thread(self, thread: str, caller: Caller) -> ChatSession | None:
+        """The session that `open_thread` opens, if its conversation is there already. Raises `StoreError`."""
+        found = await self.find_session(thread, caller)
+        return found or await self.find_session(self._own_id(thread, caller), caller)
+
+    def _own_id(self, thread: str, caller: Caller) -> str:
+        return sha256("\n".join([*caller.identity, self.name, thread]).encode()).hexdigest()
 
     def _session(self, conversation: Conversation, caller: Caller, channel: EventListener | None) -> ChatSession:
         return ChatSession(self, conversation, caller, channel, self.platform, self._new_process)

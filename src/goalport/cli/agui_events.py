@@ -45,10 +45,14 @@ class ReplyEvents:
         return ReplyEvents([*messages, *sent], self.state)
 
     @property
+    def conversation(self) -> Mapping[str, Any]:
+        """What the server has told of the conversation."""
+        return self.state.get("goalport", {}).get("conversation", {})
+
+    @property
     def end(self) -> ReplyEnd:
         """How the run has ended."""
-        conversation = self.state.get("goalport", {}).get("conversation", {})
-        finished = bool(conversation.get("finished"))
+        finished = bool(self.conversation.get("finished"))
         return ReplyEnd(texts=self._sent, questions=self.questions, failure=self._failure, finished=finished)
 
     def of(self, told: Mapping[str, Any]) -> Iterator[Event]:

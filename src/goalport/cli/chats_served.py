@@ -74,12 +74,16 @@ class DialogueServed:
     """A conversation with a chatbot of a server."""
 
     def __init__(self, server: ServerClient, chatbot: str, conversation_id: str) -> None:
-        self.id, self.chatbot = conversation_id, chatbot
-        self._server = server
+        self.chatbot = chatbot
+        self._server, self._thread = server, conversation_id
         self._told = ReplyEvents()
         self._resume: dict[str, Mapping[str, Any]] = {}
         """The answers that are sent once each open question has one."""
         self._looked: _ReplyServed | None = None
+
+    @property
+    def id(self) -> str:
+        return self._told.conversation.get("id", self._thread)
 
     @property
     def said(self) -> Sequence[Said]:
@@ -143,7 +147,7 @@ class DialogueServed:
     ) -> "_ReplyServed":
         """Begin a run. `sent`: what the conversation gets besides; `earlier`: it is forked after these messages."""
         body = {
-            "threadId": self.id,
+            "threadId": self._thread,
             "runId": new_id(),
             "messages": [*messages],
             "state": {} if earlier is None else self._told.state,

@@ -40,28 +40,14 @@ _MOST_LIKE_IT: Final = 10
 async def find_session(
     platform: AgentPlatform, model: ChatbotModel, caller: Caller, conversation_id: str, history: Sequence[Message]
 ) -> ChatSession:
-    """The session of the conversation of that id, or else of the one in which the history was said; or a new one.
+    """The session of the caller's conversation that an id names, or else of the one in which the history was said.
 
-    Where the id stands for a conversation with another chatbot, the one with this chatbot has an id made of both.
-    Raises `Problem` (404) if the id is that of another's conversation.
+    There may be a new one for both.
     """
-    if not conversation_id:
-        known = await _with_history(platform, model, caller, history)
-        return known or await model.chatbot.create_session(caller)
-    session = await _named(model, caller, conversation_id)
-    if session is None and await platform.conversations.find(conversation_id, caller) is not None:
-        session = await _named(model, caller, f"{conversation_id}.{model.name}")
-    if session is None:
-        raise not_found(conversation_id, model)
-    return session
-
-
-async def _named(model: ChatbotModel, caller: Caller, conversation_id: str) -> ChatSession | None:
-    """The session of the conversation of that id, which may be new; None: it is another's, or with another chatbot."""
-    try:
-        return await model.chatbot.create_session(caller, conversation_id=conversation_id)
-    except BadInput:  # or a request at the same time has begun it
-        return await model.chatbot.find_session(conversation_id, caller)
+    if conversation_id:
+        return await model.chatbot.open_thread(conversation_id, caller)
+    known = await _with_history(platform, model, caller, history)
+    return known or await model.chatbot.create_session(caller)
 
 
 async def continued(
@@ -75,7 +61,7 @@ async def continued(
     if previous_response_id and previous is None:
         raise not_found(previous_response_id, model)
     named = conversation_id if previous is None else previous.conversation
-    session = await model.chatbot.find_session(named, caller)
+    session = await model.chatbot.find_thread(named, caller)
     if session is None:
         raise not_found(named, model)
     if previous is None:

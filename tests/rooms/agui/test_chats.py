@@ -165,7 +165,11 @@ async def test_a_thread_of_somebody_else_is_another_conversation(tmp_path: Path)
         assert eve.said[-1] == "assistant: 1: What did she say? … What did she say?"
         await eve.run("And now?")
         assert eve.said[-1] == "assistant: 2: What did she say? … And now?"
-        assert ada.state["goalport"]["conversation"]["id"] != eve.state["goalport"]["conversation"]["id"]
+        free = web.thread("Parrot", caller="eve")
+        free.id = "t-free"
+        await free.run("And here?")
+        ids = [each.state["goalport"]["conversation"]["id"] for each in (ada, eve, free)]
+        assert ({len(each) for each in ids}, len({*ids, ada.id, free.id})) == ({64}, 5)
         other = web.thread("Thinker", caller="ada")
         await other.run("Hello")
         assert other.said == ["user: Hello", "assistant: Number 1: you said 'Hello'."]

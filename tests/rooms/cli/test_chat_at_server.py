@@ -1,8 +1,10 @@
 """`goalport chat --server`: the chatbots of a running server, over its AG-UI door."""
 
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anyio import to_thread
@@ -11,6 +13,7 @@ from goalport import ActionContext, WaitFor, action, condition
 from goalport.chat import Conversation, chatbot
 from goalport.cli.chats_here import READER
 from goalport.llm import UserMessage
+from tests.rooms.auth.tokens import spoken
 from tests.rooms.cli.conftest import Command, Ran
 from tests.rooms.rest.web import Web, web
 
@@ -105,3 +108,20 @@ async def test_what_goes_wrong_at_a_server_is_told(chat: Chat) -> None:
     assert "Unknown chatbot or goal 'Nobody'" in (await chat("Nobody", "-m", "hello")).err
     assert "--conversation ID" in (await chat("--continue", "-m", "hello")).err
     assert "goalport conversations" in (await chat(lines="/list\n")).err
+
+
+async def test_the_id_that_is_told_is_that_of_the_conversation_also_if_a_caller_has_chosen_another(
+    tmp_path: Path, goalport: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOALPORT_TOKEN", "ada=goals:read+goals:write")
+    async with web(tmp_path, Support(), authentication=spoken()) as server:
+
+        async def say(conversation: str, text: str) -> dict[str, Any]:
+            options = ("--server", str(server.http.base_url), "--json", "-c", conversation, "-m", text)
+            return json.loads((await to_thread.run_sync(lambda: goalport("chat", *options))).out.splitlines()[0])
+
+        begun = await say("ticket-1", "one")
+        assert len((await server.platform.conversations.export(begun["conversation"], READER))["messages"]) == 2
+        for each in ("ticket-1", begun["conversation"]):
+            assert (await say(each, "more"))["conversation"] == begun["conversation"]
+        assert await server.platform.conversations.find("ticket-1", READER) is None

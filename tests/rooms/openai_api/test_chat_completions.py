@@ -172,14 +172,27 @@ async def test_a_reader_that_goes_away_leaves_the_reply_to_finish(tmp_path: Path
         assert (await _said(server, "to the end", "1: to the end", "on", **{CONVERSATION: "left"}))[0] == "2: on"
 
 
-async def test_a_conversation_of_somebody_else_is_not_found(tmp_path: Path) -> None:
+async def test_an_id_of_somebody_elses_conversation_is_answered_as_one_that_nobody_has(tmp_path: Path) -> None:
     async with chats(tmp_path, Echo) as server:
-        await _said(server, "secret", caller="anna", **{CONVERSATION: "hers"})
-        with pytest.raises(NotFoundError, match="no conversation 'hers'") as refused:
-            await _said(server, "secret", "1: secret", "and?", caller="bert", **{CONVERSATION: "hers"})
-        assert refused.value.code == "conversation_not_found"
-        _, other = await _said(server, "secret", "1: secret", "and?", caller="bert")
-        assert other != "hers"
+        first, hers = await _said(server, "secret", caller="anna", **{CONVERSATION: "trip"})
+        again, same = await _said(server, "secret", first, "and?", caller="anna", **{CONVERSATION: hers})
+        assert (again, same) == ("2: and?", hers)
+        for taken, free in (("trip", "free"), (hers, "0" * len(hers))):
+            answers = [await _said(server, "mine", caller="bert", **{CONVERSATION: each}) for each in (taken, free)]
+            assert [text for text, _ in answers] == ["1: mine", "1: mine"]
+            assert {len(each) for _, each in answers} == {len(hers)}
+            assert not {taken, free, hers} & {each for _, each in answers}
+        assert (await _said(server, "mine", "1: mine", "more", caller="bert", **{CONVERSATION: "trip"}))[0] == "2: more"
+        for named in ("trip", hers, "free"):
+            with pytest.raises(NotFoundError, match="no conversation") as refused:
+                await server.openai.responses.create(
+                    model="Echo", input="and?", conversation=named, extra_headers={"caller": "cora"}
+                )
+            assert refused.value.code == "conversation_not_found"
+        response = await server.openai.responses.create(
+            model="Echo", input="and now?", conversation="trip", extra_headers={"caller": "bert"}
+        )
+        assert response.output_text == "3: and now?"
 
 
 async def test_a_failure_is_an_error_that_is_not_tried_again(tmp_path: Path) -> None:
