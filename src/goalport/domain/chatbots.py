@@ -90,9 +90,9 @@ def chatbot(
 ) -> C | Callable[[C], C]:
     """Mark a class as a chatbot: an agent with the utility planner whose actions react to what people say.
 
-    An action with `trigger=UserMessage` and `can_rerun=True` answers a message; of several, the one that is worth most
-    does. A chatbot needs no goal; one that it has ends the conversation. The first settings are those of `@agent`, the
-    others those of `ChatbotMark`. Raises `TypeError` for a setting of a wrong type.
+    An action that takes a `UserMessage`, or has it as its trigger, and that has `can_rerun=True` answers a message; of
+    several, the one that is worth most does. A chatbot needs no goal; one that it has ends the conversation. The first
+    settings are those of `@agent`, the others those of `ChatbotMark`. Raises `TypeError` for a setting of a wrong type.
     """
     mark = ChatbotMark(**turns)
     agent = AgentMark(

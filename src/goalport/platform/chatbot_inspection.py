@@ -10,7 +10,7 @@ from goalport.domain import Action, Agent, is_state
 from goalport.errors import DeclarationError
 from goalport.llm import UserMessage
 from goalport.process import Scope
-from goalport.words import listed
+from goalport.words import listed, type_name, with_article
 
 __all__ = ["chatbot_mistakes", "chatbot_remarks"]
 
@@ -23,10 +23,10 @@ def chatbot_mistakes(agent: Agent, scope: Scope) -> Iterator[DeclarationError]:
         yield DeclarationError(
             agent.source or f"Chatbot {agent.name}",
             expected="an action that answers what a person says",
-            came="no action of this chatbot has the trigger UserMessage, so nobody gets an answer",
+            came="no action of this chatbot takes a message or has the trigger UserMessage, so nobody gets an answer",
             fix=f"Put {_ANSWERING} above the method that answers.",
         )
-    for action in agent.actions:
+    for action in _own(agent, scope):
         if action.settings.trigger is None:
             yield from _endless(action)
         elif _answers_once(action, scope):
@@ -39,18 +39,31 @@ def chatbot_mistakes(agent: Agent, scope: Scope) -> Iterator[DeclarationError]:
 
 def chatbot_remarks(agent: Agent, scope: Scope) -> Iterator[str]:
     """A sentence for each action that a chatbot runs without being asked, and one for all that others lend it."""
-    for action in agent.actions:
+    for declared, action in zip(agent.actions, _own(agent, scope), strict=True):
         if not any(_endless(action)) and _begins_by_itself(action, scope):
             yield (
                 f"{action.origin} has no trigger: the chatbot {agent.name} runs it as soon as what it takes is there,"
                 " without being asked. If it is to answer, write `trigger=UserMessage, can_rerun=True`."
             )
-    lent = [name for name, each in scope.actions.items() if each not in agent.actions]
+        made = next((each for each in _made_by_others(action, scope) if not is_state(each)), None)
+        if made is not None and declared.settings.trigger is not action.settings.trigger:
+            yield (
+                f"{action.origin} takes a message, which is its trigger: when another action has made"
+                f" {with_article(made)}, it waits for the message after that. If it is to run at once, write"
+                f" `trigger={type_name(made)}`."
+            )
+    own = {each.name for each in agent.actions}
+    lent = [name for name in scope.actions if name not in own]
     if unasked := [name for name in lent if _begins_by_itself(scope.actions[name], scope)]:
         yield (
             f"The chatbot {agent.name} runs these actions of others as soon as what they take is there, without being"
             f" asked, since they have no trigger: {listed(unasked)}."
         )
+
+
+def _own(agent: Agent, scope: Scope) -> Sequence[Action]:
+    """The actions that are the chatbot's own, with the triggers that they have in it."""
+    return [scope.actions[each.name] for each in agent.actions]
 
 
 def _answers(action: Action) -> bool:
@@ -75,5 +88,9 @@ def _answers_once(action: Action, scope: Scope) -> bool:
 
 def _begins_by_itself(action: Action, scope: Scope) -> bool:
     """Whether an action needs neither a trigger nor a condition, and nothing that another one makes."""
-    needed: Sequence[object] = [each.type for each in action.inputs if each.required]
-    return not (action.settings.trigger or action.settings.pre or any(each not in scope.unmade for each in needed))
+    return not (action.settings.trigger or action.settings.pre or any(_made_by_others(action, scope)))
+
+
+def _made_by_others(action: Action, scope: Scope) -> Iterator[object]:
+    """The types that an action needs and another one makes."""
+    return (each.type for each in action.inputs if each.required and each.type not in scope.unmade)

@@ -28,6 +28,7 @@ from goalport.domain import (
     plan_goal,
     promises_of,
 )
+from goalport.llm import UserMessage
 from goalport.plan import (
     Available,
     Fact,
@@ -80,7 +81,8 @@ class Scope:
     """An agent with the components' actions, compiled to operators and facts that can be read off a blackboard."""
 
     def __init__(self, agent: Agent, components: Iterable[Agent] = ()) -> None:
-        self.agent = agent.with_components(tuple(components))
+        whole = agent.with_components(tuple(components))
+        self.agent = whole if agent.chat is None else replace(whole, actions=tuple(map(_triggered, whole.actions)))
         self.actions: dict[str, Action] = {each.name: each for each in self.agent.actions}
         self.conditions: dict[str, Condition] = {each.name: each for each in conditions_of(self.agent)}
         self.goals: dict[str, Goal] = {each.name: each for each in self.agent.goals}
@@ -284,6 +286,15 @@ class Scope:
             yield from (Available(kind) for kind in goal.export.starting_input_types)
             if goal.output is not None:
                 yield Available(goal.output)
+
+
+def _triggered(action: Action) -> Action:
+    """An action of a chatbot, with the message that it takes as its trigger unless it has one."""
+    taken = (each.type for each in action.inputs if each.required)
+    message = next((each for each in taken if isinstance(each, type) and issubclass(each, UserMessage)), None)
+    if message is None or action.settings.trigger is not None:
+        return action
+    return replace(action, settings=replace(action.settings, trigger=message))
 
 
 def _is_given_by(fact: Fact, kind: object) -> bool:

@@ -59,6 +59,40 @@ class TwoMinds:
         await context.send_message(AssistantMessage("Long"))
 
 
+class Wave(UserMessage):
+    """A kind of message."""
+
+
+@chatbot(description="Answers what its actions take, without a trigger")
+class Plain:
+    """Its actions would run again and again if each did so as soon as a message is there."""
+
+    @condition
+    def thanked(self, message: UserMessage) -> bool:
+        """Whether somebody is grateful."""
+        return "thank" in message.content
+
+    @action(can_rerun=True)
+    async def answer(self, message: UserMessage, context: ActionContext) -> None:
+        """Say it again."""
+        await context.send_message(f"You said {message.content}.")
+
+    @action(can_rerun=True, pre=["thanked"], value=0.5)
+    async def accept(self, message: UserMessage, context: ActionContext) -> None:
+        """Be polite."""
+        await context.send_message("You are welcome.")
+
+    @action(can_rerun=True, value=0.9)
+    async def wave(self, wave: Wave, context: ActionContext) -> None:
+        """Answer one kind of message alone."""
+        await context.send_message(f"{wave.content} too!")
+
+    @action(trigger=Nudge, can_rerun=True, value=0.9)
+    async def react(self, message: UserMessage, nudge: Nudge, context: ActionContext) -> None:
+        """Say what has happened since the last message."""
+        await context.send_message(f"After {message.content}: {nudge.about}.")
+
+
 @chatbot(description="Fails when it is told to, and goes on after that")
 class Moody:
     """One turn may fail, and the next one need not."""

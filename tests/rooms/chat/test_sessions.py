@@ -11,7 +11,7 @@ from goalport.chat import AgentProcessChatbot, ChatSession
 from goalport.errors import BadInput, ConversationEnded
 from goalport.events import Event, MessageDelta, MessageSent, QuestionAsked
 from goalport.llm import UserMessage
-from tests.rooms.chat.talkers import Careful, Moody, Nudge, Parrot, Slow, TwoMinds
+from tests.rooms.chat.talkers import Careful, Moody, Nudge, Parrot, Plain, Slow, TwoMinds, Wave
 
 ANNA, BEN = Caller("anna"), Caller("ben")
 
@@ -43,6 +43,15 @@ async def test_another_event_than_a_message_triggers_the_action_for_it() -> None
         session = await _session(platform, "Parrot")
         assert (await session.trigger(Nudge("rain"))).text == "Oh, rain"
         assert (await session.on_user_message(UserMessage("hello"))).text == "1: hello … hello"
+
+
+async def test_one_of_the_actions_that_take_a_message_without_a_trigger_answers_it_once() -> None:
+    async with AgentPlatform([Plain]) as platform:
+        session = await _session(platform, "Plain")
+        told = [(await session.on_user_message(UserMessage(each))).text for each in ("yes", "thanks", "no")]
+        assert told == ["You said yes.", "You are welcome.", "You said no."]
+        assert (await session.trigger(Wave("Hello"))).text == "Hello too!"
+        assert (await session.trigger(Nudge("rain"))).text == "After Hello: rain."
 
 
 async def test_a_failed_turn_is_told_and_the_next_message_is_answered() -> None:

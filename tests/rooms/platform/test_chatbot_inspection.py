@@ -99,6 +99,42 @@ def test_an_action_without_a_trigger_that_would_run_until_the_budget_is_spent_is
     assert remarks(Restless()) == ()
 
 
+@state
+@dataclass(frozen=True)
+class Choosing:
+    wish: Wish
+
+    @action
+    def choose(self, message: UserMessage) -> Order:
+        return Order()
+
+
+@chatbot(description="Confirms what is ordered")
+class Clerk:
+    @action(can_rerun=True)
+    def respond(self, message: UserMessage) -> Choosing:
+        return Choosing(Wish())
+
+    @action(can_rerun=True)
+    def confirm(self, message: UserMessage, order: Order) -> None: ...
+
+    @action(trigger=Order, can_rerun=True)
+    def count(self, message: UserMessage, order: Order) -> None: ...
+
+    @action(can_rerun=True)
+    def mention(self, message: UserMessage | None, talk: Talk) -> None: ...
+
+
+def test_an_action_that_takes_a_message_needs_no_trigger_unless_it_also_takes_what_another_one_makes() -> None:
+    mistake = only(Clerk())
+    (remark,) = remarks(Clerk())
+
+    assert re.search(f"Clerk.mention {HERE}a trigger", mistake)
+    assert "Clerk.confirm" in remark
+    assert "it waits for the message after that" in remark
+    assert "`trigger=Order`" in remark
+
+
 @chatbot(description="Greets")
 class Eager:
     @action(trigger=UserMessage, can_rerun=True)
@@ -149,7 +185,7 @@ def test_a_chatbot_that_answers_nobody_is_told_unless_a_component_answers() -> N
     mistake = only(Deaf())
 
     assert "Deaf" in mistake
-    assert "no action of this chatbot has the trigger UserMessage" in mistake
+    assert "or has the trigger UserMessage" in mistake
     assert told(Deaf(), Listening()) == []
 
 
@@ -171,7 +207,7 @@ def test_what_a_chatbot_of_all_actions_runs_without_being_asked_is_remarked_in_o
 
     assert remark.endswith("since they have no trigger: Chatty.look_out.")
     assert told(open_chatbot("everything"), Chatty()) == []
-    assert "no action of this chatbot has the trigger UserMessage" in only(open_chatbot("everything"))
+    assert "or has the trigger UserMessage" in only(open_chatbot("everything"))
 
 
 @agent(description="Nobody talks to it")
