@@ -76,7 +76,9 @@ def _shown_together(texts: Iterable[str], whole: str) -> int:
 
 
 def _same(one: Message, other: Message) -> bool:
-    if role_of(one) != role_of(other) or _plain(one.content) != _plain(other.content):
+    if role_of(one) != role_of(other):
+        return False
+    if one.content != other.content and _plain(one.content) != _plain(other.content):
         return False
     return not isinstance(one, UserMessage) or not isinstance(other, UserMessage) or one.images == other.images
 

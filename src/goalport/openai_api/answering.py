@@ -42,10 +42,12 @@ async def answering_turn(
     read; or the message is another branch, or asks something itself. `Unclear` if it should be an answer, and is none;
     both are stored then.
     """
-    match = compare(session.conversation.entries, given)
     asked = asked_in(given)
     question = next((each for each in session.questions if asked and each.id == asked.question), None)
-    if question is None or match.forks or not match.tail or _asks(given[-1]):
+    if question is None:
+        return None
+    match = compare(session.conversation.entries, given)
+    if match.forks or not match.tail or _asks(given[-1]):
         return None
     reading = await _reading(publisher, question, given[-1].content)
     if isinstance(reading, SomethingElse):

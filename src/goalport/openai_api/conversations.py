@@ -18,36 +18,86 @@ from goalport.openai_api.models import ChatbotModel, Model
 from goalport.openai_api.questions import asked_in
 from goalport.openai_api.response_ids import ResponseId
 from goalport.platform import AgentPlatform
-from goalport.store.conversations import words_of
 from goalport.web import Problem
 
 __all__ = [
+    "Histories",
     "begin_turn",
     "continue_after",
     "continued",
-    "find_session",
     "not_found",
     "stored_reply",
     "with_history",
 ]
 
-_MOST_CHARACTERS: Final = 200
-"""How much of the last reply is searched for."""
+_MOST_CHARACTERS: Final = 100
+"""How much of the first message and of the last reply is searched for: not more words than a search may have."""
 _MOST_LIKE_IT: Final = 10
 """How many stored conversations with the same words are compared with a history."""
+_MOST_LATELY: Final = 10_000
+"""How many requests are remembered by their histories."""
 
 
-async def find_session(
-    platform: AgentPlatform, model: ChatbotModel, caller: Caller, conversation_id: str, history: Sequence[Message]
-) -> ChatSession:
-    """The session of the caller's conversation that an id names, or else of the one in which the history was said.
+class Histories:
+    """Finds the conversation that a request goes on with: by its id, or by what was said.
 
-    There may be a new one for both.
+    Those that were answered lately are known by what people said in them. Any other is searched for in all messages of
+    the caller, which takes the longer, the more these are.
     """
-    if conversation_id:
-        return await model.chatbot.open_thread(conversation_id, caller)
-    known = await _with_history(platform, model, caller, history)
-    return known or await model.chatbot.create_session(caller)
+
+    def __init__(self, platform: AgentPlatform) -> None:
+        self._platform = platform
+        self._lately: dict[int, str] = {}
+
+    async def find_session(
+        self, model: ChatbotModel, caller: Caller, conversation_id: str, history: Sequence[Message]
+    ) -> ChatSession:
+        """The session of the caller's conversation that an id names, or else of the one in which the history was said.
+
+        There may be a new one for both.
+        """
+        if conversation_id:
+            return await model.chatbot.open_thread(conversation_id, caller)
+        session = await self._with_history(model, caller, history) or await model.chatbot.create_session(caller)
+        self._lately[_key(model, caller, history)] = session.conversation.id
+        if len(self._lately) > _MOST_LATELY:
+            del self._lately[next(iter(self._lately))]
+        return session
+
+    async def _with_history(
+        self, model: ChatbotModel, caller: Caller, history: Sequence[Message]
+    ) -> ChatSession | None:
+        """The session of the conversation in which all up to the last reply of a history was said, if it is known."""
+        last = next((at for at, each in reversed([*enumerate(history)]) if isinstance(each, AssistantMessage)), None)
+        if last is None:
+            return None
+        said = history[: last + 1]
+        lately = self._lately.get(_key(model, caller, said), "")
+        session = await _where_said(model, caller, lately, said) if lately else None
+        if session is not None:
+            return session
+        first = next((each.content for each in said if isinstance(each, UserMessage)), "")
+        search = f"{first[:_MOST_CHARACTERS]} {said[-1].content[:_MOST_CHARACTERS]}"
+        found = await self._platform.conversations.list(caller, chatbot=model.name, search=search, limit=_MOST_LIKE_IT)
+        for record in found:
+            session = await _where_said(model, caller, record.id, said) if caller.same_as(record.caller) else None
+            if session is not None:
+                return session
+        return None
+
+
+async def _where_said(
+    model: ChatbotModel, caller: Caller, conversation_id: str, said: Sequence[Message]
+) -> ChatSession | None:
+    """The session of a conversation, if all this was said in it."""
+    session = await model.chatbot.find_session(conversation_id, caller)
+    return session if session is not None and not compare(session.conversation.entries, said).tail else None
+
+
+def _key(model: ChatbotModel, caller: Caller, history: Sequence[Message]) -> int:
+    """What people said in a history; the rest is compared once the conversation is found."""
+    said = (each.content for each in history if isinstance(each, UserMessage))
+    return hash((model.name, caller.issuer, caller.id, *said))
 
 
 async def continued(
@@ -132,23 +182,6 @@ def _new_instructions(session: ChatSession, given: Sequence[Message], after: str
     line = session.conversation.loaded.line_to(after)
     known = next((each.text for each in reversed(line) if each.role == "system"), "")
     return [SystemMessage(told)] if told and told != known else []
-
-
-async def _with_history(
-    platform: AgentPlatform, model: ChatbotModel, caller: Caller, history: Sequence[Message]
-) -> ChatSession | None:
-    """The session of the conversation in which all up to the last reply of a history was said, if it is known."""
-    last = next((at for at, each in reversed([*enumerate(history)]) if isinstance(each, AssistantMessage)), None)
-    if last is None:
-        return None
-    said = history[: last + 1]
-    words = words_of(said[-1].content[:_MOST_CHARACTERS])
-    found = await platform.conversations.list(caller, chatbot=model.name, search=" ".join(words), limit=_MOST_LIKE_IT)
-    for record in found:
-        session = await model.chatbot.find_session(record.id, caller) if caller.same_as(record.caller) else None
-        if session is not None and not compare(session.conversation.entries, said).tail:
-            return session
-    return None
 
 
 def not_found(conversation: str, model: Model) -> Problem:

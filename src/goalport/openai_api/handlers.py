@@ -21,10 +21,10 @@ from goalport.openai_api.answering import answered_process, answering_turn, aski
 from goalport.openai_api.answers import Format, sent_as_stream, sent_whole
 from goalport.openai_api.completions import ChatFormat
 from goalport.openai_api.conversations import (
+    Histories,
     begin_turn,
     continue_after,
     continued,
-    find_session,
     not_found,
     stored_reply,
     with_history,
@@ -84,6 +84,7 @@ class ChatHandlers:
         self._platform = door.publisher.platform
         self._settings = door.publisher.settings
         self._models = models
+        self._histories = Histories(self._platform)
         self._forgetting: set[asyncio.Task[None]] = set()
 
     async def complete(self, request: Request) -> Response:
@@ -159,7 +160,7 @@ class ChatHandlers:
             if forgets:  # what is deleted once it is answered goes on with nothing that is stored
                 session = await model.chatbot.create_session(caller)
             else:
-                session = await find_session(self._platform, model, caller, named, said)
+                session = await self._histories.find_session(model, caller, named, said)
             text = stored_reply(session, said) if _sent_before(request) else ""
             if text and session.idle:
                 return _Begun(WholeReply(text), session)

@@ -98,6 +98,30 @@ async def test_what_is_new_in_a_history_is_added_whether_or_not_the_conversation
         assert await _messages(server, conversation) == 6
 
 
+@chatbot(description="Says the same to everybody")
+class Same:
+    @action(can_rerun=True)
+    async def nod(self, message: UserMessage, context: ActionContext) -> None:
+        await context.send_message("Noted.")
+
+
+async def test_each_of_many_conversations_with_the_same_words_goes_on_by_its_own_history(tmp_path: Path) -> None:
+    async with chats(tmp_path, Same) as server:
+        raw = server.openai.chat.completions.with_raw_response
+
+        async def said(*texts: str) -> str:
+            return (await raw.create(model="Same", messages=history(*texts))).headers[CONVERSATION]
+
+        people = [f"I am number {number}" for number in range(100, 112)]
+        first = [await said(each) for each in people]
+        assert len(set(first)) == 12
+        assert [await said(each, "Noted.", "go on") for each in people] == first
+        assert [await said(each, "Noted.", "go on", "Noted.", "and on") for each in people] == first
+    async with chats(tmp_path, Same) as server:
+        raw = server.openai.chat.completions.with_raw_response
+        assert [await said(each, *["Noted.", "go on", "Noted.", "and on", "Noted."], "yes") for each in people] == first
+
+
 async def test_an_edited_message_is_answered_in_a_branch_of_its_own(tmp_path: Path) -> None:
     async with chats(tmp_path, Echo) as server:
         _, conversation = await _said(server, "one")
