@@ -140,6 +140,10 @@ class _OnlyAtRunTime(Exception):
     """Why a cost or value cannot be known before the process runs."""
 
 
+class _Faulty(Exception):
+    """What is wrong with a cost or value, at run time too."""
+
+
 def _estimates(
     scope: Scope, given: Sequence[object], service: Service
 ) -> tuple[Mapping[str, float], Mapping[str, float], Mapping[str, str]]:
@@ -152,9 +156,9 @@ def _estimates(
     notes: dict[str, str] = {}
     given = tuple(_with_parts(given)) if scope.with_computed_cost else ()
     for action in scope.with_computed_cost:
-        for what, cost, said, least, found in (
-            ("cost", action.cost, action.settings.cost, 0.0, costs),
-            ("value", action.value, action.settings.value, float("-inf"), values),
+        for what, cost, said, faulty, least, found in (
+            ("cost", action.cost, action.settings.cost, DEAREST, 0.0, costs),
+            ("value", action.value, action.settings.value, action.settings.value, float("-inf"), values),
         ):
             if cost is not None:
                 try:
@@ -163,6 +167,13 @@ def _estimates(
                     notes[action.name] = (
                         f"The {what} of {action.name} is known at run time only: {cost.name} {why}."
                         f" It counts as {said:g} here."
+                    )
+                except _Faulty as why:
+                    found[action.name] = faulty
+                    dearest = ", dearer than any other" if what == "cost" else ""
+                    notes[action.name] = (
+                        f"The {what} of {action.name} cannot be computed: {cost.name} {why}."
+                        f" It counts as {faulty:g}{dearest}, as it does at run time."
                     )
     return costs, values, notes
 
@@ -175,10 +186,10 @@ def _estimate(cost: Cost, given: Sequence[object], service: Service, least: floa
     except _OnlyAtRunTime:
         raise
     except Exception as error:
-        raise _OnlyAtRunTime(f"raised {type(error).__name__} when asked") from error
+        raise _Faulty(f"raised {type(error).__name__} when asked") from error
     usable = usable_figure(figure, least)
     if usable is None:
-        raise _OnlyAtRunTime(f"gave {figure!r:.100}, which is no such figure")
+        raise _Faulty(f"gave {figure!r:.100}, which is no such figure")
     return min(usable, DEAREST)
 
 

@@ -132,9 +132,50 @@ async def test_what_is_known_at_run_time_only_is_said() -> None:
         "The cost of Weathered.sail is known at run time only: by_boat looks at a Weather. It counts as 0.3 here.",
         "The cost of Weathered.walk is known at run time only: watched looks at the process. It counts as 0.4 here.",
         "The cost of Weathered.ride is known at run time only: slow waits for something. It counts as 0.6 here.",
-        "The cost of Weathered.row is known at run time only: broken raised OSError when asked. It counts as 0.7 here.",
+        (
+            "The cost of Weathered.row cannot be computed: broken raised OSError when asked."
+            " It counts as 1e+09, dearer than any other, as it does at run time."
+        ),
     ):
         assert note in foreseen.notes
         assert note in foreseen.text()
     assert platform.explain("report", [Weather]).notes == ()
     assert "by_tram looks at an Arrival." in platform.explain("again", [Arrival]).notes[0]
+
+
+@agent(description="Rows or swims")
+class Rower:
+    @cost
+    def broken(self) -> float:
+        raise OSError("secret")
+
+    @cost
+    def below_zero(self) -> float:
+        return -1.0
+
+    @action(cost_method="broken", value_method="broken", value=0.2)
+    async def row(self, said: UserInput) -> Trip:
+        return Trip("oar")
+
+    @action(cost_method="below_zero")
+    async def drift(self, said: UserInput) -> Trip:
+        return Trip("current")
+
+    @action(cost=0.9)
+    async def swim(self, said: UserInput) -> Trip:
+        return Trip("arms")
+
+    @achieves_goal(description="g")
+    async def arrive(self, trip: Trip) -> Arrival:
+        return Arrival(trip.by)
+
+
+async def test_a_cost_that_cannot_be_computed_is_the_dearest_in_what_is_foreseen_and_in_what_is_run() -> None:
+    platform = AgentPlatform([Rower])
+    foreseen = platform.explain("arrive", [UserInput])
+    process = await platform.run("Rower", UserInput("x"))
+
+    assert foreseen.plan is not None
+    assert [each.action for each in foreseen.plan.steps] == [each.action for each in process.history]
+    assert foreseen.plan.steps[0].action == "Rower.swim"
+    assert any("below_zero gave -1.0, which is no such figure" in each for each in foreseen.notes)
