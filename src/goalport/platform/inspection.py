@@ -5,7 +5,8 @@ Nothing runs. A mistake in one declaration alone is an error when the class is r
 and the planner.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from goalport.blackboard import DEFAULT_BINDING, fits, related
@@ -24,6 +25,7 @@ from goalport.plan import (
     Explanation,
     Fact,
     HasRun,
+    Holds,
     LastResult,
     Operator,
     Plan,
@@ -38,21 +40,24 @@ from goalport.platform.deployments import Deployments
 from goalport.platform.reachability import explain_goal, possible_inputs, starting_types, unmarked_methods
 from goalport.process import PLANNING_SECONDS, Scope, planner_for
 from goalport.tools import ToolGroupResolver
-from goalport.words import type_name, with_article
+from goalport.words import did_you_mean, nearest, type_name, with_article
 
 __all__ = ["mistakes_in", "remarks_on_chatbots", "unmarked_methods_in"]
 
 _MOST_STATES: Final = 100
 """The most world states in which loops are looked for; each takes a plan."""
+_OPERATORS: Final = {"&": "and", ",": "and", "|": "or", "~": "not"}
+_OPERATOR: Final = re.compile(r"([&,|~])\1*")
 _LET_OR_START: Final = "Let an action bring that about, or start from it: Export(starting_input_types=[…])."
+_LET_POST: Final = "Let an action make it true, with its name in post=[…], or a @condition that can be asked at first."
 
 
 def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[DeclarationError, ...]:
     """The mistakes in the deployed agents and components, each once."""
     scopes = [agents.scope(each.name) for each in agents]
     unreached = {scope.agent.name: tuple(_unreachable(scope, groups)) for scope in scopes}
-    found = [mistake for mistakes in unreached.values() for mistake in mistakes]
-    found += [mistake for scope in scopes for mistake in _broken_loops(scope, groups)]
+    # Goals that cannot be reached come last: the mistake in an action is mostly why.
+    found: list[DeclarationError] = []
     for scope in scopes:
         name = scope.agent.name
         found += _action_mistakes([scope], agents.named(name).actions, blocked=bool(unreached[name]))
@@ -63,6 +68,8 @@ def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[Declara
     for scope in lenders:
         blocked = any(unreached.get(each.agent.name) for each in users)
         found += _action_mistakes([*users, scope], agents.named(scope.agent.name).actions, blocked=blocked)
+    found += [mistake for mistakes in unreached.values() for mistake in mistakes]
+    found += [mistake for scope in scopes for mistake in _broken_loops(scope, groups)]
     return tuple({str(mistake): mistake for mistake in found}.values())
 
 
@@ -84,16 +91,19 @@ def remarks_on_chatbots(agents: Deployments) -> tuple[str, ...]:
 
 def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[DeclarationError]:
     for goal in scope.goals.values():
-        types = starting_types(scope, goal, groups)
+        # Without a plan, no types are derived; what no action makes is there then, since somebody has to give it.
+        types = starting_types(scope, goal, groups) or scope.unmade
         for starts in [(each,) for each in types] if goal.export.starting_input_types else [types]:
             found = explain_goal(scope, goal, (*starts, *_events_for(scope)), groups)
             # Which groups there are is a matter of deployment, and no mistake of the author's.
             if found.failures and not found.lacks_only_groups:
                 given = " and ".join(map(type_name, starts)) or "nothing"
+                lacks = [each.fact for each in found.failures[0].missing]
+                only_conditions = lacks and all(isinstance(each, Holds) for each in lacks)
                 yield scope.actions[goal.action].origin.error(
                     expected=f"a way to the goal {goal.name} from {given}",
                     came=f"it cannot be reached: {found.failures[0].because}",
-                    fix=" ".join([*found.notes, _LET_OR_START]),
+                    fix=" ".join([*found.notes, _LET_POST if only_conditions else _LET_OR_START]),
                 )
 
 
@@ -201,28 +211,54 @@ def _unposted(action: Action, scopes: Sequence[Scope], *, blocked: bool) -> Iter
             yield action.origin.error(
                 expected=f"somebody to decide the condition {name!r} of pre=[…]",
                 came="no @condition is called that, and no action posts it",
-                fix=f'Write a @condition method of that name, or give the action that brings it about post=["{name}"].',
+                fix=_fix_of_condition(name, frozenset[str]().union(*(names_known(each.agent) for each in scopes))),
             )
         # Where there is another way, this one opens once the condition can be asked.
-        elif blocked and value and not any(_is_posted(each, name) or _is_known_early(each, name) for each in scopes):
-            yield action.origin.error(
-                expected=f"an action that may make the condition {name!r} of pre=[…] true",
-                came="it looks at what is made on the way, so at first it is false, and no action posts it",
-                fix=f'Give the action that brings it about post=["{name}"].',
-            )
+        elif blocked and value and not any(_is_posted(each, name) for each in scopes):
+            askers = [each for each in scopes if name in each.conditions]
+            late = [_made_on_the_way(each, name) for each in askers]
+            if all(late):
+                yield _asked_late(action, name, askers[0], late[0][0])
+
+
+def _fix_of_condition(name: str, known: Collection[str]) -> str:
+    """What to write in place of a condition that nobody decides."""
+    in_words = " ".join(_OPERATOR.sub(lambda found: f" {_OPERATORS[found[1]]} ", name).split())
+    if in_words != name:
+        return f'Conditions are put together by words: write pre=["{in_words}"].'
+    if near := did_you_mean(nearest(name, known)):
+        return near
+    if not name.isidentifier():
+        return f'If it is an expression over objects, write pre=["expr: {name}"].'
+    return f'Write a @condition method of that name, or give the action that brings it about post=["{name}"].'
+
+
+def _asked_late(action: Action, condition: str, scope: Scope, wanted: object) -> DeclarationError:
+    fact = Available(wanted)
+    makers = [name for name, facts in scope.add_effects.items() if fact in facts]
+    those = f"{' or '.join(makers)}, which makes it," if makers else "the action that makes it"
+    return action.origin.error(
+        expected=f"an action that may make the condition {condition!r} of pre=[…] true",
+        came=f"it looks at {with_article(wanted)}, which is made on the way, so at first it is false, and no action"
+        " posts it",
+        fix=f'Give {those} post=["{condition}"].',
+    )
 
 
 def _is_posted(scope: Scope, condition: str) -> bool:
     return any(condition in promises_of(action.settings.post) for action in scope.actions.values())
 
 
-def _is_known_early(scope: Scope, condition: str) -> bool:
-    """Whether a condition can be true before any action has run; a planner of single steps asks it on the way."""
-    asked = scope.conditions.get(condition)
-    if asked is None or scope.agent.component or not planner_for(scope.agent).looks_ahead:
-        return asked is not None
-    needed = [each for each in inputs_among(asked.parameters) if each.required]
-    return all(each.binding != DEFAULT_BINDING or _may_be_given(scope, each.type) for each in needed)
+def _made_on_the_way(scope: Scope, condition: str) -> Sequence[object]:
+    """The types that a condition looks at and that actions have to make first; empty where it can be asked at first.
+
+    A planner of single steps asks it on the way.
+    """
+    if scope.agent.component or not planner_for(scope.agent).looks_ahead:
+        return ()
+    inputs = inputs_among(scope.conditions[condition].parameters)
+    needed = [each for each in inputs if each.required and each.binding == DEFAULT_BINDING]
+    return [each.type for each in needed if not _may_be_given(scope, each.type)]
 
 
 def _untriggered(action: Action, scopes: Sequence[Scope]) -> Iterator[DeclarationError]:

@@ -129,10 +129,54 @@ class Undecided:
 
 
 def test_a_condition_that_nobody_decides_is_told() -> None:
-    mistake = next(each for each in told(Undecided()) if "is_nice" in each and "somebody" in each)
+    mistake, unreachable = told(Undecided())
 
+    assert "a way to the goal Undecided.print_it from UserInput" in unreachable
     assert re.search(f"Undecided.print_it {HERE}somebody to decide the condition 'is_nice'", mistake)
     assert 'post=["is_nice"]' in mistake
+
+
+def printing(*pre: str) -> type:
+    """An agent that prints where this holds."""
+
+    @agent(description="Prints")
+    class Conditional:
+        @condition
+        def is_nice(self, user_input: UserInput) -> bool:
+            return True
+
+        @condition
+        def paid(self, user_input: UserInput) -> bool:
+            return True
+
+        @achieves_goal(description="Print")
+        @action(pre=pre)
+        def print_it(self, user_input: UserInput) -> Book:
+            return Book()
+
+    return Conditional
+
+
+@pytest.mark.parametrize(
+    ("written", "fix"),
+    [
+        ("isnice", "Did you mean 'is_nice'?"),
+        ("Is_Nice", "Did you mean 'is_nice'?"),
+        ("is_nice & paid", 'write pre=["is_nice and paid"]'),
+        ("is_nice && paid || ~paid", 'write pre=["is_nice and paid or not paid"]'),
+        ("is_nice, paid", 'write pre=["is_nice and paid"]'),
+        ("user_input.content == 'x'", "write pre=[\"expr: user_input.content == 'x'\"]"),
+    ],
+)
+def test_a_condition_that_is_written_otherwise_is_told_with_what_to_write(written: str, fix: str) -> None:
+    mistake = told(printing(written))[0]
+
+    assert repr(written) in mistake
+    assert mistake.rstrip(".").endswith(fix.rstrip("."))
+
+
+def test_conditions_put_together_by_words_are_no_mistake() -> None:
+    assert told(printing("is_nice and paid or not paid")) == []
 
 
 class Prints:
@@ -159,11 +203,17 @@ class Greedy(Prints): ...
 
 
 def test_a_condition_on_what_is_made_on_the_way_must_be_posted() -> None:
-    unreachable, mistake = told(Unposted())
+    mistake, unreachable = told(Unposted())
 
-    assert "it needs condition is_good to be true, but no action makes it true" in unreachable
+    assert (
+        "from UserInput, but it cannot be reached: it needs condition is_good to be true, but no action makes it true"
+        in unreachable
+    )
     assert re.search(f"Unposted.print_it {HERE}an action that may make the condition 'is_good'", mistake)
-    assert 'Give the action that brings it about post=["is_good"].' in mistake
+    assert "it looks at a Draft, which is made on the way" in mistake
+    assert 'Give Unposted.write, which makes it, post=["is_good"].' in mistake
+    assert "needs a UserInput" not in unreachable
+    assert "starting_input_types" not in unreachable
 
 
 def test_a_utility_agent_asks_on_the_way_and_needs_no_post() -> None:
