@@ -15,7 +15,7 @@ from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format
 from goalport.cli.workspace import LoadedWorkspace, open_workspace
 from goalport.colours import coloured
-from goalport.platform import mistakes_in, remarks_on_chatbots, unmarked_methods_in
+from goalport.platform import mistakes_in, remarks_on_chatbots, remarks_on_givers
 from goalport.platform.knowledge import document_problems
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.portability import without_hints
@@ -85,7 +85,7 @@ def _findings(loaded: LoadedWorkspace) -> Findings:
         groups=tuple(switched_off(loaded.platform.upstream)),
         hints=(
             *(() if loaded.platform.store.durable else loaded.platform.unstorable),
-            *unmarked_methods_in(loaded.platform.agents, loaded.platform.expected_groups),
+            *remarks_on_givers(loaded.platform.agents, loaded.platform.expected_groups),
             *remarks_on_chatbots(loaded.platform.agents),
             *without_hints(each.tool for each in published.tools.values() if isinstance(each, GoalTool)),
         ),

@@ -4,7 +4,7 @@ from goalport.platform.agent_platform import AgentPlatform
 from goalport.platform.backends import CONFIG_FILE
 from goalport.platform.dbos_engine import DbosEngine
 from goalport.platform.deployments import Deployments
-from goalport.platform.inspection import mistakes_in, remarks_on_chatbots, unmarked_methods_in
+from goalport.platform.inspection import mistakes_in, remarks_on_chatbots, remarks_on_givers
 from goalport.platform.invocation import AgentInvocation, Invoked, SupervisorInvocation, UtilityInvocation
 from goalport.platform.knowledge import REFERENCES_FILE
 from goalport.platform.process_engine import Drive, ProcessEngine
@@ -27,5 +27,5 @@ __all__ = [
     "UtilityInvocation",
     "mistakes_in",
     "remarks_on_chatbots",
-    "unmarked_methods_in",
+    "remarks_on_givers",
 ]

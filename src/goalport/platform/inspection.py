@@ -37,12 +37,12 @@ from goalport.plan import (
 )
 from goalport.platform.chatbot_inspection import chatbot_mistakes, chatbot_remarks
 from goalport.platform.deployments import Deployments
-from goalport.platform.reachability import explain_goal, possible_inputs, starting_types, unmarked_methods
+from goalport.platform.reachability import explain_goal, near_givers, possible_inputs, starting_types
 from goalport.process import PLANNING_SECONDS, Scope, planner_for
 from goalport.tools import ToolGroupResolver
 from goalport.words import did_you_mean, nearest, type_name, with_article
 
-__all__ = ["mistakes_in", "remarks_on_chatbots", "unmarked_methods_in"]
+__all__ = ["mistakes_in", "remarks_on_chatbots", "remarks_on_givers"]
 
 _MOST_STATES: Final = 100
 """The most world states in which loops are looked for; each takes a plan."""
@@ -73,13 +73,11 @@ def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[Declara
     return tuple({str(mistake): mistake for mistake in found}.values())
 
 
-def unmarked_methods_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[str, ...]:
-    """A sentence for each method without a decorator that returns an object which a goal has to be started from."""
+def remarks_on_givers(agents: Deployments, groups: ToolGroupResolver) -> tuple[str, ...]:
+    """A sentence for each method that would give an object which a goal has to be started from instead."""
     goals = [(agents.scope(agent.name), goal) for agent in agents for goal in agent.goals]
     derived = [(scope, goal) for scope, goal in goals if not goal.export.starting_input_types]
-    found = [
-        each for scope, goal in derived for each in unmarked_methods(scope.agent, starting_types(scope, goal, groups))
-    ]
+    found = [each for scope, goal in derived for each in near_givers(scope.agent, starting_types(scope, goal, groups))]
     return tuple(dict.fromkeys(found))
 
 

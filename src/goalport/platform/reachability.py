@@ -9,17 +9,18 @@ tells it. Nothing else is called. Below: the planner and scopes. Above: the plat
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from itertools import chain
+from typing import Any, TypeAlias, cast, get_args, get_origin
 
-from goalport.blackboard import DEFAULT_BINDING, field_kinds, related
+from goalport.blackboard import DEFAULT_BINDING, field_kinds, fits, related
 from goalport.domain import Agent, Aggregation, Cost, Goal, Input, ProvidedInput, inputs_among, unmarked_givers
 from goalport.plan import Available, Explanation, Fact, Holds, Plan, Problem, WorldState, best_plan, explain, prune
 from goalport.process import PLANNING_SECONDS, Scope, planner_for
 from goalport.process.formulation import DEAREST, usable_figure
 from goalport.tools import ToolGroupResolver
-from goalport.words import with_article
+from goalport.words import type_name, with_article
 
-__all__ = ["explain_goal", "possible_inputs", "starting_types", "unmarked_methods"]
+__all__ = ["explain_goal", "near_givers", "possible_inputs", "starting_types"]
 
 Service: TypeAlias = Callable[[type], object | None]
 """The platform's service of a type, or None."""
@@ -53,7 +54,7 @@ def explain_goal(
     found = explain(problem)
     missing = found.failures[0].missing if found.failures else ()
     wanted = [each.fact.type for each in missing if isinstance(each.fact, Available) and each.value]
-    notes += unmarked_methods(scope.agent, wanted)
+    notes += near_givers(scope.agent, wanted)
     return replace(found, notes=tuple(notes), unforeseen=bool(waiting))
 
 
@@ -83,11 +84,19 @@ def _start(scope: Scope, given: tuple[object, ...], groups: frozenset[Fact]) -> 
     return start
 
 
-def unmarked_methods(agent: Agent, kinds: Iterable[object]) -> Iterator[str]:
-    """A sentence for each method of an agent that returns an object of these types and has no decorator."""
+def near_givers(agent: Agent, kinds: Iterable[object]) -> Iterator[str]:
+    """A sentence for each method of an agent that would give an object of these types, but is written another way."""
     for kind in kinds:
+        would = f"would give {with_article(kind)}, but"
         for method in unmarked_givers(agent, kind):
-            yield f"{method} would give {with_article(kind)}, but is not marked as an action: put @action above it."
+            yield f"{method} {would} is not marked as an action: put @action above it."
+        for action in agent.actions:
+            for given in chain(*action.outputs.exits):
+                if get_origin(given) is tuple and any(fits(each, kind) for each in get_args(given)):
+                    yield (
+                        f"{action.name} {would} returns {type_name(given)}, which is one object to the planner:"
+                        " return a SomeOf, a class with a field for each part."
+                    )
 
 
 def starting_types(
