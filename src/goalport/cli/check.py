@@ -20,7 +20,7 @@ from goalport.platform.knowledge import document_problems
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.portability import without_hints
 from goalport.publish.publication import publish
-from goalport.publish.report import models_in_words, switched_off
+from goalport.publish.report import models_in_words, remarks_on_goals, switched_off
 from goalport.words import counted
 
 FINE, WRONG = 0, 1
@@ -44,8 +44,8 @@ class Findings:
     groups: tuple[str, ...]
     """Remarks on tool groups that exist and are not used."""
     hints: tuple[str, ...]
-    """What is no error, but perhaps not intended: methods that seem to lack a mark or a trigger, types that no store
-    could write."""
+    """What is no error, but perhaps not intended: methods that seem to lack a mark or a trigger, goals that are not
+    published, types that no store could write."""
 
 
 def check(
@@ -87,6 +87,7 @@ def _findings(loaded: LoadedWorkspace) -> Findings:
             *(() if loaded.platform.store.durable else loaded.platform.unstorable),
             *remarks_on_givers(loaded.platform.agents, loaded.platform.expected_groups),
             *remarks_on_chatbots(loaded.platform.agents),
+            *remarks_on_goals(published),
             *without_hints(each.tool for each in published.tools.values() if isinstance(each, GoalTool)),
         ),
     )

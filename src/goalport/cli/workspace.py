@@ -15,7 +15,7 @@ from pathlib import Path
 from goalport.cli.options import DEBUG, workspace_root
 from goalport.cli.terminal import say
 from goalport.domain import Agent, Goal
-from goalport.errors import BadInput, GoalportError, UnknownName
+from goalport.errors import BadInput, DeploymentError, GoalportError, UnknownName
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess
 from goalport.publish.goal_tools import Offer, offers_of, start_sets
@@ -209,13 +209,21 @@ def names_goal(platform: AgentPlatform, text: str) -> bool:
 
 
 def goal_named(platform: AgentPlatform, name: str) -> GoalChoice:
-    """A goal by the name of its tool, its full name or the name of its method. Raises `UnknownName`."""
+    """A goal by the name of its tool, its full name or the name of its method.
+
+    Raises `UnknownName`, or `DeploymentError` when several goals bear the name.
+    """
     offers = [each for each in offers_of(platform) if isinstance(each, Offer)]
-    for first in offers:
-        if first.name == name:
-            further = [each for each in offers if each.agent is first.agent and each.goals == first.goals]
-            starts = [each.starts for each in further if each is first or each.name.startswith(f"{name}_from_")]
-            return GoalChoice(first.agent, first.goals, tuple(starts))
+    named = [each for each in offers if each.name == name]
+    if named[1:]:
+        goals = " and ".join(goal.name for each in named for goal in each.goals)
+        raise DeploymentError(
+            f"{goals} all want to be called {name!r}. Use the full name, and give all but one another: Export(name=…)."
+        )
+    for first in named:
+        further = [each for each in offers if each.agent is first.agent and each.goals == first.goals]
+        starts = [each.starts for each in further if each is first or each.name.startswith(f"{name}_from_")]
+        return GoalChoice(first.agent, first.goals, tuple(starts))
     try:
         agent, goal = platform.agents.goal(name)
     except UnknownName:

@@ -49,6 +49,7 @@ _MOST_STATES: Final = 100
 _OPERATORS: Final = {"&": "and", ",": "and", "|": "or", "~": "not"}
 _OPERATOR: Final = re.compile(r"([&,|~])\1*")
 _LET_OR_START: Final = "Let an action bring that about, or start from it: Export(starting_input_types=[…])."
+_OWN_CLASS: Final = "Take a class of your own in place of {}: the planner tells objects apart by their types."
 _LET_POST: Final = "Let an action make it true, with its name in post=[…], or a @condition that can be asked at first."
 
 
@@ -98,11 +99,17 @@ def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declaratio
                 given = " and ".join(map(type_name, starts)) or "nothing"
                 lacks = [each.fact for each in found.failures[0].missing]
                 only_conditions = lacks and all(isinstance(each, Holds) for each in lacks)
+                plain = [each.type for each in lacks if isinstance(each, Available) and _is_plain(each.type)]
+                told = [*found.notes, *(_OWN_CLASS.format(type_name(each)) for each in plain)]
                 yield scope.actions[goal.action].origin.error(
                     expected=f"a way to the goal {goal.name} from {given}",
                     came=f"it cannot be reached: {found.failures[0].because}",
-                    fix=" ".join([*found.notes, _LET_POST if only_conditions else _LET_OR_START]),
+                    fix=" ".join([*told, _LET_POST if only_conditions else _LET_OR_START]),
                 )
+
+
+def _is_plain(kind: object) -> bool:
+    return isinstance(kind, type) and kind.__module__ == "builtins"
 
 
 def _events_for(scope: Scope) -> Sequence[object]:

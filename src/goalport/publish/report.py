@@ -8,7 +8,7 @@ calls no model and loads no provider's library.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args, get_origin
 
 from goalport.platform import AgentPlatform, UpstreamServers
 from goalport.process import asks_a_model
@@ -16,12 +16,21 @@ from goalport.publish.chat_tools import ChatTool
 from goalport.publish.companions import Companion
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool
+from goalport.publish.portability import snake_identifier
 from goalport.publish.publication import Publication, PublishedTool, RawTool
 from goalport.tools import Tool
 from goalport.upstream.status import ServerState
-from goalport.words import counted, first_line
+from goalport.words import counted, first_line, listed, type_label, type_name
 
-__all__ = ["further_lines", "groups_of", "models_in_words", "report_of", "servers_of", "switched_off"]
+__all__ = [
+    "further_lines",
+    "groups_of",
+    "models_in_words",
+    "remarks_on_goals",
+    "report_of",
+    "servers_of",
+    "switched_off",
+]
 
 
 def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str]:
@@ -45,6 +54,38 @@ def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str
         yield f"  {_indented(line)}"
 
 
+def remarks_on_goals(publication: Publication) -> Iterator[str]:
+    """Sentences about what perhaps was not intended: goals that no client sees, arguments that are called `str`."""
+    hidden = [
+        each.goal.name for each in publication.refusals if not each.goal.export.remote and each.agent.chat is None
+    ]
+    if hidden:
+        yield (
+            f"No client can call {listed(hidden, _MOST_GOALS)}: to publish a goal, write"
+            " @achieves_goal(…, export=Export(remote=True))."
+        )
+    for tool in publication.tools.values():
+        if isinstance(tool, GoalTool):
+            yield from _remarks_on_arguments(tool)
+
+
+def _remarks_on_arguments(tool: GoalTool) -> Iterator[str]:
+    inputs = [each for action in tool.agent.actions for each in action.inputs]
+    for kind in tool.arguments.kinds:
+        name = snake_identifier(type_label(kind))
+        if _is_builtin(kind) and name in tool.arguments.schema["properties"]:
+            field = next((each.name for each in inputs if each.type == kind), "…")
+            yield (
+                f"{tool.tool.name}: an argument is called {name!r}, since arguments are named after their types."
+                f" Take a class of your own with the field `{field}: {type_name(kind)}`."
+            )
+
+
+def _is_builtin(kind: object) -> bool:
+    """Whether a type is of Python's own classes alone: `str`, `list[str]`."""
+    return getattr(get_origin(kind) or kind, "__module__", "") == "builtins" and all(map(_is_builtin, get_args(kind)))
+
+
 def further_lines(publication: Publication, platform: AgentPlatform) -> Iterator[str]:
     """The indented lines about tools that are no goals, and about the groups and servers that nothing is wrong with."""
     kinds: dict[str, list[str]] = {}
@@ -57,6 +98,7 @@ def further_lines(publication: Publication, platform: AgentPlatform) -> Iterator
         yield f"  {_indented(line)}"
 
 
+_MOST_GOALS: Final = 5
 _KINDS: Final[Mapping[type[PublishedTool], str]] = {
     FunctionTool: "exported tools",
     RawTool: "raw tools",

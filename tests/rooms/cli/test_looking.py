@@ -274,6 +274,85 @@ def test_check_names_the_goals_that_do_not_say_what_they_do(goalport: Command, w
     assert ran.code == 0
 
 
+HIDDEN = """
+from goalport import Export, UserInput, achieves_goal, agent
+
+@agent(description="Keeps to itself")
+class Hermit:
+    @achieves_goal(description="Pray")
+    def pray(self, user_input: UserInput) -> int:
+        return 1
+
+    @achieves_goal(description="Sing", export=Export(name="sing"))
+    def sing(self, user_input: UserInput) -> str:
+        return ""
+"""
+PLAIN = """
+from goalport import Export, achieves_goal, agent
+
+@agent(description="Greets")
+class Greeter:
+    @achieves_goal(description="Welcome", export=Export(remote=True, name="welcome"))
+    def welcome(self, guest: str, gifts: list[str]) -> int:
+        return 1
+"""
+TWINS = """
+from goalport import Export, UserInput, achieves_goal, agent
+
+@agent(description="One")
+class One:
+    @achieves_goal(description="Go", export=Export(remote=True, name="same"))
+    def go(self, user_input: UserInput) -> int:
+        return 1
+
+@agent(description="Other")
+class Other:
+    @achieves_goal(description="Walk", export=Export(remote=True, name="same"))
+    def walk(self, user_input: UserInput) -> str:
+        return ""
+"""
+
+
+def test_check_names_the_goals_that_no_client_can_call(goalport: Command, workspace: Path) -> None:
+    assert "No client can call" not in goalport("check", "--workspace", str(workspace)).out
+
+    (workspace / "agents" / "hermit.py").write_text(HIDDEN)
+    (workspace / "agents" / "support.py").write_text(CHATBOT)
+    ran = goalport("check", "--workspace", str(workspace))
+
+    assert (
+        "note: No client can call Hermit.pray, Hermit.sing: to publish a goal, write"
+        " @achieves_goal(…, export=Export(remote=True))."
+    ) in ran.out.splitlines()
+
+
+def test_check_says_which_arguments_are_called_as_pythons_own_types_are(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "greeter.py").write_text(PLAIN)
+
+    ran = goalport("check", "--workspace", str(workspace))
+
+    told = [line for line in ran.out.splitlines() if "named after their types" in line]
+    assert [line.partition(" since")[0] for line in told] == [
+        "note: welcome: an argument is called 'str',",
+        "note: welcome: an argument is called 'list_str',",
+    ]
+    assert told[0].endswith("Take a class of your own with the field `guest: str`.")
+    assert told[1].endswith("with the field `gifts: list[str]`.")
+    assert ran.code == 0
+
+
+def test_a_goal_name_that_several_want_runs_and_plans_none_of_them(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "twins.py").write_text(TWINS)
+    at = ("--workspace", str(workspace))
+
+    for command in (("run", "same"), ("run", "--goal", "same"), ("plan", "same")):
+        ran = goalport(*command, *at)
+        assert (ran.code, ran.out) == (1, "")
+        assert "One.go and Other.walk all want to be called 'same'. Use the full name" in ran.err
+    assert "all want to be the tool 'same'" in goalport("check", *at).out
+    assert goalport("run", "--goal", "Other.walk", "--input", '{"content": "x"}', *at).code == 0
+
+
 def test_check_answers_programs_in_json(goalport: Command, workspace: Path) -> None:
     found = json.loads(goalport("check", "--workspace", str(workspace), "--format", "json").out)
 

@@ -97,6 +97,17 @@ def test_a_goal_that_nothing_leads_to_is_told_from_each_start() -> None:
 
 
 @agent(description="Prints")
+class OfTexts:
+    @achieves_goal(description="Print")
+    def print_it(self, title: str) -> str:
+        return title
+
+
+def test_a_goal_that_makes_what_it_needs_from_a_text_is_told_to_take_a_class() -> None:
+    assert "Take a class of your own in place of str: the planner tells objects apart" in only(OfTexts())
+
+
+@agent(description="Prints")
 class Idle:
     @achieves_goal(description="Print", export=Export(starting_input_types=[UserInput]))
     def print_it(self, user_input: UserInput) -> Book:
