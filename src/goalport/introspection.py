@@ -19,7 +19,7 @@ from typing import Any, get_type_hints
 from goalport.errors import DeclarationError
 from goalport.words import class_name, did_you_mean, nearest
 
-__all__ = ["Documentation", "Origin", "class_place", "constructor", "read_docstring"]
+__all__ = ["Documentation", "Origin", "class_place", "constructor", "lacking_in", "read_docstring"]
 
 _FIX_OF_NAME = "Define or import it at module level, not inside a function and not under TYPE_CHECKING."
 
@@ -138,10 +138,23 @@ def _owner(function: Callable[..., object]) -> type | None:
 def constructor(cls: type) -> inspect.Signature:
     """The signature with which a class is called.
 
-    For a class that says nothing of its construction, `inspect` would parse a text of `object` each time.
+    For a class that says nothing of its construction, `inspect` would parse a text of `object` each time. Raises
+    `DeclarationError` for an abstract class.
     """
+    if lacking := lacking_in(cls):
+        raise DeclarationError(
+            class_place(cls),
+            expected="a class that can be constructed",
+            came=f"it is abstract: it lacks {', '.join(lacking)}",
+            fix="Write what it lacks, or deploy a subclass that has it.",
+        )
     is_plain = type(cls).__call__ is type.__call__ and cls.__init__ is object.__init__ and cls.__new__ is object.__new__
     return inspect.Signature() if is_plain else inspect.signature(cls)
+
+
+def lacking_in(cls: type) -> Sequence[str]:
+    """The methods that an abstract class lacks, by name; empty for a class that is not abstract."""
+    return sorted(getattr(cls, "__abstractmethods__", ()))
 
 
 def class_place(cls: type) -> str:

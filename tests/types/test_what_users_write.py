@@ -92,3 +92,5 @@ def what_is_refused() -> None:
     Export(on_disconnect="keep")  # pyright: ignore[reportArgumentType]
     action(cost="cheap")  # pyright: ignore[reportArgumentType]
     achieves_goal(value=1)  # pyright: ignore[reportCallIssue]
+    achieves_goal(add)  # pyright: ignore[reportArgumentType]
+    agent(descripton="d")  # pyright: ignore[reportCallIssue]

@@ -4,11 +4,11 @@ Below the reader, which puts what was declared into the `Agent`. The room `chat`
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar, overload
 
 from goalport.caller import require_scopes
-from goalport.domain.checks import require_amount, require_boolean, require_names, require_text
+from goalport.domain.checks import require_amount, require_boolean, require_names, require_settings, require_text
 from goalport.domain.decorators import AgentMark, put_mark
 from goalport.domain.planner_type import PlannerType
 
@@ -94,6 +94,8 @@ def chatbot(
     several, the one that is worth most does. A chatbot needs no goal; one that it has ends the conversation. The first
     settings are those of `@agent`, the others those of `ChatbotMark`. Raises `TypeError` for a setting of a wrong type.
     """
+    known = (each.name for kind in (AgentMark, ChatbotMark) for each in fields(kind))
+    require_settings("chatbot", turns, (each for each in known if each not in ("component", "planner")))
     mark = ChatbotMark(**turns)
     agent = AgentMark(
         name=name,

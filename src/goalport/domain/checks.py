@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from numbers import Real
 from typing import Final, TypeGuard, cast, get_origin
 
+from goalport.words import offer
+
 __all__ = [
     "require_access",
     "require_amount",
@@ -17,6 +19,7 @@ __all__ = [
     "require_limit",
     "require_names",
     "require_number",
+    "require_settings",
     "require_text",
     "require_type",
     "require_types",
@@ -44,6 +47,14 @@ def require_number(what: str, value: object) -> None:
     """Raise `TypeError` unless the value is a number."""
     if not _is_number(value) or abs(value) > _LARGEST:
         raise TypeError(f"Expected {what} to be a number, but got {value!r}. By convention it lies between 0 and 1.")
+
+
+def require_settings(decorator: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise `TypeError` for a setting that a decorator does not have, with the nearest one that it has."""
+    known = list(known)
+    for name in given:
+        if name not in known:
+            raise TypeError(f"Expected settings of @{decorator}, but got {name!r}. {offer(name, known)}")
 
 
 def require_type(what: str, value: object) -> None:

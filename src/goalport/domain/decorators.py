@@ -5,9 +5,9 @@ in one place: by `reader`, when the agent is deployed. (User guide, section 3.6.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache, partial
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, Never, Protocol, TypeVar, overload
 
 from goalport.domain.checks import (
     require_access,
@@ -15,6 +15,7 @@ from goalport.domain.checks import (
     require_boolean,
     require_names,
     require_number,
+    require_settings,
     require_text,
     require_type,
 )
@@ -200,6 +201,7 @@ def agent(cls: C | None = None, /, *, version: str = "0.1.0", **settings: Any) -
     chooses the next action; a utility agent needs no goal. `access` says who may run its actions, as that of `@action`
     does, and holds besides it. The class is read when an instance is deployed.
     """
+    require_settings("agent", settings, (each.name for each in fields(AgentMark) if each.name != "component"))
     mark = AgentMark(version=version, component=False, **settings)
     return partial(put_mark, mark) if cls is None else put_mark(mark, cls)
 
@@ -256,6 +258,7 @@ def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> An
     platform says. `access`: the scopes that the caller of the process needs, such as "finance:write", or an expression
     such as "expr: caller.has('finance:write') and order.total < 100"; refused, the process fails. (User guide, 3.6.2.)
     """
+    require_settings("action", settings, (each.name for each in fields(ActionMark)))
     mark = ActionMark(**settings)
     return partial(put_mark, mark) if function is None else put_mark(mark, function)
 
@@ -288,6 +291,7 @@ def cost(function: Callable[..., Any] | None = None, /, *, name: str = "") -> An
     return partial(put_mark, mark) if function is None else put_mark(mark, function)
 
 
+@overload
 def achieves_goal(
     *,
     description: str,
@@ -295,12 +299,29 @@ def achieves_goal(
     tags: Sequence[str] = (),
     examples: Sequence[str] = (),
     export: Export | None = None,
-) -> Callable[[F], F]:
+) -> Callable[[F], F]: ...
+@overload
+def achieves_goal(undescribed: Never, /) -> Never: ...
+def achieves_goal(
+    undescribed: object = None,
+    /,
+    *,
+    description: str | None = None,
+    value: float = 0.0,
+    tags: Sequence[str] = (),
+    examples: Sequence[str] = (),
+    export: Export | None = None,
+) -> Any:
     """Mark a method whose completion achieves a goal; alone, it makes the method an action too.
 
     `description` says what is achieved, for people and for the model that calls the published tool. `value` is what
     reaching it is worth among several goals. `export` says whether and how it is published. (User guide, 3.6.9.)
     """
+    if description is None or undescribed is not None:
+        raise TypeError(
+            "Expected a description of the goal by its name, but there is none."
+            ' Write @achieves_goal(description="…"), with parentheses.'
+        )
     mark = GoalMark(description=description, value=value, tags=tags, examples=examples, export=export or Export())
     return partial(put_mark, mark)
 

@@ -10,15 +10,18 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from pathlib import Path
+from traceback import walk_tb
 from typing import Self
 
 from goalport.ai import Ai, Guard, LlmOperations
 from goalport.autonomy import Autonomy
 from goalport.caller import ANONYMOUS, Caller
 from goalport.chat import Chatbot, Chatbots, Conversations, ConversationTurns
-from goalport.domain import Agent, Goal, RetryPolicy
-from goalport.errors import GoalportError
+from goalport.domain import Agent, Goal, RetryPolicy, is_marked
+from goalport.domain.checks import require_types
+from goalport.errors import DeclarationError, GoalportError, UnknownName
 from goalport.events import AgentDeployed, AgentUndeployed, EventListener
+from goalport.introspection import class_place
 from goalport.llm import LanguageModel, Models
 from goalport.plan import Explanation
 from goalport.platform.backends import (
@@ -61,12 +64,18 @@ from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.arithmetic import math_group
 from goalport.upstream import McpConfig
 from goalport.upstream.servers import UpstreamServers
-from goalport.words import class_name, error_summary
+from goalport.words import error_summary
 from goalport.workspace import Workspace
 
 __all__ = ["AgentPlatform"]
 
 _log = logging.getLogger(__name__)
+
+
+def _line_of(error: BaseException, cls: type) -> str:
+    """The last line of the module of a class in a traceback, as the end of a sentence; empty where there is none."""
+    lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_globals.get("__name__") == cls.__module__]
+    return f", in line {lines[-1]}" if lines else ""
 
 
 class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
@@ -193,6 +202,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.autonomy = Autonomy(platform=self)
         for listener in listeners:
             self.subscribe(listener)
+        if isinstance(agents, (str, type)) or not hasattr(agents, "__iter__"):
+            raise TypeError(f"Expected agents to be a list, but got {agents!r}. Write AgentPlatform([…]).")
         for each in agents:
             self.deploy(each)
 
@@ -262,8 +273,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             except GoalportError as error:
                 problems.append(str(error))
             except (Exception, SystemExit) as error:
-                where = class_name(declared if isinstance(declared, type) else type(declared))
-                problems.append(f"{where} could not be read: {error_summary(error)}")
+                kind = declared if isinstance(declared, type) else type(declared)
+                problems.append(f"{class_place(kind)} could not be read: {error_summary(error)}{_line_of(error, kind)}")
         self._set_groups(workspace.values(ToolGroup))
         self.processes.renew_types()
         self.agents, self.problems = fresh, tuple(problems)
@@ -369,9 +380,24 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
         It is found by its id once it has begun. Needs a running event loop. Raises `UnknownName`.
         """
-        scope = self.agents.scope(agent)
+        try:
+            scope = self.agents.scope(agent)
+        except (UnknownName, DeclarationError):
+            self._refuse_swapped(agent, inputs)
+            raise
         given = Inputs(inputs, bindings or {}, goals, caller, spent=spent)
         return self.processes.create(scope, given, options or self.options, self.groups)
+
+    def _refuse_swapped(self, first: object, inputs: Iterable[object]) -> None:
+        """Raise `TypeError` where it is one of the inputs that names an agent."""
+        for each in inputs:
+            kind = each if isinstance(each, type) else type(each)
+            named = isinstance(each, str) and any(each == known.name for known in self.agents)
+            if named or isinstance(each, Agent) or is_marked(kind):
+                name = repr(each) if named else kind.__name__
+                raise TypeError(
+                    f"Expected an agent and then its inputs, but got {first!r} first. Write {name} before {first!r}."
+                )
 
     async def run(
         self,
@@ -449,7 +475,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         await self.processes.stop_turn(await self.process(process_id), reason)
 
     def explain(self, goal: str | Goal, given: Sequence[object] = ()) -> Explanation:
-        """How a goal would be reached from objects of the given types, or why it would not. Raises `UnknownName`."""
+        """How a goal would be reached from objects of the given types, or why it would not.
+
+        Raises `UnknownName`, and `TypeError` for an object in place of its type.
+        """
+        require_types("given", given)
         agent, found = self.agents.goal(goal)
         explanation = explain_goal(self.agents.scope(agent), found, given, self.expected_groups, self.service)
         return explanation.with_reasons(self.groups.why_missing)

@@ -5,6 +5,8 @@ from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter
 
+from goalport.errors import GoalportError
+
 __all__ = ["ThreadLimits"]
 
 
@@ -19,8 +21,14 @@ class ThreadLimits:
         self._known: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
 
     def here(self) -> CapacityLimiter:
-        """The limiter of the running event loop."""
-        loop = asyncio.get_running_loop()
+        """The limiter of the running event loop. Raises `GoalportError` where none is running."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise GoalportError(
+                "Expected a running event loop, in which processes run, but there is none. Call this in an `async def`"
+                " that asyncio.run(…) runs, or use AgentInvocation.on(platform).returning(…).invoke_sync(…)."
+            ) from None
         known = self._known.get(loop)
         if known is None:
             known = self._known[loop] = CapacityLimiter(self._max_threads)

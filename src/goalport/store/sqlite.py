@@ -47,8 +47,8 @@ class SqliteProcessStore(DatabaseProcessStore):
     needed, or by `async with`, which also closes it; saves that are under way are committed before.
     """
 
-    def __init__(self, path: Path, *, synchronous: Synchronous = "full", busy_seconds: float = 5.0) -> None:
-        super().__init__(_SqliteDatabase(DatabaseFile(path, synchronous, busy_seconds)))
+    def __init__(self, path: Path | str, *, synchronous: Synchronous = "full", busy_seconds: float = 5.0) -> None:
+        super().__init__(_SqliteDatabase(DatabaseFile(Path(path), synchronous, busy_seconds)))
 
 
 class _SqliteDatabase:

@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 
 from goalport.domain import Agent, is_marked, is_state, lacks_mark
 from goalport.errors import WorkspaceError
+from goalport.introspection import lacking_in
 from goalport.tools import McpToolExport, Tool, mark_of
 from goalport.workspace.commands import Command, command_of
 from goalport.workspace.importer import install_importer
@@ -134,10 +135,19 @@ def collect_exports(modules: Sequence[LoadedModule]) -> Exports:
 
 
 def unmarked_in(modules: Sequence[LoadedModule]) -> Iterator[LoadProblem]:
-    """A problem for each class that has actions but is not marked as an agent."""
+    """A problem for each class that has actions but is not marked as an agent, or is marked and cannot be made one."""
+    served = [each if isinstance(each, type) else type(each) for each in agents_in(modules)]
     for module in modules:
         for value in module.namespace.values():
-            if isinstance(value, type) and module.defines(value) and not is_state(value) and lacks_mark(value):
+            if not isinstance(value, type) or not module.defines(value):
+                continue
+            lacking = lacking_in(value) if is_marked(value) else ()
+            if lacking and not any(issubclass(each, value) for each in served):
+                yield module.file.problem(
+                    f"{value.__name__} is marked as an agent, but abstract: it lacks"
+                    f" {', '.join(lacking)}. Write that, or mark a subclass that has it."
+                )
+            if not is_state(value) and lacks_mark(value):
                 yield module.file.problem(
                     f"{value.__name__} has methods that are marked as actions, but is not marked as an agent. Put"
                     ' @agent(description="…") above it; or @component, or @state for a state.'

@@ -16,6 +16,7 @@ from goalport.domain import (
     achieves_goal,
     action,
     agent,
+    chatbot,
     component,
     condition,
     cost,
@@ -53,6 +54,12 @@ SETTINGS: list[tuple[Callable[[], object], str]] = [
     (lambda: action(tool_group_requirements=["web"]), r"ToolGroupRequirement\(\"web\"\)"),  # type: ignore[list-item]
     (lambda: action(cost=10**400), "cost to be a number"),
     (lambda: condition(name=5), "name to be a string, but got 5"),  # type: ignore[arg-type]
+    (lambda: agent(descripton="d"), "settings of @agent, but got 'descripton'. Did you mean 'description'?"),  # type: ignore[call-overload]
+    (lambda: chatbot(descripton="d"), "settings of @chatbot, but got 'descripton'. Did you mean 'description'?"),  # type: ignore[call-overload]
+    (lambda: action(can_rerum=True), "settings of @action, but got 'can_rerum'. Did you mean 'can_rerun'?"),  # type: ignore[call-overload]
+    (lambda: agent(component=True), "settings of @agent, but got 'component'. Known: name, description"),  # type: ignore[call-overload]
+    (lambda: achieves_goal(with_step), r'Write @achieves_goal\(description="…"\), with parentheses'),  # type: ignore[arg-type]
+    (lambda: achieves_goal("g"), r'Write @achieves_goal\(description="…"\), with parentheses'),  # type: ignore[arg-type]
     (lambda: cost(name=5), "name to be a string, but got 5"),  # type: ignore[arg-type]
     (lambda: RetryPolicy(attempts=0), "attempts to be a whole number from 1 up, but got 0"),
     (lambda: RetryPolicy(attempts="3"), "attempts to be a whole number from 1 up, but got '3'"),  # type: ignore[arg-type]

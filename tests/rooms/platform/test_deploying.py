@@ -1,7 +1,8 @@
 """Deploying and asking: what cannot work together is said when it is deployed, and results are found by any type."""
 
 import gc
-from typing import Annotated
+from abc import ABC, abstractmethod
+from typing import Annotated, Any
 from weakref import ref
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from goalport.domain import Provided, achieves_goal, action, agent, component, condition, cost, read_agent
 from goalport.errors import DeclarationError, DeploymentError, GoalportError, ProcessEnded, UnknownName
 from goalport.platform import AgentInvocation, AgentPlatform
+from goalport.testing import plan_of
 from tests.rooms.toy_domain import Invoice, Order, Receipt
 
 
@@ -50,6 +52,49 @@ async def test_a_result_of_another_type_is_said_to_be_missing() -> None:
     process = await AgentPlatform([Bills]).run("Bills", Order("tea"))
     with pytest.raises(ProcessEnded, match=r"there is no int \| str"):
         process.result_of_type(int | str)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [Bills, Bills(), "Bills", read_agent(Bills)])
+def test_one_agent_in_place_of_a_list_is_told(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"Expected agents to be a list, but got .*Bills.*Write AgentPlatform\(\[…\]\)"):
+        AgentPlatform(given)
+
+
+def test_an_abstract_agent_is_told_with_what_it_lacks() -> None:
+    @agent(description="d")
+    class Sketch(ABC):
+        @abstractmethod
+        def think(self) -> None: ...
+
+        @achieves_goal(description="g")
+        async def bill(self, order: Order) -> Invoice:
+            return Invoice(order.item)
+
+    with pytest.raises(DeclarationError, match=r"Sketch \(.*py:\d+\): .*it is abstract: it lacks think"):
+        AgentPlatform([Sketch])
+
+
+def test_a_process_needs_an_event_loop_and_says_so() -> None:
+    with pytest.raises(GoalportError, match=r"running event loop.*there is none.*invoke_sync"):
+        AgentPlatform([Bills]).start("Bills", Order("tea"))
+
+
+@pytest.mark.parametrize(("first", "name"), [("tea", Bills), (Order("tea"), "Bills"), (Order("tea"), Bills())])
+async def test_an_agent_among_the_inputs_is_told(first: Any, name: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"Expected an agent and then its inputs, but got .*tea.* first\. Write '?Bills"
+    ):
+        await AgentPlatform([Bills]).run(first, name)
+
+
+async def test_what_names_no_agent_stays_unknown_where_no_input_does() -> None:
+    with pytest.raises(UnknownName, match=r"Unknown agent 'Bils'\. Did you mean 'Bills'"):
+        await AgentPlatform([Bills]).run("Bils", Order("tea"))
+
+
+def test_an_object_in_place_of_its_type_is_told_where_a_plan_is_asked_for() -> None:
+    with pytest.raises(TypeError, match=r"given to hold types, but got Order\(.*Write the class, not an instance"):
+        plan_of(Bills, given=[Order("tea")])
 
 
 def test_a_goal_that_is_not_deployed_is_unknown() -> None:

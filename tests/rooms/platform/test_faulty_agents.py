@@ -34,7 +34,15 @@ def agent(
 
 
 FAULTS = {
-    "constructor": (agent("Bad", before="def __init__(self): raise ValueError('no database')"), "no database"),
+    "constructor": (
+        agent("Bad", before="def __init__(self): raise ValueError('no database')"),
+        "bad.py:9) could not be read: ValueError: no database, in line 11",
+    ),
+    "abstract": (
+        "from abc import ABC, abstractmethod\n"
+        + agent("Bad", before="@abstractmethod\n    def think(self): ...").replace("class Bad", "class Bad(ABC)"),
+        "Bad is marked as an agent, but abstract: it lacks think",
+    ),
     "exits": (agent("Bad", before="def __init__(self): raise SystemExit(4)"), "SystemExit: 4"),
     "without_self": (agent("Bad", parameters=""), "Bad"),
     "attribute": (agent("Bad", parameters="self, u: 'Out.nope'"), "nope"),
@@ -49,6 +57,18 @@ FAULTS = {
     "retry": (agent("Bad", action="@action(retry=3)"), "RetryPolicy"),
     "pre": (agent("Bad", action='@action(pre="x")'), "list of names"),
 }
+
+
+def test_an_abstract_agent_is_no_fault_where_a_subclass_is_served(tmp_path: Path) -> None:
+    source, _ = FAULTS["abstract"]
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "base.py").write_text(
+        source + "\n@agent(description='d')\nclass Thinker(Bad):\n    def think(self): ...\n"
+    )
+    workspace = load_workspace(tmp_path)
+    platform = AgentPlatform.from_workspace(workspace, load_settings(tmp_path))
+    assert [each.name for each in platform.agents] == ["Thinker"]
+    assert (workspace.problems, platform.problems) == ((), ())
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -30,6 +30,12 @@ async def test_the_steps_make_the_tables_that_statements_are_made_of(store: Sqli
     assert versions == [(each,) for each in range(1, LATEST_VERSION + 1)]
 
 
+async def test_the_path_of_a_file_may_be_a_text(file: Path) -> None:
+    async with SqliteProcessStore(str(file)) as store:
+        await save(store, process("one"))
+    assert columns_in(file) == columns_in(None)
+
+
 FIRST_VERSION_ROWS = """
     insert into schema_version values (1, 0);
     insert into process values
