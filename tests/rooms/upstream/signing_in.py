@@ -38,7 +38,8 @@ async def list_tools(ctx: Any, params: Any) -> ListToolsResult:
 async def call_tool(ctx: Any, params: Any) -> CallToolResult:
     heard: dict[str, str] = dict(ctx.request.headers)
     text = json.dumps(heard) if params.name == "headers" else "hello"
-    way: object = (params.arguments or {}).get("as")
+    arguments: dict[str, object] = params.arguments or {}
+    way = arguments.get("as")
     if way == "failure":
         raise MCPError(-32000, f"not for {text}")
     return CallToolResult(
