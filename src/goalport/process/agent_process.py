@@ -398,8 +398,9 @@ class AgentProcess(Lifecycle):
         error = None if self.failure is None else self.failure.error
         traceback = None if error is None else error.__traceback__
         while traceback is not None:
-            # Since Python 3.12 a frame keeps the frames of its callers, and those this process.
-            frame = traceback.tb_frame if sys.version_info >= (3, 12) else None
+            # Since Python 3.12 a frame keeps the frames of its callers, and those this process. On 3.12 the garbage
+            # collector has to find them: to clear the frame of a caller that is suspended would end that coroutine.
+            frame = traceback.tb_frame if sys.version_info >= (3, 13) else None
             while frame is not None:
                 try:
                     frame.clear()

@@ -172,6 +172,7 @@ async def test_closing_ends_what_runs_on_other_event_loops_too() -> None:
     assert [type(error).__name__ for error in ends] == ["ProcessKilled"]
 
 
+@pytest.mark.skipif(sys.version_info[:2] == (3, 12), reason="Python 3.12 ends coroutines whose frames are cleared")
 async def test_a_process_that_failed_is_forgotten_without_the_garbage_collector() -> None:
     @agent(description="d")
     class Fails:
