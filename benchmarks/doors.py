@@ -130,9 +130,9 @@ async def _begun(http: httpx2.AsyncClient) -> Mapping[str, Any]:
 async def _with_companion(client: Client) -> float:
     handle = (await client.call_tool("ask", _GIVEN)).structured_content
     assert handle is not None
-    given = {"processId": handle["processId"], "formData": _WORD}
+    given = {"processId": handle["processId"], "answer": _WORD}
     answered = time.time()
-    return _at((await client.call_tool("submitFormAndResumeProcess", given)).structured_content) - answered
+    return _at((await client.call_tool("process_answer", given)).structured_content) - answered
 
 
 async def _when_asked(client: Client, person: _Person) -> float:

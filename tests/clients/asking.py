@@ -50,7 +50,7 @@ class Standing:
         return cls(heard.structured["processId"], question)
 
     def submit(self, data: Mapping[str, Any], *answers: Any) -> Request:
-        return Request("submitFormAndResumeProcess", {"processId": self.process_id, "formData": data}, answers)
+        return Request("process_answer", {"processId": self.process_id, "answer": data}, answers)
 
 
 def take_room(*answers: Any, **meta: Any) -> Request:
@@ -187,7 +187,7 @@ def an_address(revision: str) -> Script:
     if revision == "2025-06-18":
         assert not heard.asked
         process_id = Standing.read(heard, "Leave a deposit.").process_id
-        heard = yield Request("_confirm", {"processId": process_id, "confirmed": True})
+        heard = yield Request("process_answer", {"processId": process_id, "answer": True})
         assert heard.structured == {"content": f"paid at {ADDRESS}"}, heard
         return
     assert [each.get("url") for each in heard.asked] == [ADDRESS, None], heard

@@ -28,7 +28,7 @@ def _check_lists(report: Report) -> None:
     assert shout["inputSchema"]["required"] == ["text"]
     assert shout["inputSchema"]["properties"]["mood"]["enum"] == ["glad", "angry"]
     assert shout["outputSchema"]["type"] == "object"
-    assert "Saying_shout" in report["prompts"]
+    assert "shout" in report["prompts"]
     assert "good morning" in report["prompt"]
     assert "goalport://goals" in report["resources"]
     assert "shout" in report["resource"]

@@ -51,7 +51,7 @@ async def converse(client: Client[Any]) -> dict[str, Any]:
         "bad": wire(await client.call_tool_mcp("shout", {"text": "hello", "times": "often"})),
         "unknown": await refusal(client.call_tool_mcp("whisper", {})),
         "prompts": [prompt.name for prompt in await client.list_prompts()],
-        "prompt": (await client.get_prompt("Saying_shout", {"text": "good morning"})).messages[0].content.text,
+        "prompt": (await client.get_prompt("shout", {"text": "good morning"})).messages[0].content.text,
         "resources": [str(resource.uri) for resource in await client.list_resources()],
         "resource": (await client.read_resource("goalport://goals"))[0].text,
     }

@@ -15,13 +15,7 @@ import jsonschema
 from tests.agents.adventure.nights import DOOR, EGYPT, LEAVE_TEA, LID, TEA, TO_TEA
 from tests.clients.conversation import text_of
 
-PLAY, STATUS, SUBMIT, CONFIRM, CANCEL = TOOLS = (
-    "play_adventure",
-    "process_status",
-    "submitFormAndResumeProcess",
-    "_confirm",
-    "process_cancel",
-)
+PLAY, STATUS, ANSWER, CANCEL = TOOLS = ("play_adventure", "process_status", "process_answer", "process_cancel")
 CALL = re.compile(r"call (?P<tool>\w+) with (?P<arguments>\{.*?\})\.(?:\s|$)")
 QUESTION = re.compile(r"^Question (?P<id>\S+): ", re.MULTILINE)
 SCHEMA = re.compile(r"valid against this JSON Schema: (?P<schema>\{.*\})$", re.MULTILINE)
@@ -115,7 +109,7 @@ class Standing:
         question, schema = QUESTION.search(heard.text), SCHEMA.search(heard.text)
         assert question, heard
         standing = cls(calls[CANCEL], question["id"], json.loads(schema["schema"]) if schema else None)
-        assert calls.keys() == {SUBMIT if schema else CONFIRM, CANCEL}
+        assert calls.keys() == {ANSWER, CANCEL}
         if heard.structured is not None:
             standing.check(heard.structured)
         return standing
@@ -132,7 +126,7 @@ class Standing:
         data = {"choice": choice}
         assert self.schema
         jsonschema.validate(data, self.schema)
-        return Request(SUBMIT, {**self.process, "formData": data})
+        return Request(ANSWER, {**self.process, "answer": data})
 
     def look(self) -> Request:
         return Request(STATUS, {**self.process, "waitSeconds": 5})
@@ -147,7 +141,7 @@ def a_night() -> Script:
     """One game to its end without a mistake, for clients that are a program of their own for each call."""
     hall = Standing.read((yield Request(PLAY, {"name": "Ada"})))
     lid = yield from drink_tea(Standing.read((yield hall.form(TO_TEA))))
-    check_tale((yield Request(CONFIRM, {**lid.process, "confirmed": True})))
+    check_tale((yield Request(ANSWER, {**lid.process, "answer": True})))
 
 
 def two_nights() -> Script:
@@ -159,7 +153,7 @@ def two_nights() -> Script:
 
 def begin_with_mistakes() -> Generator[Request, Heard, Standing]:
     hall = Standing.read((yield Request(PLAY, {"name": "Ada"})))
-    wrong = yield Request(SUBMIT, {**hall.process, "formData": {"choice": "wake the walrus"}})
+    wrong = yield Request(ANSWER, {**hall.process, "answer": {"choice": "wake the walrus"}})
     assert wrong.failed
     assert "choice" in wrong.text
     assert DOOR in wrong.text
@@ -168,7 +162,7 @@ def begin_with_mistakes() -> Generator[Request, Heard, Standing]:
     tea_room = Standing.read((yield hall.form(TO_TEA)))
     assert (tea_room.process, tea_room.question == hall.question) == (hall.process, False)
 
-    again = yield Request(SUBMIT, {**hall.form(EGYPT).arguments, "questionId": hall.question})
+    again = yield Request(ANSWER, {**hall.form(EGYPT).arguments, "questionId": hall.question})
     assert again.failed
     assert f"Question {hall.question} is answered already" in again.text
     assert tea_room.question in again.text, "it says what is asked now"
@@ -179,12 +173,12 @@ def end_with_tea(tea_room: Standing) -> Script:
     still = Standing.read((yield tea_room.look()))
     assert still == tea_room, "what went wrong elsewhere changed nothing here"
     lid = yield from drink_tea(still)
-    odd = yield Request(SUBMIT, {**lid.process, "formData": {"choice": LID}})
+    odd = yield Request(ANSWER, {**lid.process, "answer": {"choice": LID}})
     assert odd.failed
-    assert CONFIRM in odd.text
-    check_tale((yield Request(CONFIRM, {**lid.process, "confirmed": True})))
+    assert "should be yes or no" in odd.text
+    check_tale((yield Request(ANSWER, {**lid.process, "answer": True})))
     check_tale((yield lid.look()))
-    late = yield Request(CONFIRM, {**lid.process, "confirmed": True})
+    late = yield Request(ANSWER, {**lid.process, "answer": True})
     assert late.failed
     assert f"It is done: {STATUS} gives its result." in late.text
 
@@ -201,7 +195,7 @@ def give_up_another() -> Script:
     hall = Standing.read((yield Request(PLAY, {"name": "Robin"})))
     room = Standing.read((yield hall.form(EGYPT)))
     lid = Standing.read((yield room.form(LID)))
-    room = Standing.read((yield Request(CONFIRM, {**lid.process, "confirmed": False})))
+    room = Standing.read((yield Request(ANSWER, {**lid.process, "answer": False})))
     assert room.schema, "after a no, another question"
     ended = yield Request(CANCEL, room.process)
     assert not ended.failed, ended
@@ -212,7 +206,7 @@ def give_up_another() -> Script:
     late = yield room.form(LID)
     assert late.failed
     assert "Nothing more can be answered" in late.text
-    late = yield Request(SUBMIT, {**room.form(LID).arguments, "questionId": room.question})
+    late = yield Request(ANSWER, {**room.form(LID).arguments, "questionId": room.question})
     assert late.failed
     assert "has ended: killed" in late.text
 

@@ -53,7 +53,7 @@ async def converse(client: Client) -> dict[str, Any]:
 
 
 async def offers(client: Client) -> dict[str, Any]:
-    message = (await client.get_prompt("Saying_shout", {"text": "good morning"})).messages[0]
+    message = (await client.get_prompt("shout", {"text": "good morning"})).messages[0]
     content = (await client.read_resource("goalport://goals")).contents[0]
     return {
         "prompts": [prompt.name for prompt in (await client.list_prompts()).prompts],

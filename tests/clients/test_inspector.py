@@ -84,7 +84,7 @@ def test_the_inspector_says_that_a_tool_is_unknown(inspect: Inspect, served: Ser
 @pytest.mark.parametrize("era", ERAS)
 def test_the_inspector_gets_the_prompt_of_a_goal(inspect: Inspect, served: Served, era: str) -> None:
     got = inspect(
-        served, "http", era, "--method", "prompts/get", "--prompt-name", "Saying_shout", "--prompt-args", "text=hello"
+        served, "http", era, "--method", "prompts/get", "--prompt-name", "shout", "--prompt-args", "text=hello"
     )
     assert "hello" in got["result"]["messages"][0]["content"]["text"]
 

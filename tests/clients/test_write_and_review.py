@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from mcp import Client
 
-from tests.clients.playing import SUBMIT, Heard, Request, Script, calls_in, follow, follow_async
+from tests.clients.playing import ANSWER, Heard, Request, Script, calls_in, follow, follow_async
 from tests.clients.python_client import MODES, Person, tools_of
 from tests.clients.running import CLIENTS, GOALPORT, ROOT, Served, environment, obeying, serving
 from tests.clients.test_mcpo import bridged, caller
@@ -69,7 +69,7 @@ def with_tools_alone() -> Script:
     for answer in ANSWERS:
         assert not heard.failed, heard
         asked.append(heard.text)
-        heard = yield Request(SUBMIT, {**calls_in(heard.text)[SUBMIT], "formData": answer})
+        heard = yield Request(ANSWER, {**calls_in(heard.text)[ANSWER], "answer": answer})
     check_asked(asked)
     assert heard.text == CONTENT
     if heard.structured is not None:

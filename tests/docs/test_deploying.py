@@ -205,8 +205,8 @@ async def begin(front: WebServer, key: dict[str, str], name: str) -> str:
 
 async def answer(front: WebServer, key: dict[str, str], process: str) -> Any:
     async with front.client("auto", key) as client:
-        arguments = {"processId": process, "formData": {"colour": "red"}}
-        return (await client.call_tool("submitFormAndResumeProcess", arguments)).structured_content
+        arguments = {"processId": process, "answer": {"colour": "red"}}
+        return (await client.call_tool("process_answer", arguments)).structured_content
 
 
 async def each_sees_only_their_own(front: WebServer, keys: dict[str, dict[str, str]], begun: dict[str, str]) -> None:

@@ -119,12 +119,12 @@ async def test_a_person_agrees_to_a_tool_and_answers_an_upstream_server_in_one_c
         assert burning["kind"] == "confirmation"
         assert burning["message"] == 'May the tool \'burn\' be called with {"name": "notes"}?'
         assert "notes burn" not in server.heard.text
-        handle = await call(client, "_confirm", **process, confirmed=True)
+        handle = await call(client, "process_answer", **process, answer=True)
         sign = question_of(handle)
         assert (sign["kind"], sign["message"]) == ("form", "sky asks: Which sign?")
         assert sign["schema"]["properties"]["sign"]["type"] == "string"
     async with server.client("http", era) as client:  # the answer may come over another connection
-        end = await call(client, "submitFormAndResumeProcess", **process, formData={"sign": "Leo"})
+        end = await call(client, "process_answer", **process, answer={"sign": "Leo"})
     said = json.loads(end["content"])
     assert (said["action"], said["content"]) == ("accept", {"sign": "Leo"})
     assert server.heard.text.count("notes burn") == 1
@@ -133,7 +133,7 @@ async def test_a_person_agrees_to_a_tool_and_answers_an_upstream_server_in_one_c
 async def test_a_refused_tool_is_not_called_and_the_goal_goes_on(server: Running) -> None:
     async with server.client("http", "auto") as client:
         process = {"processId": (await call(client, "read_stars", text="What will come?"))["processId"]}
-        sign = question_of(await call(client, "_confirm", **process, confirmed=False))
+        sign = question_of(await call(client, "process_answer", **process, answer=False))
         assert sign["message"] == "sky asks: Which sign?"
         await call(client, "process_cancel", **process)
         assert "notes burn" not in server.heard.text
@@ -144,7 +144,7 @@ async def test_a_goal_without_a_model_is_published_as_one_that_may_ask_when_its_
 ) -> None:
     async with server.client("http", "auto") as client:
         process = {"processId": (await call(client, "clean_room", where="the attic"))["processId"]}
-        assert await call(client, "_confirm", **process, confirmed=True) == {"content": "burnt"}
+        assert await call(client, "process_answer", **process, answer=True) == {"content": "burnt"}
 
 
 async def test_a_goal_that_asks_in_an_action_and_never_said_so_is_told_how_to(server: Running) -> None:

@@ -111,8 +111,8 @@ async def test_a_form_is_closed_when_another_server_gets_the_answer(tmp_path: Pa
             with anyio.fail_after(60):
                 await shown.wait()
             _, identity, _ = told[0].split()  # "process … begins"
-            given = {"processId": identity, "formData": {"colour": "blue"}}
-            answered = await call(companion, "submitFormAndResumeProcess", given)
+            given = {"processId": identity, "answer": {"colour": "blue"}}
+            answered = await call(companion, "process_answer", given)
             assert answered.structured_content == CROWN
             with anyio.fail_after(60):
                 await closed.wait()
@@ -146,8 +146,8 @@ async def test_a_client_that_goes_away_while_it_asks_leaves_the_process_waiting(
         looked = await call(client, "process_status", {"processId": identity})
         assert looked.structured_content is not None
         assert looked.structured_content["status"] == "waiting"
-        given = {"processId": identity, "formData": {"cake": "plum"}}
-        result = await call(client, "submitFormAndResumeProcess", given)
+        given = {"processId": identity, "answer": {"cake": "plum"}}
+        result = await call(client, "process_answer", given)
         assert result.structured_content == {"content": "plum for 3"}
 
 

@@ -99,7 +99,7 @@ async def _lists(client: Client) -> None:
         "count_letters",
         "helloBanner",
         *(f"letters_{each}" for each in OF_LETTERS),
-        "read_result",
+        "process_result",
         *(f"style_{each}" for each in OF_SKILLS),
         "take_in_letters",
         "write_poem",
@@ -147,7 +147,7 @@ async def _mistakes(client: Client) -> None:
 
 
 async def _prompt(client: Client) -> None:
-    message = (await client.get_prompt("Theme_write_poem", {"topic": "rain", "verses": "3"})).messages[0].content
+    message = (await client.get_prompt("write_poem", {"topic": "rain", "verses": "3"})).messages[0].content
     assert isinstance(message, TextContent)
     assert "- topic: rain\n- verses: 3" in message.text
 

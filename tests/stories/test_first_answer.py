@@ -59,8 +59,8 @@ class Asked:
 
     def with_companions(self, client: Client) -> None:
         async def answer(colour: str) -> None:
-            given = {"processId": self.process_id, "questionId": self.question, "formData": {"colour": colour}}
-            told = await client.call_tool("submitFormAndResumeProcess", given)
+            given = {"processId": self.process_id, "questionId": self.question, "answer": {"colour": colour}}
+            told = await client.call_tool("process_answer", given)
             if told.is_error:
                 assert "the first answer counts" in text_of(told), told
                 self.late.append(colour)

@@ -49,7 +49,7 @@ async def test_the_key_of_the_environment_says_who_the_client_is(
         listed = {each.name for each in (await client.list_tools()).tools}
         refused = await client.call_tool("open_door", {"content": ""})
     assert said.structured_content == {"result": "anna of goalport:keys: goals:read"}
-    assert listed == {"who", "helloBanner", "read_result"}
+    assert listed == {"who", "helloBanner", "process_result"}
     assert refused.is_error
     assert text_of(refused).startswith("This needs the scope goals:write, which your credential does not have.")
 

@@ -111,7 +111,7 @@ async def test_a_provider_is_paid_once_for_each_reply_whenever_the_server_is_kil
         assert len(aimock.requests()) == 3
         await killed(first)
     async with running(tmp_path, {}, **settings) as second, second.client("http", "auto") as client:
-        await call(client, "_confirm", **process, confirmed=True)
+        await call(client, "process_answer", **process, answer=True)
         await until_done(tmp_path, "search cellar")
         assert len(aimock.requests()) == 4
         await killed(second)

@@ -99,7 +99,7 @@ async def answer(person: Caller, process: dict[str, str]) -> None:
         if "content" in status:
             return
         if status["status"] == "waiting":
-            await person.call("submitFormAndResumeProcess", **process, formData={"colour": "red"})
+            await person.call("process_answer", **process, answer={"colour": "red"})
             return
 
 

@@ -50,14 +50,14 @@ async def test_a_secret_survives_a_killed_server_with_its_key_and_is_refused_wit
     written = await contents(tmp_path / ".goalport")
     assert b"Lynda" in written
     assert b"geheim" not in written
-    answer = {"processId": handle["processId"], "formData": {"digits": "4711"}}
+    answer = {"processId": handle["processId"], "answer": {"digits": "4711"}}
     async with running(tmp_path, {}, store="sqlite", state_keys="another" * 8) as second:
         async with second.client("http", "legacy") as client:
-            refused = await call(client, "submitFormAndResumeProcess", **answer)
+            refused = await call(client, "process_answer", **answer)
         assert refused.is_error
         assert "sealed with another key" in str(refused.content)
         assert "GOALPORT_STATE_KEYS" in str(refused.content)
     async with running(tmp_path, {}, store="sqlite") as third, third.client("http", "legacy") as client:
-        result = await call(client, "submitFormAndResumeProcess", **answer)
+        result = await call(client, "process_answer", **answer)
         assert result.structured_content == {"content": "Lynda, 14 letters, 4711"}
     assert b"geheim" not in await contents(tmp_path / ".goalport")

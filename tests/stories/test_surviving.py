@@ -63,10 +63,10 @@ async def test_a_waiting_goal_and_what_goals_remember_survive_a_server_that_is_k
     async with running(tmp_path, {}, **place) as second, second.client("http", era) as client:
         status = await call(client, "process_status", processId=handle["processId"])
         assert status.structured_content == handle
-        answer = {"processId": handle["processId"], "formData": {"cake": "carrot"}}
-        result = await call(client, "submitFormAndResumeProcess", **answer)
+        answer = {"processId": handle["processId"], "answer": {"cake": "carrot"}}
+        result = await call(client, "process_answer", **answer)
         assert result.structured_content == {"content": "carrot for 3"}
-        assert "It is done" in str((await call(client, "submitFormAndResumeProcess", **answer)).content)
+        assert "It is done" in str((await call(client, "process_answer", **answer)).content)
         noted = await call(client, "note_wish", text="cheese")
         assert noted.structured_content == {"content": "bread, cheese"}
     async with running(tmp_path, {}, **place) as third, third.client("http", era) as client:

@@ -63,7 +63,7 @@ async def test_a_game_is_left_by_one_client_and_ended_by_another(server: Running
     async with server.client("http", "auto") as client:
         answer = {"processId": handle["processId"], "confirmed": True}
         with anyio.fail_after(60):
-            end = await client.call_tool("_confirm", answer)
+            end = await client.call_tool("process_answer", answer)
         assert end.structured_content is not None
         assert end.structured_content["ending"] == "guard"
 
@@ -74,16 +74,16 @@ async def test_a_connection_that_is_dropped_kills_what_runs_and_leaves_what_wait
         waiting = await client.call_tool("bake_cake", {"guests": 3})
         assert slow.structured_content is not None
         assert waiting.structured_content is not None
-    answer = {"processId": slow.structured_content["processId"], "formData": {"cake": "plum"}}
-    params = {"name": "submitFormAndResumeProcess", "arguments": answer}
+    answer = {"processId": slow.structured_content["processId"], "answer": {"cake": "plum"}}
+    params = {"name": "process_answer", "arguments": answer}
     message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
     async with session(server) as (http, headers):
         await _begin_and_drop(http, headers, message, server.heard.until("baking begins"))
         await server.heard.until("baking stops")
     async with server.client("http", "legacy") as client:
-        answer = {"processId": waiting.structured_content["processId"], "formData": {"cake": "apple"}}
+        answer = {"processId": waiting.structured_content["processId"], "answer": {"cake": "apple"}}
         with anyio.fail_after(60):
-            end = await client.call_tool("submitFormAndResumeProcess", answer)
+            end = await client.call_tool("process_answer", answer)
         assert end.structured_content == {"content": "apple for 3"}
 
 

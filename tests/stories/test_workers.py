@@ -147,8 +147,8 @@ async def test_a_question_is_answered_whichever_worker_has_the_process_or_the_ca
     ):
         handle = (await one.call_tool("bake_cake", {"guests": 3})).structured_content
         assert handle is not None
-        answer = {"processId": handle["processId"], "formData": {"cake": "carrot"}}
-        assert text_of(await other.call_tool("submitFormAndResumeProcess", answer)) == "carrot for 3"
+        answer = {"processId": handle["processId"], "answer": {"cake": "carrot"}}
+        assert text_of(await other.call_tool("process_answer", answer)) == "carrot for 3"
         assert text_of(await one.call_tool("process_status", {"processId": handle["processId"]})) == "carrot for 3"
         for _ in range(6):
             client = server.client("http", "legacy", elicitation_callback=choose)

@@ -42,7 +42,7 @@ class ChatReply(BaseModel):
     assets: tuple[ReplyAsset, ...] = Field((), description="What the reply brings along, such as documents and links")
     finished: bool = Field(default=False, description="Whether the conversation is over and takes no more messages")
     pages: int = Field(
-        default=1, description="More than 1: the reply is cut here; read_result gives it in so many pages"
+        default=1, description="More than 1: the reply is cut here; process_result gives it in so many pages"
     )
 
     @classmethod

@@ -1,35 +1,37 @@
 """The companion tools, which a client calls with a handle to follow, answer or end a process, or to read its result.
 
-This module declares them; `serve.companion_calls` carries them out. The tools that take answers are declared beside the
-kinds of questions, in `forms`. A companion tool is published when some goal may answer with a handle or with a link to
-a large result. It publishes no output schema, since it answers with the output of any goal.
+This module declares them; `serve.companion_calls` carries them out. What a question of each kind is answered with is in
+`forms`. A companion tool is published when some goal may answer with a handle or with a link to a large result. It
+publishes no output schema, since it answers with the output of any goal.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Any, Final
 
 from mcp_types import Tool, ToolAnnotations
-from pydantic import Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from goalport.publish.answer_tools import ANSWER_TOOLS, CompanionCall
 from goalport.publish.published_arguments import PublishedArguments
 
 __all__ = [
+    "ANSWER",
     "CANCEL",
-    "READ",
+    "RESULT",
     "STATUS",
+    "AnswerCall",
     "CancelCall",
     "Companion",
-    "ReadCall",
+    "ResultCall",
     "StatusCall",
     "handle_tools",
     "result_tool",
 ]
 
 STATUS: Final = "process_status"
+ANSWER: Final = "process_answer"
 CANCEL: Final = "process_cancel"
-READ: Final = "read_result"
+RESULT: Final = "process_result"
 
 _LONGEST_WAIT: Final = 25.0
 """Seconds that a call of `process_status` may wait."""
@@ -39,6 +41,20 @@ _READ_ONLY: Final = ToolAnnotations(
 _DESTRUCTIVE: Final = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
+
+
+def _given(answer: object) -> object:
+    if answer is None:
+        raise ValueError("null stands for what the person says: ask them first")
+    return answer
+
+
+class CompanionCall(BaseModel):
+    """The arguments of a call of a companion tool, which is always about one process."""
+
+    model_config = ConfigDict(frozen=True)
+
+    process_id: str = Field(alias="processId", description="The processId of the handle")
 
 
 class StatusCall(CompanionCall):
@@ -53,12 +69,30 @@ class StatusCall(CompanionCall):
     )
 
 
+class AnswerCall(CompanionCall):
+    """The arguments of `process_answer`."""
+
+    answer: Annotated[
+        Any,
+        AfterValidator(_given),
+        WithJsonSchema(
+            {"anyOf": [{"type": "object", "additionalProperties": True}, {"type": "boolean"}, {"type": "string"}]}
+        ),
+    ] = Field(
+        description="What the person said: for a form an object that is valid against the JSON Schema of the question,"
+        " for a confirmation or url true or false, for a choice or input a text"
+    )
+    question_id: str | None = Field(
+        None, alias="questionId", description="The id of the question; needed only when several are open"
+    )
+
+
 class CancelCall(CompanionCall):
     """The arguments of `process_cancel`."""
 
 
-class ReadCall(CompanionCall):
-    """The arguments of `read_result`."""
+class ResultCall(CompanionCall):
+    """The arguments of `process_result`."""
 
     page: int = Field(1, ge=1, description="The number of the page, from 1")
 
@@ -87,7 +121,7 @@ class Companion:
 def handle_tools(goals: Iterable[ToolAnnotations | None]) -> tuple[Companion, ...]:
     """The tools for goals that may answer with a handle; `goals` are the hints of those goals.
 
-    An answer resumes a goal, so the tools that take answers are destructive or open-world if one of the goals is.
+    An answer resumes a goal, so the tool that takes answers is destructive or open-world if one of the goals is.
     """
     hints = [each or ToolAnnotations() for each in goals]
     answering = ToolAnnotations(
@@ -106,7 +140,14 @@ def handle_tools(goals: Iterable[ToolAnnotations | None]) -> tuple[Companion, ..
             StatusCall,
             _READ_ONLY,
         ),
-        *(Companion.of(each.name, each.title, each.description, each.call, answering) for each in ANSWER_TOOLS),
+        Companion.of(
+            ANSWER,
+            "Answer a question",
+            "Answer a question that a process waits for with what the person said, and let the process go on. Ask the"
+            " person; do not make up the answer. Gives the result, or the handle with what is asked next.",
+            AnswerCall,
+            answering,
+        ),
         Companion.of(
             CANCEL,
             "Cancel a process",
@@ -121,10 +162,10 @@ def handle_tools(goals: Iterable[ToolAnnotations | None]) -> tuple[Companion, ..
 def result_tool() -> Companion:
     """The tool for results that are too large for one answer."""
     return Companion.of(
-        READ,
+        RESULT,
         "Read a large result",
         "Read one page of the result of a process, when another tool has answered that it is too large for one answer"
         " (processId, pages). Gives a line about the page, then the page unchanged.",
-        ReadCall,
+        ResultCall,
         _READ_ONLY,
     )

@@ -1,24 +1,25 @@
 """How clients see and answer questions: one class for each kind of question, and one table of the kinds.
 
-A new kind is a class here, with the companion tool (`answer_tools`) that takes its answers, and an entry in `FORMS`. No
-other module compares kinds: the handle, the companion tools and the server use the form; the command line and other
-goalport servers, which follow a handle, use the JSON Schema of the answer. A form does not ask the question and does
-not record the answer. `companions`, `handle`, `serve` and the command line are above.
+A new kind is a class here, and an entry in `FORMS`. No other module compares kinds: the handle, the companion tools and
+the server use the form; the command line and other goalport servers, which follow a handle, use the JSON Schema of the
+answer. A form does not ask the question and does not record the answer. `companions`, `handle`, `serve` and the command
+line are above.
 """
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, cast
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from goalport.domain import WaitFor
 from goalport.domain.wait_for import Choice, FormSubmission, Option, TextInput, UrlVisit
 from goalport.errors import BadInput
 from goalport.process import Question
-from goalport.publish.answer_tools import CONFIRM, SUBMIT, AnswerTool
 from goalport.publish.elicitation import FlatForm
 from goalport.publish.portability import Schema
 from goalport.publish.published_arguments import PublishedArguments
@@ -29,6 +30,8 @@ __all__ = ["FORMS", "Form", "form_of"]
 
 _ANSWER: Final = "answer"
 """The name of the only field of a form whose answer is not an object."""
+_CONFIRMED: Final = "confirmed"
+"""The name of the only field where a client shows a yes or no as a form."""
 _ONCE_DONE: Final = "Once they say that it is done,"
 _CHOICE: Final = "choice"
 """The name of the only field of a form with options."""
@@ -36,12 +39,10 @@ _CHOICE: Final = "choice"
 
 @dataclass(frozen=True, slots=True)
 class Form(ABC):
-    """The form of the answer to one question, and the companion tool that takes it."""
+    """The form of the answer to one question."""
 
     kind: ClassVar[str]
     """The name of this kind of question, as clients see it."""
-    tool: ClassVar[AnswerTool]
-    """The companion tool that takes its answers."""
 
     schema: Schema
     """The JSON Schema of the answer."""
@@ -57,6 +58,21 @@ class Form(ABC):
     @abstractmethod
     def read(self, answer: Any) -> object:
         """The object made from an answer. Raises `BadInput` with one line for each wrong field."""
+
+    def sent(self, answer: Any) -> Any:
+        """The answer that a model sent: some hosts send the objects and booleans in arguments as JSON texts."""
+        if not isinstance(answer, str):
+            return answer
+        with suppress(ValueError):
+            value = cast("object", from_json(answer))
+            fields = self.schema.get("properties", {})
+            if isinstance(value, Mapping) and (
+                self.kind == "form" or cast("Mapping[str, Any]", value).keys() == fields.keys()
+            ):
+                return cast("Mapping[str, Any]", value)
+            if isinstance(value, bool) and self.schema.get("type") == "boolean":
+                return value
+        return answer
 
     @abstractmethod
     def instruction(self, call: str) -> str:
@@ -96,7 +112,6 @@ class YesNoForm(Form):
     """The form of a question that a person answers with yes or no."""
 
     kind = "confirmation"
-    tool = CONFIRM
 
     @classmethod
     def of(cls, wait: WaitFor[Any]) -> "Form | None":
@@ -106,14 +121,14 @@ class YesNoForm(Form):
         try:
             return TypeAdapter(bool).validate_python(answer)
         except ValidationError as error:
-            raise _refusal(validation_problems(error, answer, root=self.tool.argument)) from None
+            raise _refusal(validation_problems(error, answer, root=_ANSWER)) from None
 
     def elicitation(self, era: str) -> Schema | None:
-        name = self.tool.argument
+        name = _CONFIRMED
         return {"type": "object", "properties": {name: {"type": "boolean", "title": "Yes"}}, "required": [name]}
 
     def elicited(self, content: Mapping[str, Any]) -> Any:
-        return content.get(self.tool.argument)
+        return content.get(_CONFIRMED)
 
     def instruction(self, call: str) -> str:
         return f"Ask the person; then {call} Put true in place of null for a yes, false for a no."
@@ -142,12 +157,12 @@ class UrlForm(YesNoForm):
     def read(self, answer: Any) -> object:
         done = YesNoForm.read(self, answer)
         if done and self.calls_back:
-            raise _refusal([f"{self.tool.argument}: only the page itself says that it is done: open {self.url}"])
+            raise _refusal([f"{_ANSWER}: only the page itself says that it is done: open {self.url}"])
         return done
 
     def elicitation(self, era: str) -> Schema | None:
         """The form by which a person who has opened the address says that it is done; none if the page says so."""
-        name = self.tool.argument
+        name = _CONFIRMED
         done = {name: {"type": "boolean", "title": "It is done", "default": True}}
         return None if self.calls_back else {"type": "object", "properties": done, "required": [name]}
 
@@ -164,7 +179,6 @@ class FieldsForm(Form):
     """The form of a question that a person answers with the fields of a type."""
 
     kind = "form"
-    tool = SUBMIT
 
     _arguments: PublishedArguments
     _drafted: Mapping[str, object]
@@ -207,13 +221,15 @@ class TextForm(FieldsForm):
             return None
         return cls._of_type(wait.response_type, _ANSWER, wait.prefill or None)
 
+    def instruction(self, call: str) -> str:
+        return f"Ask the person; then {call} Put their text in place of null."
+
 
 @dataclass(frozen=True, slots=True)
 class ChoiceForm(Form):
     """The form of a question that a person answers with one of some options."""
 
     kind = "choice"
-    tool = SUBMIT
 
     _arguments: PublishedArguments
     _wait: Choice[Any]
@@ -239,7 +255,7 @@ class ChoiceForm(Form):
 
     def instruction(self, call: str) -> str:
         shown = "; ".join(_named(each) for each in self._wait.options)
-        put = f"Put an object in place of null, whose {_CHOICE} is their option."
+        put = "Put their option in place of null."
         return f"Show the person the options and let them choose; then {call} {put} The options are: {shown}"
 
 

@@ -42,8 +42,6 @@ class Offer:
     agent: Agent
     goals: tuple[Goal, ...]
     starts: tuple[object, ...]
-    prompt: str
-    """The name of the prompt that goes with it."""
     description_prefix: str
     """The beginning of its description, which tells it from other tools of its goals; empty if there are none."""
     may_ask: bool
@@ -143,11 +141,9 @@ def _offers(agent: Agent, points: Sequence[_StartingPoint], *, may_ask: bool, as
     for number, same in enumerate(together.values()):
         name, kind = same[0].group[0], same[0].kind
         goals = tuple(point.goal for point in same)
-        declared = any(goal.export.starting_input_types for goal in goals)
         own = name if number == 0 else f"{name}_from_{snake_identifier(kind) or 'nothing'}"
         prefix = f"From {' and '.join(map(type_name, same[0].starts)) or 'nothing'}: " if len(together) > 1 else ""
-        prompt = f"{kind}_{name}" if declared else own
-        yield Offer(own, agent, goals, same[0].starts, prompt, prefix, may_ask, asks_models)
+        yield Offer(own, agent, goals, same[0].starts, prefix, may_ask, asks_models)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from goalport.chat import conversation_of
 from goalport.process import AgentProcess, Question
-from goalport.publish.companions import CANCEL, READ, STATUS
+from goalport.publish.companions import ANSWER, CANCEL, RESULT, STATUS
 from goalport.publish.forms import FORMS, Form, form_of
 from goalport.publish.portability import Schema, split_definitions
 
@@ -162,8 +162,7 @@ class Handle:
     def answer_call(self, question: OpenQuestion) -> NextCall:
         """The call that answers a question, with null for the answer, which no question takes."""
         which = {"questionId": question.id} if len(self.questions) > 1 else {}
-        tool = question.form.tool
-        return NextCall(tool.name, {"processId": self.process_id, tool.argument: None, **which})
+        return NextCall(ANSWER, {"processId": self.process_id, "answer": None, **which})
 
     @property
     def status_call(self) -> NextCall:
@@ -204,7 +203,7 @@ class LargeResult:
 
     def page_call(self, page: int) -> NextCall:
         """The call that reads one page of the result; pages count from 1."""
-        return NextCall(READ, {"processId": self.process_id, "page": page})
+        return NextCall(RESULT, {"processId": self.process_id, "page": page})
 
     @property
     def structured(self) -> dict[str, Any]:

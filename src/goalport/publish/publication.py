@@ -102,7 +102,6 @@ class _Candidate:
     name: str
     owner: str
     published: PublishedTool
-    prompt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +260,7 @@ def _goals(offered: Iterable[Offer | Refusal | UnreadableGoal], problems: list[s
                     case Fault(reason):
                         owner, agent = offer.owner, offer.agent
                     case tool:
-                        yield _Candidate(offer.name, f"the {offer.owner}", tool, offer.prompt)
+                        yield _Candidate(offer.name, f"the {offer.owner}", tool)
                         continue
             case UnreadableGoal(goal, agent, reason):
                 owner = f"goal {goal.name} of agent {agent.name}"
@@ -277,7 +276,7 @@ def _chatbots(platform: AgentPlatform) -> Iterator[_Candidate]:
     for agent in platform.agents:
         if agent.chat is not None:
             tool = ChatTool.of(agent)
-            yield _Candidate(tool.tool.name, f"the chatbot {agent.name}", tool, tool.tool.name)
+            yield _Candidate(tool.tool.name, f"the chatbot {agent.name}", tool)
 
 
 def _conversations(platform: AgentPlatform, settings: Settings) -> Iterator[McpToolExport]:
@@ -317,7 +316,7 @@ def _tools(candidates: Sequence[_Candidate], problems: list[str]) -> dict[str, _
 
 def _prompts(candidates: Iterable[_Candidate], workspace: Workspace, problems: list[str]) -> dict[str, PublishedPrompt]:
     wanted: list[tuple[str, str, GoalTool | ChatTool | RawPrompt]] = [
-        (each.prompt, each.owner, each.published)
+        (each.name, each.owner, each.published)
         for each in candidates
         if isinstance(each.published, GoalTool | ChatTool)
     ]

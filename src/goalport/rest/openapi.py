@@ -128,7 +128,7 @@ _FIXED: Final[Mapping[str, Schema]] = {
             "mermaid": _TEXT,
             "links": _LINKS,
         },
-        {"result": {}},
+        {"result": {}, **_QUESTION, **_SOMETIMES},
     ),
     "ProcessPage": _an_object(
         {

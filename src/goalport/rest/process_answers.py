@@ -3,7 +3,7 @@
 Every answer about one process begins with the same members. Nothing is awaited. The handlers are above.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, cast
 from urllib.parse import quote
@@ -26,6 +26,8 @@ __all__ = ["EVENTS", "PROCESSES", "answer_to", "record_line", "view_of"]
 
 PROCESSES: Final = "/api/v1/process"
 EVENTS: Final = "/events/process"
+_WAIT_SECONDS: Final = 30
+"""How long the link `wait` waits for the result, or for a question."""
 
 
 def answer_to(process: AgentProcess, outcome: Outcome | None, root: str) -> Response:
@@ -41,10 +43,8 @@ def answer_to(process: AgentProcess, outcome: Outcome | None, root: str) -> Resp
     head = {"processId": process.id, "goal": goal, "status": str(status)}
     links = {"links": _links(root, process.id)}
     if outcome is None or isinstance(outcome, Waiting):
-        questions = [_question(each) for each in map(question_view, process.open_questions)]
-        first = _first(questions) if isinstance(outcome, Waiting) and questions else {}
-        content = {**head, **first, "questions": questions, **links}
-        return JSONResponse(content, HTTPStatus.ACCEPTED, {"Location": _path(root, process.id)})
+        asked = _asked(outcome, map(question_view, process.open_questions))
+        return JSONResponse({**head, **asked, **links}, HTTPStatus.ACCEPTED, {"Location": _path(root, process.id)})
     if isinstance(outcome, Failed) and outcome.not_begun:
         raise unavailable(outcome.reason)
     try:
@@ -80,7 +80,7 @@ def view_of(process: AgentProcess, root: str) -> dict[str, Any]:
         **view,
         "goal": CallPolicy.of_process(process).name,
         "reason": None if view["reason"] is None else cleaned(hide_known(view["reason"])),
-        "questions": [_question(each) for each in view["questions"]],
+        **_asked(process.outcome, view["questions"]),
         "links": _links(root, process.id),
     }
     if isinstance(process.outcome, Completed):
@@ -112,7 +112,18 @@ def _path(root: str, process_id: str) -> str:
 
 def _links(root: str, process_id: str) -> dict[str, str]:
     path = _path(root, process_id)
-    return {"self": path, "continue": f"{path}/continue", "events": f"{root}{EVENTS}/{quote(process_id, safe='')}"}
+    return {
+        "self": path,
+        "wait": f"{path}?wait={_WAIT_SECONDS}",
+        "continue": f"{path}/continue",
+        "events": f"{root}{EVENTS}/{quote(process_id, safe='')}",
+    }
+
+
+def _asked(outcome: Outcome | None, views: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The questions of a process; if it waits for answers, the first is also beside what is said of the process."""
+    questions = [_question(each) for each in views]
+    return {**(_first(questions) if isinstance(outcome, Waiting) and questions else {}), "questions": questions}
 
 
 def _question(view: Mapping[str, Any]) -> dict[str, Any]:

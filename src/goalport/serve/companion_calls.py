@@ -14,17 +14,18 @@ from goalport.auth import current_caller
 from goalport.errors import AlreadyAnswered, BadInput
 from goalport.platform.runs import end_for_caller
 from goalport.process import AgentProcess, Completed, ProcessStatus, Question
-from goalport.publish.answer_tools import Answer, AnswerTool, tool_called
 from goalport.publish.answers import error_wire
 from goalport.publish.calls import Call
 from goalport.publish.chat_answers import reply_pages
 from goalport.publish.chat_reply import ChatReply, last_reply
 from goalport.publish.companions import (
+    ANSWER,
     CANCEL,
     STATUS,
+    AnswerCall,
     CancelCall,
     Companion,
-    ReadCall,
+    ResultCall,
     StatusCall,
 )
 from goalport.publish.forms import form_of
@@ -49,7 +50,7 @@ async def call_companion(
 ) -> HandlerResult | WrittenResult:
     """Answer a call of a companion tool. Raises `BadInput` for wrong arguments and an unknown process."""
     (call,) = companion.arguments.read(params.arguments or {})
-    assert isinstance(call, StatusCall | Answer | CancelCall | ReadCall)
+    assert isinstance(call, StatusCall | AnswerCall | CancelCall | ResultCall)
     state, earlier = context.state, earlier_round(params)
     try:
         process = await state.known_process(call.process_id, current_caller())
@@ -65,7 +66,7 @@ async def call_companion(
                 policy = CallPolicy.of_process(process)
                 observer = await observer_of(context, process)
                 return await answer_when_settled(observer, policy, earlier, call.wait_seconds)
-            case Answer():
+            case AnswerCall():
                 async with admitted(context, begins=False) as place:
                     policy = CallPolicy.of_process(process)
                     if earlier is None:
@@ -75,7 +76,7 @@ async def call_companion(
                     return await answer_when_settled(observer, policy, earlier)
             case CancelCall():
                 return await _cancel(context.state, process)
-            case ReadCall():
+            case ResultCall():
                 return await _page(context.state, process, call.page)
             case _:
                 assert_never(call)
@@ -85,13 +86,14 @@ async def call_companion(
         return {**error_wire(str(refusal)), "_meta": {"goalport/processId": process.id}}
 
 
-async def _answer(context: CallContext, process: AgentProcess, call: Answer) -> Round | None:
+async def _answer(context: CallContext, process: AgentProcess, call: AnswerCall) -> Round | None:
     """Answer a question. A yes to open a page that calls back is no answer: the call waits for that page."""
-    question = _question(process, call.question_id, tool_called(call))
+    question = _question(process, call.question_id)
     form = form_of(question)
-    if form.calls_back and call.answer is True:
+    answer = form.sent(call.answer)
+    if form.calls_back and answer is True:
         return Round(process.id, opened=[question.id])
-    response = form.read(call.answer)
+    response = form.read(answer)
     try:
         await context.state.platform.answer(process.id, question.id, response)
     except AlreadyAnswered:
@@ -140,29 +142,23 @@ async def _page(state: McpState, process: AgentProcess, number: int) -> Wire:
     return wire
 
 
-def _question(process: AgentProcess, question_id: str | None, tool: AnswerTool) -> Question:
-    """The open question of this id that a tool answers. Raises `BadInput` for none, and for several without an id."""
+def _question(process: AgentProcess, question_id: str | None) -> Question:
+    """The open question of this id. Raises `BadInput` for none, and for several without an id."""
     if question_id is None:
-        return _only_question(process, tool)
+        if len(process.open_questions) == 1:
+            return process.open_questions[0]
+        if process.open_questions:
+            named = "; ".join(f"{each.id}: {each.message}" for each in process.open_questions)
+            raise BadInput(
+                f"Process {process.id} asks several things. Give the questionId of the one you answer: {named}"
+            )
+        raise BadInput(f"Process {process.id} asks nothing. {_next_step(process)}")
     question = next((each for each in _questions(process) if each.id == question_id), None)
     if question is None:
         raise BadInput(f"Process {process.id} has asked no question {question_id[:100]!r}. {_next_step(process)}")
     if question.status != "open":
         _refuse_settled(process, question)
-    form = form_of(question)
-    if form.tool is not tool:
-        raise BadInput(f"Question {question.id} is of kind {form.kind}: answer it with {form.tool.name}.")
     return question
-
-
-def _only_question(process: AgentProcess, tool: AnswerTool) -> Question:
-    fitting = [each for each in process.open_questions if form_of(each).tool is tool]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        named = "; ".join(f"{each.id}: {each.message}" for each in fitting)
-        raise BadInput(f"Process {process.id} asks several things. Give the questionId of the one you answer: {named}")
-    raise BadInput(f"Process {process.id} waits for no {tool.takes}. {_next_step(process)}")
 
 
 def _refuse_settled(process: AgentProcess, question: Question) -> NoReturn:
@@ -174,10 +170,8 @@ def _refuse_settled(process: AgentProcess, question: Question) -> NoReturn:
 def _next_step(process: AgentProcess) -> str:
     """The state of a process, and which companion tool can be called next."""
     if process.open_questions:
-        asked = "; ".join(
-            f"{each.id}, with {form_of(each).tool.name}: {each.message}" for each in process.open_questions
-        )
-        return f"It waits for an answer to {asked}"
+        asked = "; ".join(f"{each.id}: {each.message}" for each in process.open_questions)
+        return f"It waits for an answer, which {ANSWER} gives, to {asked}"
     if process.outcome is None:
         return f"It is running: {STATUS} tells how it goes on, {CANCEL} ends it."
     if isinstance(process.outcome, Completed):

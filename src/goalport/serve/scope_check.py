@@ -17,8 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from goalport.auth import current_caller
 from goalport.auth.guard import route_path
 from goalport.errors import BadInput
-from goalport.publish.answer_tools import ANSWER_TOOLS
-from goalport.publish.companions import CANCEL, Companion
+from goalport.publish.companions import ANSWER, CANCEL, Companion
 from goalport.publish.own_resources import read_uri
 from goalport.publish.scopes import Scopes
 from goalport.serve.state import McpState
@@ -29,7 +28,7 @@ __all__ = ["ScopeCheck", "guarded", "refuse_call", "scopes_of_resource"]
 _FREE: Final = frozenset({"initialize", "ping", "server/discover"})
 """What every caller may ask: who the server is, and whether it is there."""
 _LONGEST_NAME: Final = 100
-_OF_PROCESS: Final = frozenset({CANCEL, *(each.name for each in ANSWER_TOOLS)})
+_OF_PROCESS: Final = frozenset({ANSWER, CANCEL})
 """The companion tools that change how a process goes on."""
 _NOTHING: Final[Mapping[str, Any]] = {}
 

@@ -49,10 +49,10 @@ class Night:
         self.messages.append(question["message"])
         process = {"processId": handle["processId"]}
         if question["kind"] == "confirmation":
-            return await self.client.call_tool("_confirm", {**process, "confirmed": answer})
+            return await self.client.call_tool("process_answer", {**process, "answer": answer})
         data = {"choice": answer}
         jsonschema.validate(data, question["schema"])
-        return await self.client.call_tool("submitFormAndResumeProcess", {**process, "formData": data})
+        return await self.client.call_tool("process_answer", {**process, "answer": data})
 
     def _read(self, result: Any) -> dict[str, Any]:
         assert isinstance(result, CallToolResult)

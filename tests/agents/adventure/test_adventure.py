@@ -116,8 +116,8 @@ async def test_a_name_that_is_none_and_a_choice_that_is_none_are_refused(mcp_cli
     async with mcp_client(NightAtTheMuseum()) as client:
         assert (await client.call_tool("play_adventure", {"name": ""})).is_error
         handle = await Night(client).play([])
-        answer = {"processId": handle["processId"], "formData": {"choice": "wake the walrus"}}
-        refused = await client.call_tool("submitFormAndResumeProcess", answer)
+        answer = {"processId": handle["processId"], "answer": {"choice": "wake the walrus"}}
+        refused = await client.call_tool("process_answer", answer)
         assert refused.is_error
         assert isinstance(refused.content[0], TextContent)
         assert "try the front door" in refused.content[0].text

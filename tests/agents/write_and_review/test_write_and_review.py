@@ -31,8 +31,8 @@ async def test_a_story_is_revised_until_the_person_accepts_it_and_then_reviewed(
                 (question,) = told["questions"]
                 asked.append(question["message"])
                 assert question["schema"]["required"] == ["comments"]
-                answer = {"processId": told["processId"], "formData": {"comments": said}}
-                told = structured(await client.call_tool("submitFormAndResumeProcess", answer))
+                answer = {"processId": told["processId"], "answer": {"comments": said}}
+                told = structured(await client.call_tool("process_answer", answer))
     assert [FIRST in asked[0], SECOND in asked[1]] == [True, True]
     assert told == {
         "content": f"{SECOND}\n\n*{REVIEWER.name}:* Short and sweet.",
@@ -51,8 +51,8 @@ async def test_a_model_is_told_the_idea_the_comments_and_who_it_is(mcp_client: M
         async with mcp_client(WriteAndReview(Lengths(story=40, review=20)), models=model) as client:
             told = structured(await client.call_tool("write_and_review_story", IDEA))
             for said in ("It should laugh.", "I like it."):
-                answer = {"processId": told["processId"], "formData": {"comments": said}}
-                told = structured(await client.call_tool("submitFormAndResumeProcess", answer))
+                answer = {"processId": told["processId"], "answer": {"comments": said}}
+                told = structured(await client.call_tool("process_answer", answer))
     write, assess, revise, accept, review = (str(each.messages) for each in model.calls)
     for prompt, words in (
         (write, [IDEA["content"], "40 words", WRITER.role]),

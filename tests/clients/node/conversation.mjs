@@ -18,7 +18,7 @@ export async function converse(client, call) {
   // Both SDKs drop a notification that they read together with the result, so the steps take their time.
   const saying = { text: "good morning", times: 2, pause: 0.3 };
   const goal = await call({ name: "shout", arguments: saying }, (step) => progress.push(step));
-  const prompt = await client.getPrompt({ name: "Saying_shout", arguments: { text: "good morning" } });
+  const prompt = await client.getPrompt({ name: "shout", arguments: { text: "good morning" } });
   const resource = await client.readResource({ uri: "goalport://goals" });
   return {
     server: client.getServerVersion().name,

@@ -288,11 +288,11 @@ async def test_to_answer_or_end_a_process_takes_as_much_as_to_start_it(tmp_path:
         async with client_of(server, "ada", "goals:read", "finance:write") as client:
             begun: Any = (await client.call_tool("lend", {"content": "hi"})).structured_content
         process = begun["processId"]
-        given = {"processId": process, "formData": {"content": "a house"}}
+        given = {"processId": process, "answer": {"content": "a house"}}
         refusals: list[httpx2.Response] = []
         async with client_of(server, "ada", "goals:read", refusals=refusals) as client:
             assert not (await client.call_tool("process_status", {"processId": process})).is_error
-            for tool in ("submitFormAndResumeProcess", "process_cancel"):
+            for tool in ("process_answer", "process_cancel"):
                 with pytest.raises(MCPError):
                     await client.call_tool(tool, given)
                 assert challenge_of(refusals.pop())["scope"] == "finance:write"

@@ -77,6 +77,6 @@ async def test_who_may_no_longer_talk_to_a_chatbot_answers_none_of_its_questions
             assert not asked
         async with client_of(server, "ada", "goals:read", "finance:talk", era=era) as client:
             reply: Any = (
-                await client.call_tool(handle["next"]["tool"], {**handle["next"]["arguments"], "confirmed": True})
+                await client.call_tool(handle["next"]["tool"], {**handle["next"]["arguments"], "answer": True})
             ).structured_content
             assert reply["reply"] == "Come in."

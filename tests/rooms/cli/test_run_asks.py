@@ -88,7 +88,7 @@ def test_without_a_terminal_the_questions_are_printed(program: Command, books: P
     assert "Nobody can be asked here" in ran.err
     assert "Run the command on a terminal" in ran.err
     assert "goalport serve" in ran.err
-    assert "submitFormAndResumeProcess" not in ran.out + ran.err
+    assert "process_answer" not in ran.out + ran.err
     (question,) = json.loads(ran.out)["questions"]
     assert (question["message"], question["kind"]) == ("What kind of book?", "form")
 

@@ -44,7 +44,7 @@ def test_a_chatbot_is_a_tool_that_takes_a_message_and_the_conversation(tmp_path:
 
 def test_the_companion_tools_and_the_resources_come_with_the_first_chatbot(tmp_path: Path) -> None:
     without, with_one = published(tmp_path, Greeter()), published(tmp_path, Greeter(), ShopAssistant())
-    added = {"chat_shop_assistant", "process_status", "process_cancel", "_confirm", "submitFormAndResumeProcess"}
+    added = {"chat_shop_assistant", "process_status", "process_cancel", "process_answer"}
     assert set(with_one.tools) - set(without.tools) == added
     assert set(with_one.providers) - set(without.providers) == {"goalport://conversations/"}
 

@@ -291,7 +291,7 @@ def test_a_yes_or_no_is_a_form_of_one_field() -> None:
         "required": ["confirmed"],
     }
     assert [answered(bool, {"confirmed": each}) for each in (True, False)] == [True, False]
-    with pytest.raises(BadInput, match="confirmed: should be yes or no"):
+    with pytest.raises(BadInput, match="answer: should be yes or no"):
         answered(bool, {})
 
 

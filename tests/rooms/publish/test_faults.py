@@ -68,7 +68,7 @@ def test_types_that_raise_are_a_problem_of_their_goal_and_the_rest_is_served(
     tmp_path: Path, broken: type, goal: str, why: str
 ) -> None:
     publication = published(tmp_path, broken(), Poet())
-    assert set(publication.tools) == {"helloBanner", "read_result", "write"}
+    assert set(publication.tools) == {"helloBanner", "process_result", "write"}
     problem = next(each for each in publication.problems if goal in each)
     assert why in problem
     assert f"of agent {broken.__name__}" in problem
@@ -94,7 +94,7 @@ def test_an_odd_export_is_a_problem_of_its_goal_and_the_rest_is_served(tmp_path:
             return Poem(content=person.name)
 
     publication = published(tmp_path, Odd(), Poet())
-    assert set(publication.tools) == {"helloBanner", "read_result", "write"}
+    assert set(publication.tools) == {"helloBanner", "process_result", "write"}
     told = [*publication.problems, *(f"{each.goal.name} {each.reason}" for each in publication.refusals)]
     assert any("Odd.write" in each for each in told)
 

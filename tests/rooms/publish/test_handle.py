@@ -11,7 +11,7 @@ from mcp_types import CallToolResult, TextResourceContents
 from tests.rooms.serve.askers import Cashier, Pizzeria, Waiter, call, handle_of
 from tests.rooms.serve.served import ERAS, published, served, text_of, tool_of
 
-COMPANIONS = {"process_status", "submitFormAndResumeProcess", "_confirm", "process_cancel", "read_result"}
+COMPANIONS = {"process_status", "process_answer", "process_cancel", "process_result"}
 EACH_ERA = pytest.mark.parametrize("era", ERAS)
 
 
@@ -26,9 +26,9 @@ async def test_a_form_is_asked_for_and_its_answer_brings_the_result(tmp_path: Pa
         assert question["schema"]["properties"]["name"]["enum"] == ["ham", "cheese", "mushrooms"]
         last = await call(
             client,
-            "submitFormAndResumeProcess",
+            "process_answer",
             processId=handle["processId"],
-            formData={"name": "ham", "portions": 2},
+            answer={"name": "ham", "portions": 2},
         )
         assert last.structured_content == {"content": "30 cm with 2 ham"}
         assert text_of(last) == "30 cm with 2 ham"
@@ -46,13 +46,13 @@ async def test_the_text_of_a_handle_says_all_that_a_model_needs_to_go_on(tmp_pat
         assert f"process {handle['processId']} waits for a person's answer" in text
         assert "Do not call order_pizza again" in text
         assert "What shall be on a pizza of 30 cm?" in text
-        form = {"processId": handle["processId"], "formData": None}
-        assert f"call submitFormAndResumeProcess with {json.dumps(form)}" in text
+        form = {"processId": handle["processId"], "answer": None}
+        assert f"call process_answer with {json.dumps(form)}" in text
         assert json.dumps(handle["questions"][0]["schema"]) in text
         assert f'call process_cancel with {{"processId": "{handle["processId"]}"}}' in text
         pay = await call(client, "pay", euros=5)
         process = handle_of(server, "pay", pay)["processId"]
-        assert f'call _confirm with {{"processId": "{process}", "confirmed": null}}' in text_of(pay)
+        assert f'call process_answer with {{"processId": "{process}", "answer": null}}' in text_of(pay)
 
 
 @EACH_ERA
@@ -62,7 +62,7 @@ async def test_a_confirmation_takes_a_yes_or_a_no(tmp_path: Path, era: str) -> N
             handle = handle_of(server, "pay", await call(client, "pay", euros=7))
             (question,) = handle["questions"]
             assert (question["kind"], question["schema"]) == ("confirmation", {"type": "boolean"})
-            end = await call(client, "_confirm", processId=handle["processId"], confirmed=confirmed)
+            end = await call(client, "process_answer", processId=handle["processId"], answer=confirmed)
             assert end.is_error is not confirmed
             assert said in text_of(end)
 
@@ -82,11 +82,11 @@ async def test_a_wrong_answer_is_refused_with_a_list_and_the_question_stays_open
     async with served(tmp_path, Pizzeria()) as server, server.client() as client:
         handle = handle_of(server, "order_pizza", await call(client, "order_pizza", size=30))
         process = handle["processId"]
-        refused = await call(client, "submitFormAndResumeProcess", processId=process, formData=data)
+        refused = await call(client, "process_answer", processId=process, answer=data)
         assert refused.is_error
         assert line in text_of(refused)
         assert handle_of(server, "order_pizza", await call(client, "process_status", processId=process)) == handle
-        right = await call(client, "submitFormAndResumeProcess", processId=process, formData={"name": "ham"})
+        right = await call(client, "process_answer", processId=process, answer={"name": "ham"})
         assert right.structured_content == {"content": "30 cm with 1 ham"}
 
 
@@ -96,18 +96,18 @@ async def test_an_answer_that_comes_too_late_is_told_what_holds_now(tmp_path: Pa
         given = {
             "processId": handle["processId"],
             "questionId": handle["questions"][0]["id"],
-            "formData": {"name": "ham"},
+            "answer": {"name": "ham"},
         }
         results: list[CallToolResult] = []
         async with anyio.create_task_group() as tasks:
 
             async def submit() -> None:
-                results.append(await call(client, "submitFormAndResumeProcess", **given))
+                results.append(await call(client, "process_answer", **given))
 
             tasks.start_soon(submit)
             tasks.start_soon(submit)
         assert sorted(each.is_error for each in results) == [False, True]
-        late = await call(client, "submitFormAndResumeProcess", **given)
+        late = await call(client, "process_answer", **given)
         assert late.is_error
         assert "is answered already: the first answer counts. It is done: process_status gives" in text_of(late)
 
@@ -116,7 +116,7 @@ async def test_companions_say_what_is_wrong_with_a_call_and_what_to_do(tmp_path:
     async with served(tmp_path, Pizzeria(), Cashier()) as server, server.client() as client:
         pizza = handle_of(server, "order_pizza", await call(client, "order_pizza", size=30))
         process = pizza["processId"]
-        submit: dict[str, Any] = {"processId": process, "formData": {"name": "ham"}}
+        submit: dict[str, Any] = {"processId": process, "answer": {"name": "ham"}}
         for tool, arguments, words in (
             ("process_status", {"processId": "nobody"}, "There is no process 'nobody', or it is not yours"),
             ("process_status", {}, "processId: required, but missing"),
@@ -125,21 +125,17 @@ async def test_companions_say_what_is_wrong_with_a_call_and_what_to_do(tmp_path:
                 {"processId": process, "waitSeconds": 26},
                 "waitSeconds: should be at most 25; came 26",
             ),
-            (
-                "_confirm",
-                {"processId": process, "confirmed": True},
-                "waits for no confirmation. It waits for an answer",
-            ),
-            ("_confirm", {"processId": process, "confirmed": "maybe"}, "confirmed: should be"),
-            ("submitFormAndResumeProcess", {**submit, "questionId": "q-1"}, "has asked no question 'q-1'. It waits"),
-            ("submitFormAndResumeProcess", {**submit, "formData": "ham"}, "formData: should be"),
+            ("process_answer", {"processId": process, "answer": True}, "should be an object with fields"),
+            ("process_answer", {"processId": process}, "answer: required, but missing"),
+            ("process_answer", {**submit, "questionId": "q-1"}, "has asked no question 'q-1'. It waits"),
+            ("process_answer", {**submit, "answer": "ham"}, "should be an object with fields"),
         ):
             refused = await call(client, tool, **arguments)
             assert refused.is_error
             assert words in text_of(refused)
-        assert (await call(client, "submitFormAndResumeProcess", **submit)).structured_content
-        ended = await call(client, "submitFormAndResumeProcess", **submit)
-        assert "waits for no form. It is done: process_status gives its result." in text_of(ended)
+        assert (await call(client, "process_answer", **submit)).structured_content
+        ended = await call(client, "process_answer", **submit)
+        assert "asks nothing. It is done: process_status gives its result." in text_of(ended)
         over = await call(client, "process_cancel", processId=process)
         assert over.is_error
         assert "has ended already: completed" in text_of(over)
@@ -150,9 +146,9 @@ async def test_a_process_that_waits_can_be_given_up(tmp_path: Path) -> None:
         process = handle_of(server, "order_pizza", await call(client, "order_pizza", size=30))["processId"]
         stopped = await call(client, "process_cancel", processId=process)
         assert stopped.structured_content == {"processId": process, "status": "killed", "questions": []}
-        late = await call(client, "submitFormAndResumeProcess", processId=process, formData={"name": "ham"})
+        late = await call(client, "process_answer", processId=process, answer={"name": "ham"})
         assert late.is_error
-        assert "waits for no form. It has ended: process_status says why" in text_of(late)
+        assert "asks nothing. It has ended: process_status says why" in text_of(late)
         status = await call(client, "process_status", processId=process)
         assert status.is_error
         assert "order_pizza was stopped" in text_of(status)
@@ -164,9 +160,7 @@ async def test_the_question_of_a_process_within_a_process_is_asked_and_answered_
     async with served(tmp_path, Pizzeria(), Waiter()) as server, server.client() as client:
         handle = handle_of(server, "serve_guest", await call(client, "serve_guest", size=20))
         assert handle["questions"][0]["message"] == "What shall be on a pizza of 20 cm?"
-        end = await call(
-            client, "submitFormAndResumeProcess", processId=handle["processId"], formData={"name": "cheese"}
-        )
+        end = await call(client, "process_answer", processId=handle["processId"], answer={"name": "cheese"})
         assert end.structured_content == {"content": "Served: 20 cm with 1 cheese"}
 
 

@@ -9,8 +9,6 @@ from goalport import Export, achieves_goal, action, agent
 from tests.rooms.serve.askers import Cashier, Order, Payment, Pizza, Receipt
 from tests.rooms.serve.served import published, tool_of
 
-RESUMING = ("submitFormAndResumeProcess", "_confirm")
-
 
 @agent(description="Bakes what it has")
 class Gentle:
@@ -38,20 +36,19 @@ def hints_of(root: Path, name: str, *agents: object) -> ToolAnnotations:
     return hints
 
 
-@pytest.mark.parametrize("name", RESUMING)
-def test_answering_does_no_more_than_the_goals_that_it_resumes(tmp_path: Path, name: str) -> None:
+def test_answering_does_no_more_than_the_goals_that_it_resumes(tmp_path: Path) -> None:
     for agents, destructive, open_world in (
         ([Gentle()], False, False),
         ([Looker()], False, True),
         ([Gentle(), Looker()], False, True),
         ([Gentle(), Cashier()], True, True),
     ):
-        hints = hints_of(tmp_path, name, *agents)
+        hints = hints_of(tmp_path, "process_answer", *agents)
         assert (hints.read_only_hint, hints.idempotent_hint) == (False, False)
         assert (hints.destructive_hint, hints.open_world_hint) == (destructive, open_world)
 
 
-@pytest.mark.parametrize("name", ["process_status", "read_result"])
+@pytest.mark.parametrize("name", ["process_status", "process_result"])
 def test_looking_changes_nothing(tmp_path: Path, name: str) -> None:
     hints = hints_of(tmp_path, name, Cashier())
     assert hints == ToolAnnotations(

@@ -23,10 +23,7 @@ async def asked(server: Served, client: Client, *answers: object) -> dict[str, A
     result = await call(client, "take_room", content="a room")
     handle = handle_of(server, "take_room", result)
     for each in answers:
-        tool, argument = (
-            ("_confirm", "confirmed") if isinstance(each, bool) else ("submitFormAndResumeProcess", "formData")
-        )
-        result = await call(client, tool, **{"processId": handle["processId"], argument: each})
+        result = await call(client, "process_answer", processId=handle["processId"], answer=each)
         assert not result.is_error, result
         handle = handle_of(server, "take_room", result)
     return handle
@@ -53,35 +50,35 @@ async def test_a_choice_shows_its_options_and_takes_a_key_or_a_label(tmp_path: P
             "required": ["choice"],
         }
         assert "The options are: 12 (Attic); 14 (Garden)" in text_of(first)
-        assert handle["next"]["arguments"]["formData"] is None
+        assert handle["next"]["arguments"]["answer"] is None
         process = {"processId": handle["processId"]}
         for wrong in ({"choice": "Cellar"}, {"choise": "12"}, {}):
-            refused = await call(client, "submitFormAndResumeProcess", **process, formData=wrong)
+            refused = await call(client, "process_answer", **process, answer=wrong)
             assert refused.is_error
             assert "choice: " in text_of(refused)
-        by_label = await call(client, "submitFormAndResumeProcess", **process, formData={"choice": "Garden"})
+        by_label = await call(client, "process_answer", **process, answer="Garden")
         assert handle_of(server, "take_room", by_label)["questions"][0]["kind"] == "input"
 
 
 async def test_a_text_and_an_address_have_their_kinds_too(tmp_path: Path) -> None:
     async with served(tmp_path, Inn()) as server, server.client() as client:
-        (question,) = (await asked(server, client, {"choice": "14"}))["questions"]
+        (question,) = (await asked(server, client, "14"))["questions"]
         assert (question["kind"], question["schema"]["required"]) == ("input", ["answer"])
         handle = await asked(server, client, {"choice": "14"}, {"answer": "The sea"})
         (question,) = handle["questions"]
         assert (question["kind"], question["url"]) == ("url", "https://example.com/deposit?stay=1")
-        assert handle["next"]["tool"] == "_confirm"
+        assert handle["next"]["tool"] == "process_answer"
         status = await call(client, "process_status", processId=handle["processId"])
-        assert "https://example.com/deposit?stay=1 Once they say that it is done, call _confirm" in text_of(status)
-        wrong = await call(
-            client, "submitFormAndResumeProcess", processId=handle["processId"], formData={"answer": "x"}
+        assert "https://example.com/deposit?stay=1 Once they say that it is done, call process_answer" in text_of(
+            status
         )
-        assert "waits for no form" in text_of(wrong)
+        wrong = await call(client, "process_answer", processId=handle["processId"], answer={"answer": "x"})
+        assert "should be yes or no" in text_of(wrong)
 
 
 async def test_a_draft_stands_in_the_form_and_counts_for_what_is_left_out(tmp_path: Path) -> None:
     async with served(tmp_path, Inn()) as server, server.client() as client:
-        handle = await asked(server, client, {"choice": "14"}, {"answer": "The sea"}, True)
+        handle = await asked(server, client, '{"choice": "14"}', "The sea", "true")
         (question,) = handle["questions"]
         fields = question["schema"]["properties"]
         assert "required" not in question["schema"]
@@ -92,9 +89,7 @@ async def test_a_draft_stands_in_the_form_and_counts_for_what_is_left_out(tmp_pa
             "note": None,
             "code": None,
         }
-        answered = await call(
-            client, "submitFormAndResumeProcess", processId=handle["processId"], formData={"nights": 3}
-        )
+        answered = await call(client, "process_answer", processId=handle["processId"], answer={"nights": 3})
         assert text_of(answered) == "Ada, 3 nights in Garden: The sea"
 
 

@@ -69,7 +69,7 @@ async def test_a_result_that_is_too_big_is_a_link_whose_pages_are_not(tmp_path: 
     async with served(tmp_path, answering(str, whole), max_result_bytes=50_000) as server, server.client(era) as client:
         result = await call(client, "answer")
         link = link_in(server, result)
-        assert (link["status"], link["next"]["tool"]) == ("completed", "read_result")
+        assert (link["status"], link["next"]["tool"]) == ("completed", "process_result")
         assert "Do not call answer again" in text_of(result)
         assert isinstance(result.content[-1], ResourceLink)
         texts = await pages_by_tool(client, link)
@@ -92,9 +92,9 @@ async def test_a_text_counts_once_against_the_limit(tmp_path: Path, era: str) ->
         assert len(json.dumps(result.model_dump(mode="json"))) < 1_000_000
         text = text_of(result)
         assert text.startswith("x" * 10_000)
-        found = re.search(r"call read_result with (\{.*\})\.\]$", text)
+        found = re.search(r"call process_result with (\{.*\})\.\]$", text)
         assert found is not None
-        page = await call(client, "read_result", **json.loads(found[1]))
+        page = await call(client, "process_result", **json.loads(found[1]))
         assert text_of(page).endswith("x" * 50_000)
 
 
@@ -140,8 +140,8 @@ async def test_a_page_that_there_is_not_is_refused_with_their_number(tmp_path: P
     writer = answering(str, "x" * 20_000)
     async with served(tmp_path, writer, max_result_bytes=9_000) as server, server.client() as client:
         link = link_in(server, await call(client, "answer"))
-        beyond = await call(client, "read_result", processId=link["processId"], page=99)
-        none = await call(client, "read_result", processId=link["processId"], page=0)
+        beyond = await call(client, "process_result", processId=link["processId"], page=99)
+        none = await call(client, "process_result", processId=link["processId"], page=0)
     assert beyond.is_error
     assert f"has the pages 1 to {link['pages']}; came 99." in text_of(beyond)
     assert "page: should be at least 1" in text_of(none)
@@ -162,7 +162,7 @@ class Endless:
 async def test_what_has_no_result_says_how_it_stands(tmp_path: Path) -> None:
     async with served(tmp_path, Endless()) as server, server.client() as client:
         handle: Any = (await call(client, "answer")).structured_content
-        refused = await call(client, "read_result", processId=handle["processId"])
+        refused = await call(client, "process_result", processId=handle["processId"])
         assert refused.is_error
         assert "has no result to read. It is running: process_status tells how it goes on" in text_of(refused)
 
@@ -193,7 +193,7 @@ def test_a_goal_says_that_its_result_may_be_a_link_unless_it_is_always_small(
     found = published(tmp_path, answering(output, None))
     schema = found.tools["answer"].tool.output_schema or {}
     assert ("LargeResult" in [each.get("title") for each in schema.get("anyOf", ())]) is large
-    assert ("read_result" in found.tools) is large
+    assert ("process_result" in found.tools) is large
 
 
 async def test_a_picture_below_the_limit_is_no_link(tmp_path: Path) -> None:

@@ -26,11 +26,11 @@ async def test_the_next_call_of_a_form_is_complete_and_takes_the_answer_in_its_p
     async with served(tmp_path, Pizzeria()) as server, server.client(era) as client:
         handle = handle_of(server, "order_pizza", await call(client, "order_pizza", size=30))
         following = handle["next"]
-        assert following["tool"] == "submitFormAndResumeProcess"
-        assert following["arguments"] == {"processId": handle["processId"], "formData": None}
+        assert following["tool"] == "process_answer"
+        assert following["arguments"] == {"processId": handle["processId"], "answer": None}
         assert "Ask the person" in following["instruction"]
         assert "Do not call order_pizza again" in following["instruction"]
-        end = await call(client, following["tool"], **following["arguments"] | {"formData": {"name": "cheese"}})
+        end = await call(client, following["tool"], **following["arguments"] | {"answer": {"name": "cheese"}})
         assert end.structured_content == {"content": "30 cm with 1 cheese"}
 
 
@@ -40,10 +40,10 @@ async def test_the_next_call_of_a_confirmation_says_neither_yes_nor_no(tmp_path:
         handle = handle_of(server, "pay", await call(client, "pay", euros=7))
         following = handle["next"]
         assert (following["tool"], following["arguments"]) == (
-            "_confirm",
-            {"processId": handle["processId"], "confirmed": None},
+            "process_answer",
+            {"processId": handle["processId"], "answer": None},
         )
-        end = await call(client, following["tool"], **following["arguments"] | {"confirmed": True})
+        end = await call(client, following["tool"], **following["arguments"] | {"answer": True})
         assert end.structured_content == {"content": "paid 7"}
 
 
@@ -81,9 +81,9 @@ async def test_each_next_call_names_its_question_where_there_are_several(tmp_pat
             handle: Any = result.structured_content
             seen.append(following["tool"])
             assert ("questionId" in following["arguments"]) is (len(handle["questions"]) > 1)
-            said = {"formData": {"answer": "Eva"}} if "formData" in following["arguments"] else {"confirmed": True}
-            result = await call(client, following["tool"], **following["arguments"] | said)
-        assert sorted(seen) == ["_confirm", "submitFormAndResumeProcess"]
+            said = True if handle["questions"][0]["kind"] == "confirmation" else {"answer": "Eva"}
+            result = await call(client, following["tool"], **following["arguments"] | {"answer": said})
+        assert seen == ["process_answer", "process_answer"]
         assert text_of(result) == "Eva, yes"
 
 
@@ -92,7 +92,7 @@ async def test_each_next_call_names_its_question_where_there_are_several(tmp_pat
 async def test_the_answer_to_a_form_may_be_json_in_a_text(tmp_path: Path, era: str, form: object) -> None:
     async with served(tmp_path, Pizzeria()) as server, server.client(era) as client:
         process = handle_of(server, "order_pizza", await call(client, "order_pizza", size=30))["processId"]
-        end = await call(client, "submitFormAndResumeProcess", processId=process, formData=form)
+        end = await call(client, "process_answer", processId=process, answer=form)
         assert end.structured_content == {"content": "30 cm with 2 ham"}
 
 
@@ -100,9 +100,9 @@ async def test_the_answer_to_a_form_may_be_json_in_a_text(tmp_path: Path, era: s
 async def test_a_text_that_is_no_object_in_json_is_refused(tmp_path: Path, form: str) -> None:
     async with served(tmp_path, Pizzeria()) as server, server.client() as client:
         process = handle_of(server, "order_pizza", await call(client, "order_pizza", size=30))["processId"]
-        refused = await call(client, "submitFormAndResumeProcess", processId=process, formData=form)
+        refused = await call(client, "process_answer", processId=process, answer=form)
         assert refused.is_error
-        assert "formData: should be" in text_of(refused)
+        assert "should be an object with fields" in text_of(refused)
 
 
 class Comment(BaseModel):

@@ -57,7 +57,7 @@ class Cook:
 async def test_a_prompt_has_an_argument_for_each_field(tmp_path: Path, era: str) -> None:
     async with served(tmp_path, Cook()) as server, server.client(era) as client:
         prompt = (await client.list_prompts()).prompts[0]
-    assert prompt.name == "Order_cook"
+    assert prompt.name == "cook"
     assert prompt.description == "A meal for guests"
     arguments = {each.name: (each.description, each.required) for each in prompt.arguments or ()}
     assert arguments["dish"] == ("What to eat", True)
@@ -68,7 +68,7 @@ async def test_a_prompt_has_an_argument_for_each_field(tmp_path: Path, era: str)
 @pytest.mark.parametrize("era", ERAS)
 async def test_its_message_names_the_goal_its_description_and_the_values(tmp_path: Path, era: str) -> None:
     async with served(tmp_path, Cook()) as server, server.client(era) as client:
-        result = await client.get_prompt("Order_cook", {"dish": "soup", "guests": "4", "spicy": "true", "size": ""})
+        result = await client.get_prompt("cook", {"dish": "soup", "guests": "4", "spicy": "true", "size": ""})
     (message,) = result.messages
     assert message.role == "user"
     assert isinstance(message.content, TextContent)
@@ -83,7 +83,7 @@ async def test_its_message_names_the_goal_its_description_and_the_values(tmp_pat
 async def test_what_cannot_be_read_stands_in_the_message_as_it_came(tmp_path: Path, era: str) -> None:
     given = {"dish": "$1", "guests": "$2", "tone": "$3", "spicy": "[" * 100_000}
     async with served(tmp_path, Cook()) as server, server.client(era) as client:
-        (message,) = (await client.get_prompt("Order_cook", given)).messages
+        (message,) = (await client.get_prompt("cook", given)).messages
         refused = await client.call_tool("cook", dict(given))
     assert isinstance(message.content, TextContent)
     for name, value in given.items():
@@ -104,7 +104,7 @@ async def test_arguments_that_there_are_not_and_missing_ones_are_refused(
 ) -> None:
     async with served(tmp_path, Cook()) as server, server.client(era) as client:
         with pytest.raises(MCPError) as caught:
-            await client.get_prompt("Order_cook", given)
+            await client.get_prompt("cook", given)
     assert caught.value.code == INVALID_PARAMS
     assert told in caught.value.message
 
@@ -126,7 +126,7 @@ async def test_arguments_of_few_values_are_completed(
     tmp_path: Path, era: str, argument: str, typed: str, values: list[str]
 ) -> None:
     async with served(tmp_path, Cook()) as server, server.client(era) as client:
-        reference = PromptReference(type="ref/prompt", name="Order_cook")
+        reference = PromptReference(type="ref/prompt", name="cook")
         completion = (await client.complete(reference, {"name": argument, "value": typed})).completion
     assert completion.values == values
     assert completion.total == len(values)
@@ -145,7 +145,7 @@ async def test_no_more_than_a_hundred_values_are_offered(tmp_path: Path) -> None
     goal = achieves_goal(description="A pick", export=Export(remote=True, name="pick", starting_input_types=[Pick]))
     picker = agent(name="Picker", description="Picks")(type("Picker", (), {"pick": goal(action(pick))}))()
     async with served(tmp_path, picker) as server, server.client() as client:
-        reference = PromptReference(type="ref/prompt", name="Pick_pick")
+        reference = PromptReference(type="ref/prompt", name="pick")
         completion = (await client.complete(reference, {"name": "value", "value": "v"})).completion
     assert len(completion.values) == 100
     assert completion.has_more
@@ -163,7 +163,7 @@ async def test_the_names_of_agents_are_completed_in_resource_templates(tmp_path:
 @pytest.mark.parametrize(
     "reference",
     [
-        PromptReference(type="ref/prompt", name="Order_bake"),
+        PromptReference(type="ref/prompt", name="bake"),
         ResourceTemplateReference(type="ref/resource", uri="goalport://cooks/{name}"),
     ],
     ids=["prompt", "template"],
@@ -183,7 +183,7 @@ async def test_json_that_no_call_could_hold_stands_in_the_message_and_is_no_trac
     tmp_path: Path, era: str, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with served(tmp_path, Gardener()) as server, server.client(era) as client:
-        (message,) = (await client.get_prompt("Branch_grow", {"branches": text})).messages
+        (message,) = (await client.get_prompt("grow", {"branches": text})).messages
     assert isinstance(message.content, TextContent)
     assert f"- branches: {text[:10]}" in message.content.text
     assert not [record for record in caplog.records if record.exc_info]

@@ -54,7 +54,7 @@ def test_a_goal_without_a_name_is_called_after_its_agent_and_method(tmp_path: Pa
 
 def test_each_further_start_type_is_a_tool_that_says_so_in_its_name(tmp_path: Path) -> None:
     tools = published(tmp_path, PoemWriter()).tools
-    assert [name for name in tools if name not in {"helloBanner", "read_result"}] == [
+    assert [name for name in tools if name not in {"helloBanner", "process_result"}] == [
         "poem_writer_write_poem",
         "poem_writer_write_poem_from_user_input",
     ]
@@ -110,8 +110,8 @@ def test_a_goal_with_derived_start_types_has_one_prompt_of_its_name(tmp_path: Pa
 
 def test_a_goal_with_declared_start_types_has_a_prompt_for_each(tmp_path: Path) -> None:
     assert list(published(tmp_path, PoemWriter()).prompts) == [
-        "Person_poem_writer_write_poem",
-        "UserInput_poem_writer_write_poem",
+        "poem_writer_write_poem",
+        "poem_writer_write_poem_from_user_input",
     ]
 
 
@@ -171,7 +171,7 @@ class TwoWays:
 def test_goals_of_one_agent_with_one_name_and_output_are_one_tool(tmp_path: Path) -> None:
     publication = published(tmp_path, TwoWays())
     assert not publication.problems
-    names = [name for name in publication.tools if name not in {"helloBanner", "read_result"}]
+    names = [name for name in publication.tools if name not in {"helloBanner", "process_result"}]
     assert names == ["verse", "verse_from_mood"]
     assert getattr(publication.tools["verse"], "goals", ()) == ("TwoWays.of_person", "TwoWays.of_mood")
 

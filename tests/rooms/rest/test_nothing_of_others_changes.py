@@ -45,10 +45,10 @@ _REST = st.tuples(
 _TOOLS = st.one_of(
     st.fixed_dictionaries({"processId": _IDS}).map(lambda given: ("process_cancel", given)),
     st.fixed_dictionaries({"processId": _IDS}).map(lambda given: ("process_status", given)),
-    st.fixed_dictionaries({"processId": _IDS, "formData": st.just(HAM)}, optional={"questionId": _QUESTIONS}).map(
-        lambda given: ("submitFormAndResumeProcess", given)
+    st.fixed_dictionaries({"processId": _IDS, "answer": st.just(HAM)}, optional={"questionId": _QUESTIONS}).map(
+        lambda given: ("process_answer", given)
     ),
-    st.fixed_dictionaries({"processId": _IDS, "confirmed": st.booleans()}).map(lambda given: ("_confirm", given)),
+    st.fixed_dictionaries({"processId": _IDS, "answer": st.booleans()}).map(lambda given: ("process_answer", given)),
     st.just(("order_pizza", {"size": 30})),
 )
 _MESSAGES = st.one_of(

@@ -64,6 +64,9 @@ async def test_a_game_goes_from_its_start_over_the_options_to_its_end(tmp_path: 
         assert [each["label"] for each in state["options"]] == ["Castle", "Forest"]
         assert begun.headers["location"] == state["links"]["self"] == f"{PROCESS}/{state['processId']}"
 
+        shown = (await server.http.get(state["links"]["self"])).json()
+        assert {name: shown[name] for name in state} == state
+
         (chosen,) = (each["response"] for each in state["options"] if each["label"] == place)
         ended = await server.resume(state, chosen)
         assert ended.status_code == 200
@@ -220,7 +223,7 @@ async def test_who_does_not_wait_gets_the_id_and_finds_the_result_later(tmp_path
         running = (await server.http.get(state["links"]["self"])).json()
         assert (running["status"], "result" in running) == ("running", False)
         gate.opened.set()
-        ended = await server.http.get(state["links"]["self"], params={"wait": 20})
+        ended = await server.http.get(state["links"]["wait"])
         assert ended.json()["result"] == {"content": "at last"}
         assert [each["action"] for each in ended.json()["history"]] == ["Slow.bake"]
 

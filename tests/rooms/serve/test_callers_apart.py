@@ -57,11 +57,11 @@ async def _subscription(client: Client, process: str, _: str) -> object:
 REQUESTS: Mapping[str, Request] = {
     "its status": _tool("process_status"),
     "its status after a while": _tool("process_status", waitSeconds=0.1),
-    "an answer": _tool("submitFormAndResumeProcess", formData=HAM),
-    "an answer to its question": _tool("submitFormAndResumeProcess", questionId="{question}", formData=HAM),
-    "a yes": _tool("_confirm", confirmed=True),
-    "its result": _tool("read_result"),
-    "a page of its result": _tool("read_result", page=2),
+    "an answer": _tool("process_answer", answer=HAM),
+    "an answer to its question": _tool("process_answer", questionId="{question}", answer=HAM),
+    "a yes": _tool("process_answer", answer=True),
+    "its result": _tool("process_result"),
+    "a page of its result": _tool("process_result", page=2),
     "its end": _tool("process_cancel"),
     "its resource": _resource("goalport://processes/{id}"),
     "its resource, escaped": _escaped,
@@ -172,7 +172,7 @@ async def test_an_admin_sees_answers_and_ends_the_processes_of_others(tmp_path: 
                 assert [each["id"] for each in status["questions"]] == [question]
                 shown = (await client.read_resource(f"goalport://processes/{process.id}")).contents[0]
                 assert json.loads(getattr(shown, "text", ""))["status"] == "waiting"
-                answered = await call(client, "submitFormAndResumeProcess", processId=process.id, formData=HAM)
+                answered = await call(client, "process_answer", processId=process.id, answer=HAM)
                 assert answered.structured_content == {"content": "30 cm with 2 ham"}
                 ended: Any = (await call(client, "process_cancel", processId=other)).structured_content
                 assert ended["status"] == "killed"

@@ -198,7 +198,7 @@ async def test_without_elicitation_a_question_comes_as_a_handle_that_names_the_c
         handle = handle_of(server, "chat_payer", asked)
         assert handle["status"] == "waiting"
         assert "say the same again" in handle["next"]["instruction"]
-        paid = reply_of(await call(client, handle["next"]["tool"], **handle["next"]["arguments"] | YES))
+        paid = reply_of(await call(client, handle["next"]["tool"], **handle["next"]["arguments"] | {"answer": True}))
         assert paid["reply"] == "Let me ask.\n\nPaid."
         assert paid["conversationId"] == handle["conversationId"]
         status = reply_of(await call(client, "process_status", processId=handle["processId"]))
@@ -212,10 +212,10 @@ async def test_what_is_said_while_a_question_is_open_is_answered_after_the_answe
         first = handle_of(server, "chat_payer", await say(client, "chat_payer", "pay 5"))
         later = await say(client, "chat_payer", "pay 6", first["conversationId"])
         assert handle_of(server, "chat_payer", later)["questions"] == first["questions"]
-        next_one = await call(client, "_confirm", processId=first["processId"], confirmed=True)
+        next_one = await call(client, "process_answer", processId=first["processId"], answer=True)
         (question,) = handle_of(server, "chat_payer", next_one)["questions"]
         assert question["message"] == "Really pay 6?"
-        done = reply_of(await call(client, "_confirm", processId=first["processId"], confirmed=False))
+        done = reply_of(await call(client, "process_answer", processId=first["processId"], answer=False))
     assert done["reply"] == "Paid.\n\nLet me ask.\n\nNot paid."
 
 
@@ -362,7 +362,7 @@ async def test_a_megabyte_is_said_and_its_long_reply_is_read_in_pages(tmp_path: 
         process = await server.process()
         whole = ""
         for number in range(1, reply["pages"] + 1):
-            page = (await call(client, "read_result", processId=process.id, page=number)).content[1]
+            page = (await call(client, "process_result", processId=process.id, page=number)).content[1]
             assert isinstance(page, TextContent)
             whole += page.text
     assert whole == f"1: {words} … {words}"

@@ -32,7 +32,7 @@ async def test_a_question_that_one_server_asks_is_answered_at_another(tmp_path: 
         two.client(elicitation_callback=person) as asked,
     ):
         handle = handle_of(one, "chat_payer", await say(here, "chat_payer", "pay 5"))
-        paid = reply_of(await call(there, handle["next"]["tool"], **handle["next"]["arguments"] | YES))
+        paid = reply_of(await call(there, handle["next"]["tool"], **handle["next"]["arguments"] | {"answer": True}))
         assert paid["reply"] == "Let me ask.\n\nPaid."
         assert reply_of(await call(here, "process_status", processId=handle["processId"])) == paid
         again = reply_of(await say(asked, "chat_payer", "pay 6", paid["conversationId"]))

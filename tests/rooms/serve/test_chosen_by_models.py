@@ -91,8 +91,8 @@ async def test_a_supervisor_asks_in_the_middle_of_its_call(tmp_path: Path, era: 
 async def test_a_supervisor_goes_on_by_its_handle(tmp_path: Path, era: str) -> None:
     async with served(tmp_path, Post(), files=answering(STEPS)) as server, server.client(era) as client:
         handle = handle_of(server, "send_parcel", await call(client, "send_parcel", **SAID))
-        next_: dict[str, Any] = {"processId": handle["processId"], "formData": NINA}
-        result = await call(client, "submitFormAndResumeProcess", **next_)
+        next_: dict[str, Any] = {"processId": handle["processId"], "answer": NINA}
+        result = await call(client, "process_answer", **next_)
         done = await call(client, "process_status", processId=handle["processId"], waitSeconds=10)
     assert PARCEL in (result.structured_content, done.structured_content), (result, done)
 
@@ -113,7 +113,7 @@ async def test_the_goal_that_was_chosen_asks_by_form_and_by_handle(tmp_path: Pat
     ):
         handle = handle_of(server, "achieve", await call(client, "achieve", **said))
         assert "pizza of 30 cm" in str(handle["questions"])
-        await call(client, "submitFormAndResumeProcess", processId=handle["processId"], formData=HAM)
+        await call(client, "process_answer", processId=handle["processId"], answer=HAM)
         done = await call(client, "process_status", processId=handle["processId"], waitSeconds=10)
     assert BAKED in text_of(done)
 

@@ -133,7 +133,7 @@ async def test_to_dismiss_a_form_gives_the_handle_and_leaves_the_question_open(t
     async with served(tmp_path, Pizzeria()) as server, server.client(era, elicitation_callback=person) as client:
         handle = handle_of(server, "order_pizza", await call(client, "order_pizza", size=30))
         assert handle["status"] == "waiting"
-        answered = await call(client, handle["next"]["tool"], processId=handle["processId"], formData=HAM)
+        answered = await call(client, handle["next"]["tool"], processId=handle["processId"], answer=HAM)
         assert answered.structured_content == {"content": "30 cm with 2 ham"}
         assert len(person.asked) == 1
 
@@ -225,7 +225,7 @@ async def test_the_first_answer_counts_also_while_a_form_is_shown(tmp_path: Path
         async def answer() -> None:
             await shown.wait()
             process = (await server.process()).id
-            await call(other, "submitFormAndResumeProcess", processId=process, formData=HAM)
+            await call(other, "process_answer", processId=process, answer=HAM)
             answered.set()
 
         async with anyio.create_task_group() as tasks:
@@ -240,8 +240,8 @@ async def test_companion_tools_ask_what_is_asked_next(tmp_path: Path, era: str) 
     async with served(tmp_path, Restaurant()) as server, server.client(era, elicitation_callback=person) as client:
         handle = handle_of(server, "order_meal", await call(client, "order_meal", size=30))
         topping = next(each for each in handle["questions"] if each["message"] == "Which topping?")
-        given = {"processId": handle["processId"], "questionId": topping["id"], "formData": HAM}
-        result = await call(client, "submitFormAndResumeProcess", **given)
+        given = {"processId": handle["processId"], "questionId": topping["id"], "answer": HAM}
+        result = await call(client, "process_answer", **given)
         assert result.structured_content == {"content": "2 ham, tea, 9 euros"}
 
 

@@ -113,7 +113,7 @@ async def test_who_leaves_the_form_open_finds_the_handle(tmp_path: Path, era: st
     async with served(tmp_path, Till()) as server, server.client(era, elicitation_callback=person) as client:
         handle = handle_of(server, "check_out", await call(client, "check_out", size=30))
         assert handle["questions"][0]["url"] == PAGE
-        result = await call(client, "_confirm", processId=handle["processId"], confirmed=True)
+        result = await call(client, "process_answer", processId=handle["processId"], answer=True)
     assert result.structured_content == {"content": f"paid at {PAGE}"}
 
 
@@ -144,7 +144,7 @@ async def test_a_page_that_takes_longer_than_the_call_leaves_the_handle_and_nobo
         handle = handle_of(server, "sign_in_soon", result)
         assert "The page itself says when it is done" in text_of(result)
         assert len(person.seen) == 1
-        claimed = await call(client, "_confirm", processId=handle["processId"], confirmed=True)
+        claimed = await call(client, "process_answer", processId=handle["processId"], answer=True)
         assert handle_of(server, "sign_in_soon", claimed)["questions"] == handle["questions"]
         await server.platform.answer(*asked_at(handle["questions"][0]["url"]), response=True)
         result = await call(client, "process_status", processId=handle["processId"], waitSeconds=5)

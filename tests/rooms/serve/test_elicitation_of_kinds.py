@@ -30,5 +30,5 @@ async def test_what_can_be_shown_is_shown_and_a_form_with_a_secret_goes_by_the_h
         assert asked == [*answers]
         (question,) = handle["questions"]
         assert question["message"] == "Is that right?"
-        last = await call(client, "submitFormAndResumeProcess", processId=handle["processId"], formData={})
+        last = await call(client, "process_answer", processId=handle["processId"], answer={})
         assert text_of(last) == "Ada, 2 nights in Garden: The sea"

@@ -159,35 +159,35 @@ async def answered(client: Client, result: CallToolResult, **answer: object) -> 
 async def test_a_handle_names_the_companions_as_the_group_calls_them(server: Served) -> None:
     async with server.client() as client:
         handed = await client.call_tool("shop_print_paper", {"content": "news"})
-        assert next_of(handed)["tool"] == "shop_submitFormAndResumeProcess"
+        assert next_of(handed)["tool"] == "shop_process_answer"
         assert "Do not call shop_print_paper again" in next_of(handed)["instruction"]
-        assert "then call shop_submitFormAndResumeProcess with {" in text_of(handed)
+        assert "then call shop_process_answer with {" in text_of(handed)
         assert "call shop_process_cancel with {" in text_of(handed)
         assert "call print_paper again" not in text_of(handed)
-        sure = await answered(client, handed, formData={"name": "Ann", "copies": 2})
-        assert next_of(sure)["tool"] == "shop__confirm"
-        done = await answered(client, sure, confirmed=True)
+        sure = await answered(client, handed, answer={"name": "Ann", "copies": 2})
+        assert next_of(sure)["tool"] == "shop_process_answer"
+        done = await answered(client, sure, answer=True)
         assert text_of(done) == "2 x news, approved by Ann"
 
 
 async def test_the_questions_of_its_goals_become_those_of_the_process_that_called(server: Served) -> None:
     async with server.client() as client:
         handed = await client.call_tool("have_printed", {"content": "news"})
-        assert next_of(handed)["tool"] == "submitFormAndResumeProcess"
+        assert next_of(handed)["tool"] == "process_answer"
         question = question_of(handed)
         assert question["message"] == "shop asks: Who approves news?"
         assert question["schema"]["required"] == ["name"]
-        sure = await answered(client, handed, formData={"name": "Ann"})
+        sure = await answered(client, handed, answer={"name": "Ann"})
         assert question_of(sure)["message"] == "shop asks: Print 1?"
-        done = await answered(client, sure, formData={"confirmed": True})
+        done = await answered(client, sure, answer={"answer": True})
         assert text_of(done) == "1 x news, approved by Ann"
 
 
 async def test_a_no_reaches_the_goal_that_asked(server: Served) -> None:
     async with server.client() as client:
         handed = await client.call_tool("have_printed", {"content": "news"})
-        sure = await answered(client, handed, formData={"name": "Ann"})
-        done = await answered(client, sure, formData={"confirmed": False})
+        sure = await answered(client, handed, answer={"name": "Ann"})
+        done = await answered(client, sure, answer={"answer": False})
         assert "print_paper" in text_of(done)
         assert "1 x news" not in text_of(done)
 
@@ -196,14 +196,14 @@ async def test_a_large_result_of_it_is_read_by_the_tool_that_the_group_names(ser
     async with server.client() as client:
         link = await client.call_tool("shop_print_long", {"content": "news"})
         assert not link.is_error
-        assert next_of(link)["tool"] == "shop_read_result"
-        assert "call shop_read_result with {" in text_of(link)
+        assert next_of(link)["tool"] == "shop_process_result"
+        assert "call shop_process_result with {" in text_of(link)
         assert "Do not call shop_print_long again" in text_of(link)
         assert "goalport://" not in text_of(link), "our clients cannot read the other's resources"
         assert [each.type for each in link.content] == ["text"]
         following = next_of(link)
         page = await client.call_tool(following["tool"], following["arguments"])
-        assert "For the next, call shop_read_result with {" in text_of(page)
+        assert "For the next, call shop_process_result with {" in text_of(page)
         beyond = await client.call_tool(following["tool"], {**following["arguments"], "page": 1_000})
         assert beyond.is_error
         told = await client.call_tool("have_read", {"content": "news"})
@@ -217,8 +217,8 @@ async def test_what_its_companions_say_names_the_tools_as_the_group_does(server:
         status = await client.call_tool("shop_process_status", process)
         assert "Do not call shop_print_paper again" in text_of(status)
         assert "Do not call shop_print_paper again" in next_of(status)["instruction"]
-        wrong = await client.call_tool("shop__confirm", {**process, "confirmed": True})
-        assert "with shop_submitFormAndResumeProcess: Who approves" in text_of(wrong)
+        wrong = await client.call_tool("shop_process_answer", {**process, "questionId": "q-1", "answer": True})
+        assert "which shop_process_answer gives, to" in text_of(wrong)
         ended = await client.call_tool("shop_process_cancel", process)
         assert not ended.is_error
         again = await client.call_tool("shop_process_cancel", process)

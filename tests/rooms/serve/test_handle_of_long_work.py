@@ -79,10 +79,10 @@ async def test_going_away_kills_what_runs_and_nothing_that_waits_for_a_person(tm
         async with server.client() as client:
             waiting = handle_of(server, "bake_slowly", await call(client, "bake_slowly", size=30))
             running = handle_of(server, "bake_slowly", await call(client, "bake_slowly", size=31))
-            answer = {"processId": running["processId"], "formData": {"name": "ham"}}
+            answer = {"processId": running["processId"], "answer": {"name": "ham"}}
             with anyio.fail_after(60):
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(client.call_tool, "submitFormAndResumeProcess", answer)
+                    tasks.start_soon(client.call_tool, "process_answer", answer)
                     await gate.begun.wait()
                     tasks.cancel_scope.cancel()
                 outcome = await (await server.platform.process(running["processId"])).wait()
@@ -90,8 +90,8 @@ async def test_going_away_kills_what_runs_and_nothing_that_waits_for_a_person(tm
         assert (await server.platform.process(waiting["processId"])).status is ProcessStatus.WAITING
         gate.opened.set()
         async with server.client() as client:
-            answer = {"processId": waiting["processId"], "formData": {"name": "cheese"}}
-            end = await call(client, "submitFormAndResumeProcess", **answer)
+            answer = {"processId": waiting["processId"], "answer": {"name": "cheese"}}
+            end = await call(client, "process_answer", **answer)
             assert end.structured_content == {"content": "cheese"}
 
 
@@ -109,8 +109,8 @@ def as_caller(name: str) -> Generator[None]:
     ("tool", "arguments"),
     [
         ("process_status", {}),
-        ("submitFormAndResumeProcess", {"formData": {"name": "ham"}}),
-        ("_confirm", {"confirmed": True}),
+        ("process_answer", {"answer": {"name": "ham"}}),
+        ("process_answer", {"answer": True}),
         ("process_cancel", {}),
     ],
 )
@@ -178,19 +178,17 @@ async def test_several_questions_are_answered_one_by_one_by_their_ids(tmp_path: 
     async with served(tmp_path, Party()) as server, server.client() as client:
         handle = handle_of(server, "party", await call(client, "party", content="now"))
         process, ids = handle["processId"], {each["message"]: each["id"] for each in handle["questions"]}
-        vague = await call(client, "submitFormAndResumeProcess", processId=process, formData={"name": "ham"})
+        vague = await call(client, "process_answer", processId=process, answer={"name": "ham"})
         assert vague.is_error
         assert f"Give the questionId of the one you answer: {ids['Which topping?']}: Which topping?" in text_of(vague)
-        wrong = await call(client, "submitFormAndResumeProcess", processId=process, questionId=ids["Pay?"], formData={})
-        assert "is of kind confirmation: answer it with _confirm" in text_of(wrong)
-        submit = "submitFormAndResumeProcess"
-        after = await call(
-            client, submit, processId=process, questionId=ids["Which topping?"], formData={"name": "ham"}
-        )
+        wrong = await call(client, "process_answer", processId=process, questionId=ids["Pay?"], answer={})
+        assert "answer: should be yes or no" in text_of(wrong)
+        submit = "process_answer"
+        after = await call(client, submit, processId=process, questionId=ids["Which topping?"], answer={"name": "ham"})
         assert [each["message"] for each in handle_of(server, "party", after)["questions"]] == ["Which size?", "Pay?"]
-        paid = await call(client, "_confirm", processId=process, confirmed=True)
+        paid = await call(client, submit, processId=process, questionId=ids["Pay?"], answer=True)
         assert [each["message"] for each in handle_of(server, "party", paid)["questions"]] == ["Which size?"]
-        end = await call(client, submit, processId=process, formData={"size": 40})
+        end = await call(client, submit, processId=process, answer={"size": 40})
         assert end.structured_content == {"content": "ham 40 paid"}
 
 

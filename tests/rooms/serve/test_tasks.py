@@ -206,7 +206,7 @@ async def test_declined_is_a_no_and_dismissed_gives_the_handle(tmp_path: Path) -
         handle = handle_of(server, "pay", CallToolResult.model_validate(done["result"]))
         assert handle["processId"] == dismissed
         assert handle["questions"][0]["id"] == key
-        await call(client, "_confirm", processId=dismissed, confirmed=True)
+        await call(client, "process_answer", processId=dismissed, answer=True)
         done = await state_of_task(client, dismissed, "completed")
         assert done["result"]["structuredContent"] == {"content": "paid 6"}
 

@@ -37,8 +37,8 @@ async def test_calls_answers_and_ends_over_mcp_are_written_without_values(tmp_pa
             await client.call_tool("greet", {"content": "fail"})
             ids = [(await client.call_tool("judge", {"content": SECRET})).structured_content for _ in range(3)]
             first, second, third = (each["processId"] for each in ids if each is not None)
-            await client.call_tool("_confirm", {"processId": first, "confirmed": True})
-            await client.call_tool("_confirm", {"processId": second, "confirmed": False})
+            await client.call_tool("process_answer", {"processId": first, "answer": True})
+            await client.call_tool("process_answer", {"processId": second, "answer": False})
             await client.call_tool("process_cancel", {"processId": third})
             found = deeds(server.state.publisher, "call", "status", "process_id")
     file = audit_file_of(server.state.settings).read_text()
@@ -47,9 +47,9 @@ async def test_calls_answers_and_ends_over_mcp_are_written_without_values(tmp_pa
         ("called", "ada", "greet", "failed"),
         *[("called", "ada", "judge", "waiting")] * 3,
         ("approved", "ada", None, None),
-        ("called", "ada", "_confirm", "completed"),
+        ("called", "ada", "process_answer", "completed"),
         ("declined", "ada", None, None),
-        ("called", "ada", "_confirm", "failed"),
+        ("called", "ada", "process_answer", "failed"),
         ("ended", "ada", None, None),
         ("called", "ada", "process_cancel", "killed"),
     ]

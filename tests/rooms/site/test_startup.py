@@ -87,7 +87,7 @@ def test_each_goal_is_reported_under_its_name_or_with_the_reason_why_not(tmp_pat
 def test_tools_groups_and_raw_handlers_are_reported(tmp_path: Path) -> None:
     told = lines(tmp_path)
     assert {"  exported tools: helloBanner, add", "  raw tools: raw", "  tool group maths: up, 1 tool"} <= set(told)
-    assert "  tools of goalport itself: read_result" in told
+    assert "  tools of goalport itself: process_result" in told
 
 
 def test_what_matters_first_is_told_first(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def answered_with(kind: str, schema: object, argument: str, *more: str, **shown:
 @pytest.mark.parametrize(
     ("kind", "schema", "argument", "said", "sent"),
     [
-        ("form", FIELDS, "formData", {"nights": 2}, {"nights": 2}),
+        ("form", FIELDS, "answer", {"nights": 2}, {"nights": 2}),
         ("confirmation", BOOLEAN, "confirmed", {"confirmed": True}, True),
         ("choice", CHOICE, "chosen", {"chosen": "sea"}, "sea"),
     ],
@@ -54,9 +54,9 @@ def test_the_address_that_a_person_shall_open_is_passed_on() -> None:
 
 
 def test_a_question_whose_answer_has_no_schema_or_no_place_of_its_own_is_left_to_the_caller() -> None:
-    assert remote_process(answered_with("form", "fields", "formData")) is None
+    assert remote_process(answered_with("form", "fields", "answer")) is None
     assert remote_process(answered_with("form", FIELDS, "processId")) is None
-    assert remote_process(answered_with("form", FIELDS, "formData", "other")) is None
+    assert remote_process(answered_with("form", FIELDS, "answer", "other")) is None
 
 
 def test_an_error_of_another_goalport_names_its_tools_as_the_group_calls_them() -> None:

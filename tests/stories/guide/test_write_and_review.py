@@ -228,8 +228,8 @@ async def test_a_scripted_person_gets_the_reviewed_story_from_the_exported_tool(
             while found.get("status") == "waiting":
                 (question,) = found["questions"]
                 assert set(question["schema"]["properties"]) == {"comments"}
-                answer = {"processId": found["processId"], "formData": {"comments": next(script)}}
-                found = read(await client.call_tool("submitFormAndResumeProcess", answer))
+                answer = {"processId": found["processId"], "answer": {"comments": next(script)}}
+                found = read(await client.call_tool("process_answer", answer))
     assert found == {
         "story": {"text": "Once a fox lived, longer"},
         "review": "Reads very well",
