@@ -61,7 +61,7 @@ async def test_a_game_is_left_by_one_client_and_ended_by_another(server: Running
     async with server.client("http", "legacy") as client:
         handle = await Night(client).play([EGYPT, LID])
     async with server.client("http", "auto") as client:
-        answer = {"processId": handle["processId"], "confirmed": True}
+        answer = {"processId": handle["processId"], "answer": True}
         with anyio.fail_after(60):
             end = await client.call_tool("process_answer", answer)
         assert end.structured_content is not None
