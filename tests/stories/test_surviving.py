@@ -40,6 +40,36 @@ class Noter:
         reader = await platform.run("Reader", options=ProcessOptions(context_id="wishes"))
         return reader.result_of_type(Wishes)
 """
+COOK = """
+from dataclasses import dataclass
+from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
+
+@dataclass(frozen=True)
+class Flour:
+    grams: int
+
+@dataclass(frozen=True)
+class Filling:
+    name: str
+
+@dataclass(frozen=True)
+class Cake:
+    content: str
+
+@agent(description="Bakes a filled cake")
+class Cook:
+    @action
+    def weigh(self, user_input: UserInput) -> Flour:
+        return Flour(500)
+
+    @action
+    def ask(self, flour: Flour) -> WaitFor[Filling]:
+        return WaitFor.form_submission("Which filling?", Filling)
+
+    @achieves_goal(description="A filled cake", export=Export(remote=True, name="fill_cake"))
+    def fill(self, flour: Flour, filling: Filling) -> Cake:
+        return Cake(f"{flour.grams} g with {filling.name}")
+"""
 FILES = {"agents/bakers.py": BAKER, "agents/noters.py": NOTED}
 
 
@@ -72,3 +102,15 @@ async def test_a_waiting_goal_and_what_goals_remember_survive_a_server_that_is_k
     async with running(tmp_path, {}, **place) as third, third.client("http", era) as client:
         status = await call(client, "process_status", processId=handle["processId"])
         assert status.structured_content == {"content": "carrot for 3"}
+
+
+async def test_a_step_that_has_run_and_is_called_otherwise_in_the_next_version_keeps_nobody_from_answering(
+    tmp_path: Path, place: dict[str, Any]
+) -> None:
+    async with running(tmp_path, {"agents/cooks.py": COOK}, **place) as first, first.client("http") as client:
+        handle = (await call(client, "fill_cake", content="a cake")).structured_content
+        assert handle is not None
+    renamed = {"agents/cooks.py": COOK.replace("def weigh", "def measure")}
+    async with running(tmp_path, renamed, **place) as second, second.client("http") as client:
+        result = await call(client, "process_answer", processId=handle["processId"], answer={"name": "plums"})
+        assert result.structured_content == {"content": "500 g with plums"}

@@ -41,7 +41,7 @@ async def test_nothing_of_a_deleted_conversation_is_kept(tmp_path: Path) -> None
     file = tmp_path / "processes.db"
     async with SqliteProcessStore(file) as store, AgentPlatform([Parrot, Careful], store=store) as platform:
         session = await platform.chatbots["Parrot"].create_session(ANNA)
-        for text in ("Rumpelstiltskin one", "Rumpelstiltskin two"):
+        for text in ("Rumpelstiltskin one", "Rumpelstiltskin two " * 5_000):
             await session.on_user_message(UserMessage(text))
         await (await session.begin_turn(UserMessage("Rumpelstiltskin zwei"), after="")).result()
         asking = await platform.chatbots["Careful"].create_session(ANNA)
