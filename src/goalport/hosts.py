@@ -1,13 +1,17 @@
-"""The hosts at which servers listen: which only this machine can reach, and how they stand in a URL. Floor 0."""
+"""The hosts at which servers listen, and the addresses of their clients. Floor 0.
 
-from ipaddress import ip_address
+It says which hosts only this machine can reach, how they stand in a URL, and which addresses are counted as one.
+"""
+
+from ipaddress import IPv4Address, IPv6Network, ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-__all__ = ["http_url", "is_loopback", "is_secure", "is_wildcard"]
+__all__ = ["http_url", "is_loopback", "is_secure", "is_wildcard", "source_of"]
 
 _LOCAL: Final = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1", "[::]": "::1"}  # noqa: S104 - compared, not bound
 """Hosts that stand for all interfaces of a machine, and the one by which the machine itself reaches them."""
+_PREFIX_LENGTH: Final = 64
 
 
 def is_loopback(host: str) -> bool:
@@ -35,3 +39,14 @@ def is_secure(url: str) -> bool:
     """Whether nobody can listen to a request for a URL: it is `https`, or stays on this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+
+
+def source_of(address: str) -> str:
+    """What clients are counted by: an IPv4 address, the /64 network of an IPv6 address, or nothing for another text."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(found, IPv4Address):
+        return str(found)
+    return str(found.ipv4_mapped or IPv6Network((found, _PREFIX_LENGTH), strict=False))

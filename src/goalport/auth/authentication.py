@@ -15,7 +15,7 @@ from goalport.auth.keys import ApiKeys
 from goalport.auth.metadata import ProtectedResource
 from goalport.auth.provider_client import ProviderClient
 from goalport.auth.proxy import TrustedProxies
-from goalport.auth.verifiers import Grant, InvalidToken, Verifier, VerifierUnavailable, grant_of
+from goalport.auth.verifiers import Grant, InvalidToken, Verifier, VerifierUnavailable, grant_of, never
 from goalport.observe import RareLog
 from goalport.settings import Settings
 
@@ -77,10 +77,10 @@ class Authentication:
             if self.client is not None:
                 await self.client.aclose()
 
-    async def grant_of(self, token: str) -> Grant:
+    async def grant_of(self, token: str, is_slowed: Callable[[], bool] = never) -> Grant:
         """What a token grants. Raises `InvalidToken`, and `VerifierUnavailable` also for a bug in a verifier."""
         try:
-            return await grant_of(self.verifiers, token)
+            return await grant_of(self.verifiers, token, is_slowed)
         except (InvalidToken, VerifierUnavailable):
             raise
         except Exception:

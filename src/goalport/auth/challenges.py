@@ -58,6 +58,12 @@ class Challenges:
         """The header of `insufficient_scope`, for a refusal whose body is of another kind."""
         return {"WWW-Authenticate": self._challenge("insufficient_scope", reason, " ".join(sorted(needed)))}
 
+    def too_many(self, reason: str, retry_seconds: int) -> JSONResponse:
+        """The refusal of a token that is not valid, from an address that has sent too many of them."""
+        told = f"{reason} Too many credentials from your address were not valid: try again in {retry_seconds} s."
+        content = {"error": "too_many_requests", "error_description": told}
+        return JSONResponse(content, HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(retry_seconds)})
+
     def unavailable(self, reason: str, retry_seconds: int) -> JSONResponse:
         """The answer while nobody can say whether a token is valid."""
         content = {"error": "temporarily_unavailable", "error_description": reason}

@@ -5,6 +5,7 @@ read. Below the site, which mounts it; `verifiers` decide about tokens.
 """
 
 import logging
+import math
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
@@ -16,8 +17,10 @@ from goalport.auth.authentication import Authentication
 from goalport.auth.challenges import Challenges
 from goalport.auth.credentials import AmbiguousCredential, token_of
 from goalport.auth.current import granted, nobody
+from goalport.auth.failed_attempts import FailedAttempts
 from goalport.auth.streams import REVERIFY_SECONDS, GuardedStream, is_stream
 from goalport.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
+from goalport.hosts import source_of
 from goalport.observe import RareLog
 from goalport.words import first_line
 
@@ -52,6 +55,7 @@ class AuthGuard:
         self._authentication = authentication
         self._open_paths = frozenset(open_paths)
         self._stream_seconds = stream_seconds
+        self._failed = FailedAttempts()
         self._rare_log = RareLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,7 +85,7 @@ class AuthGuard:
 
     async def _answer(self, token: str, challenges: Challenges, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request with a token, as far as the token is valid."""
-        judged = await self._judge(token, challenges)
+        judged = await self._judge(token, challenges, (scope.get("client") or ("",))[0])
         if isinstance(judged, Response):
             await judged(scope, receive, send)
             return
@@ -95,13 +99,18 @@ class AuthGuard:
     def _is_open(self, path: str) -> bool:
         return path in self._open_paths or path.startswith(_WELL_KNOWN)
 
-    async def _judge(self, token: str, challenges: Challenges) -> Grant | Response:
-        """What a token grants, or the response that refuses it."""
+    async def _judge(self, token: str, challenges: Challenges, address: str) -> Grant | Response:
+        """What a token from an address grants, or the response that refuses it."""
         try:
-            return await self._authentication.grant_of(token)
+            return await self._authentication.grant_of(token, partial(self._failed.too_many, address))
         except InvalidToken as error:
             self._tell(_log.info, "Refused a credential: %s", error)
-            return challenges.invalid_token(str(error))
+            seconds = 0.0 if error.was_valid else self._failed.add(address)
+            if not seconds:
+                return challenges.invalid_token(str(error))
+            text = "Too many credentials from %s are not valid: more of them are answered with status 429."
+            self._rare_log.log(_log.warning, f"of {source_of(address)}", text, address)
+            return challenges.too_many(str(error), math.ceil(seconds))
         except VerifierUnavailable as error:
             self._tell(_log.warning, "A caller cannot be authenticated now: %s", error)
             return challenges.unavailable("Whether the token is valid cannot be said now.", error.retry_seconds)

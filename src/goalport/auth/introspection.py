@@ -13,7 +13,7 @@ from urllib.parse import quote_plus
 from goalport.auth.claims import TokenRules, default_audience
 from goalport.auth.grant_cache import GrantCache
 from goalport.auth.provider_client import ProviderClient, ProviderError
-from goalport.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
+from goalport.auth.verifiers import Grant, InvalidToken, VerifierUnavailable, never
 from goalport.settings import IntrospectionSettings, Settings
 
 __all__ = ["IntrospectionVerifier"]
@@ -21,7 +21,12 @@ __all__ = ["IntrospectionVerifier"]
 _KEPT_SECONDS: Final = 30.0
 _REFUSED_SECONDS: Final = 10.0
 """For how long it is known that a token is not valid: shortly, since a provider may learn of a token late."""
-_MOST_AT_ONCE: Final = 32
+_MOST_REPEATED: Final = 16
+"""Requests to the provider at once about tokens that were valid before, which no other token takes from them."""
+_MOST_NEW: Final = 16
+"""The same about other tokens."""
+_MOST_SLOWED: Final = 8
+"""The same about other tokens from addresses that sent too many that are not valid."""
 _OTHER_KIND: Final = "unsupported_token_type"
 """The error by which providers refuse tokens that they introspect never, such as JWTs; its name is from RFC 7009."""
 
@@ -44,18 +49,18 @@ class IntrospectionVerifier:
         self._clock = clock
         self._cache = GrantCache(_KEPT_SECONDS, clock)
         self._asking: dict[str, asyncio.Task[None]] = {}
-        self._places = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._repeated, self._new, self._slowed = map(asyncio.Semaphore, (_MOST_REPEATED, _MOST_NEW, _MOST_SLOWED))
 
     def takes(self, token: str) -> bool:
         """Whether a token begins as the provider's do; how it goes on is the provider's own affair."""
         return token.startswith(self._provider.token_prefix)
 
-    async def verify(self, token: str) -> Grant:
+    async def verify(self, token: str, is_slowed: Callable[[], bool] = never) -> Grant:
         """What a token grants, as its provider says. Raises `InvalidToken` and `VerifierUnavailable`."""
         found = self._cache.get(token)
         if found is None:
             if token not in self._asking:
-                self._asking[token] = task = self._client.start(self._ask(token))
+                self._asking[token] = task = self._client.start(self._ask(token, is_slowed))
                 task.add_done_callback(partial(self._asked, token))
             await asyncio.shield(self._asking[token])
             found = self._cache.get(token)
@@ -63,21 +68,17 @@ class IntrospectionVerifier:
             return found
         if found is None:
             raise VerifierUnavailable(f"{self._provider.endpoint} cannot be asked about tokens.")
-        raise InvalidToken(found)
+        raise InvalidToken(found, was_valid=self._cache.was_valid(token))
 
     def _asked(self, token: str, task: asyncio.Task[None]) -> None:
         self._asking.pop(token, None)
         if not task.cancelled():
             task.exception()  # Seen, even if all who waited have left.
 
-    async def _ask(self, token: str) -> None:
-        """Ask about a token, and keep the answer."""
-        # The parts of HTTP Basic authentication are form-encoded first (RFC 6749, section 2.3.1).
-        user, secret = quote_plus(self._provider.client_id), quote_plus(self._provider.client_secret.get_secret_value())
-        form = {"token": token, "token_type_hint": "access_token"}
+    async def _ask(self, token: str, is_slowed: Callable[[], bool]) -> None:
+        """Ask about a token, and keep the answer. The time in which it waits for its turn counts."""
         try:
-            async with self._places:
-                claims = await self._client.post(self._provider.endpoint, form, user, secret)
+            claims = await self._client.in_time(self._provider.endpoint, self._claims_of(token, is_slowed))
         except ProviderError as error:
             if error.code != _OTHER_KIND:
                 raise VerifierUnavailable(str(error)) from None
@@ -87,6 +88,23 @@ class IntrospectionVerifier:
             self._cache.keep(token, self._grant_of(claims))
         except InvalidToken as error:
             self._cache.keep(token, str(error), _REFUSED_SECONDS)
+
+    async def _claims_of(self, token: str, is_slowed: Callable[[], bool]) -> Mapping[str, Any]:
+        """What the provider says of a token, when it is its turn. Raises `ProviderError`."""
+        if self._cache.was_valid(token):
+            async with self._repeated:
+                return await self._answer_to(token)
+        async with self._new:
+            if not is_slowed():  # asked only now: many tokens may have failed while this one waited
+                return await self._answer_to(token)
+        async with self._slowed:
+            return await self._answer_to(token)
+
+    async def _answer_to(self, token: str) -> Mapping[str, Any]:
+        # The parts of HTTP Basic authentication are form-encoded first (RFC 6749, section 2.3.1).
+        user, secret = quote_plus(self._provider.client_id), quote_plus(self._provider.client_secret.get_secret_value())
+        form = {"token": token, "token_type_hint": "access_token"}
+        return await self._client.post(self._provider.endpoint, form, user, secret)
 
     def _grant_of(self, claims: Mapping[str, Any]) -> Grant:
         if claims.get("active") is not True:

@@ -16,7 +16,7 @@ from goalport.auth.claims import TokenRules, default_audience
 from goalport.auth.grant_cache import GrantCache
 from goalport.auth.issuer_keys import IssuerKeys
 from goalport.auth.provider_client import ProviderClient
-from goalport.auth.verifiers import Grant, InvalidToken
+from goalport.auth.verifiers import Grant, InvalidToken, never
 from goalport.settings import Settings
 from goalport.strict_json import read_object
 
@@ -106,11 +106,19 @@ class JwtVerifier:
         form = _FORM.fullmatch(token)
         return form is not None and (self._takes_all or self._is_known(form[2]))
 
-    async def verify(self, token: str) -> Grant:
+    async def verify(self, token: str, is_slowed: Callable[[], bool] = never) -> Grant:
         """What a token grants. Raises `InvalidToken`, and `VerifierUnavailable` if no key of its issuer is known."""
         kept = self._cache.get(token)
         if isinstance(kept, Grant):
             return kept
+        try:
+            grant = await self._grant_of(token)
+        except InvalidToken as error:
+            raise InvalidToken(str(error), was_valid=self._cache.was_valid(token)) from None
+        self._cache.keep(token, grant)
+        return grant
+
+    async def _grant_of(self, token: str) -> Grant:
         said = _Unverified.of(token)
         named = said.claims.get("iss")
         issuer = self._issuers.get(named) if isinstance(named, str) else None
@@ -122,7 +130,6 @@ class JwtVerifier:
         grant = issuer.rules.grant_of(said.claims, self._clock())
         if not _is_signed(token, said.algorithm, await issuer.keys.suiting(said.kid, said.algorithm)):
             raise InvalidToken("The token is not signed with a key of its issuer.")
-        self._cache.keep(token, grant)
         return grant
 
     def _is_known(self, payload: str) -> bool:

@@ -6,12 +6,13 @@ once a second at most, when somebody calls; a key that is made or revoked theref
 
 import logging
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
 from goalport.auth.key_file import PREFIX, KeyFile, Stamp, UnreadableKeys, hash_of, is_whole
 from goalport.auth.key_uses import KeyUses
-from goalport.auth.verifiers import Grant, InvalidToken, VerifierUnavailable, caller_of
+from goalport.auth.verifiers import Grant, InvalidToken, VerifierUnavailable, caller_of, never
 from goalport.settings import AuthSettings, KeyEntry, Settings
 
 __all__ = ["ISSUER", "ApiKeys"]
@@ -45,7 +46,7 @@ class ApiKeys:
         """Whether a token looks like a key."""
         return token.startswith(PREFIX)
 
-    async def verify(self, token: str) -> Grant:
+    async def verify(self, token: str, is_slowed: Callable[[], bool] = never) -> Grant:
         """What a key grants. Raises `InvalidToken`, and `VerifierUnavailable` while the key file cannot be read."""
         self._follow()
         if self._fault:
@@ -56,9 +57,9 @@ class ApiKeys:
         entry, grant = found
         match entry.state(datetime.now(UTC)):
             case "expired":
-                raise InvalidToken("The key has expired. Ask whoever runs this server for a new one.")
+                raise InvalidToken("The key has expired. Ask whoever runs this server for a new one.", was_valid=True)
             case "revoked":
-                raise InvalidToken("The key was revoked. Ask whoever runs this server for a new one.")
+                raise InvalidToken("The key was revoked. Ask whoever runs this server for a new one.", was_valid=True)
             case "valid":
                 self._uses.note(entry.id)
                 return grant

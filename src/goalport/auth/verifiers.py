@@ -4,7 +4,7 @@ A server may have any number of verifiers. Each says which tokens it takes, and 
 it, so that no token that one verifier refuses is tried at another. `keys` and `jwt` are verifiers; `guard` asks them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,11 +12,16 @@ from goalport.caller import EVERY_SCOPE, Caller
 from goalport.errors import GoalportError
 from goalport.settings import AuthSettings
 
-__all__ = ["Grant", "InvalidToken", "Verifier", "VerifierUnavailable", "caller_of", "grant_of"]
+__all__ = ["Grant", "InvalidToken", "Verifier", "VerifierUnavailable", "caller_of", "grant_of", "never"]
 
 
 class InvalidToken(GoalportError):
     """A token that is no valid credential here; the message says why, without the token."""
+
+    def __init__(self, reason: str, *, was_valid: bool = False) -> None:
+        super().__init__(reason)
+        self.was_valid = was_valid
+        """Whether it is known to have been valid before: then its holder needs another, and is not guessing."""
 
 
 class VerifierUnavailable(GoalportError):
@@ -45,16 +50,24 @@ class Verifier(Protocol):
         """Whether a token is of this kind, as it looks. Called for every request: it reads nothing and never raises."""
         ...
 
-    async def verify(self, token: str) -> Grant:
-        """What a token grants. Raises `InvalidToken`, and `VerifierUnavailable` if nobody can say now."""
+    async def verify(self, token: str, is_slowed: Callable[[], bool]) -> Grant:
+        """What a token grants. Raises `InvalidToken`, and `VerifierUnavailable` if nobody can say now.
+
+        `is_slowed` says whether it comes from where too many were not valid: others are asked about first.
+        """
         ...
 
 
-async def grant_of(verifiers: Sequence[Verifier], token: str) -> Grant:
+def never() -> bool:
+    """Say that a token is not slowed."""
+    return False
+
+
+async def grant_of(verifiers: Sequence[Verifier], token: str, is_slowed: Callable[[], bool]) -> Grant:
     """What a token grants, as the first verifier says that takes it. Raises `InvalidToken`, `VerifierUnavailable`."""
     for each in verifiers:
         if each.takes(token):
-            return await each.verify(token)
+            return await each.verify(token, is_slowed)
     raise InvalidToken("The token is of no kind that this server knows.")
 
 

@@ -18,6 +18,7 @@ from starlette.types import Scope
 
 from goalport.agui import AguiDoor
 from goalport.auth import Access, Authentication, AuthGuard, current_caller, current_principal
+from goalport.caller import ANONYMOUS
 from goalport.openai_api import OpenAiDoor
 from goalport.platform import AgentPlatform
 from goalport.publish.publisher import Publisher
@@ -122,6 +123,8 @@ def create_app(
 
 _INDEX: Final = "/"
 _DENIALS: Final = frozenset({401, 403})
+_TOO_MANY: Final = 429
+"""Of a caller it is no denial but a limit; of nobody, too many credentials that are not valid."""
 
 
 class Site:
@@ -173,7 +176,7 @@ class Site:
     def _note_response(self, scope: Scope, status: int) -> None:
         if self.metrics is not None:
             self.metrics.metrics.response(status)
-        if status in _DENIALS:
+        if status in _DENIALS or (status == _TOO_MANY and self._authentication and current_caller() == ANONYMOUS):
             self.publisher.audit_trail.denied(current_caller(), status, scope["path"])
 
     def _guards(self) -> Iterator[Middleware]:

@@ -8,9 +8,9 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import IPv6Network
 from typing import Final
 
+from goalport.hosts import source_of
 from goalport.observe import RareLog
 from goalport.settings import Settings
 
@@ -25,7 +25,6 @@ _SPARE: Final = 1 / 8
 """The share of the file descriptors that is kept free for files, databases and upstream servers."""
 _OF_ONE_ADDRESS: Final = 3 / 4
 _NEARLY_ALL: Final = 0.9
-_PREFIX_LENGTH: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class Connections:
 
     def admit(self, address: str, descriptor: int) -> bool:
         """Count a connection from this address with this file descriptor; False, uncounted, if there are too many."""
-        source, limits = _source(address), self.limits
+        source, limits = source_of(address), self.limits
         # The system assigns the lowest free descriptor, so its number approximates how many are in use.
         if descriptor >= _NEARLY_ALL * limits.descriptors:
             text = (
@@ -113,16 +112,11 @@ class Connections:
 
     def forget(self, address: str) -> None:
         """No longer count a connection that was admitted and is closed."""
-        source = _source(address)
+        source = source_of(address)
         self._total -= 1
         self._open[source] -= 1
         if not self._open[source]:
             del self._open[source]
-
-
-def _source(address: str) -> str:
-    """What connections are counted by: an IPv4 address, or the /64 network of an IPv6 address."""
-    return str(IPv6Network((address.partition("%")[0], _PREFIX_LENGTH), strict=False)) if ":" in address else address
 
 
 def _descriptors() -> int:

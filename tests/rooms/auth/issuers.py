@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
@@ -54,6 +55,8 @@ class Issuer:
     is_down: bool = False
     is_silent: bool = False
     """Whether it never answers."""
+    holds_unknown: anyio.Event | None = None
+    """Until this is set, it does not answer about tokens that are not active."""
     named: str = ""
     """What its metadata names as the issuer, in place of the truth."""
     jwks_uri: str = ""
@@ -116,6 +119,9 @@ class Issuer:
                 return Response(status_code=401)
             if form["token"].count(".") == 2:  # A JWT: oidc-provider answers in this way.
                 return JSONResponse({"error": "unsupported_token_type"}, 400)
+            if form["token"] not in self.active and self.holds_unknown is not None:
+                self.requests["held"] += 1
+                await self.holds_unknown.wait()
             return JSONResponse(self.active.get(form["token"], {"active": False}))
         return Response(status_code=404)
 

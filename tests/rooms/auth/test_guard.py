@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -256,7 +256,7 @@ class Changing:
     def takes(self, token: str) -> bool:
         return True
 
-    async def verify(self, token: str) -> Grant:
+    async def verify(self, token: str, is_slowed: Callable[[], bool]) -> Grant:
         self.seen += 1
         if self.raises is not None:
             raise self.raises

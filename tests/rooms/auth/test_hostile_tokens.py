@@ -125,7 +125,10 @@ async def test_no_hostile_token_passes_and_none_makes_the_server_ask_for_more_th
     async with issuing() as issuer, guarded(tmp_path, auth=by(issuer)) as server:
         assert (await server.ask(issuer.token())).status_code == 200
 
-        answers = {name: await server.ask(make(issuer)) for name, make in HOSTILE.items()}
+        answers = {  # each from another address, since one that fails often is slowed
+            name: await server.ask(make(issuer), **{"X-Forwarded-For": f"203.0.113.{number}"})
+            for number, (name, make) in enumerate(HOSTILE.items())
+        }
 
         assert {name: each.status_code for name, each in answers.items() if each.status_code not in {400, 401}} == {}
         assert {name for name, each in answers.items() if each.status_code == 400} == {"too large"}

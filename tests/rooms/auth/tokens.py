@@ -1,6 +1,6 @@
 """An authentication whose tokens say who calls and with which scopes, and its clients. No test is in here."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -29,7 +29,7 @@ class Spoken:
     def takes(self, token: str) -> bool:
         return "=" in token
 
-    async def verify(self, token: str) -> Grant:
+    async def verify(self, token: str, is_slowed: Callable[[], bool]) -> Grant:
         name, _, scopes = token.partition("=")
         if not name:
             raise InvalidToken("The token names nobody.")

@@ -1,6 +1,6 @@
 """Whether a server lives and is ready, as everybody may know, and its details, which only callers may."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class OneToken:
     def takes(self, token: str) -> bool:
         return bool(token)
 
-    async def verify(self, token: str) -> Grant:
+    async def verify(self, token: str, is_slowed: Callable[[], bool]) -> Grant:
         if token != "sesame":
             raise InvalidToken("It is not known.")
         return Grant(Caller("ada", scopes=self._scopes), client="toy")
