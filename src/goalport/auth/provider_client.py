@@ -94,10 +94,15 @@ class ProviderClient:
 
     async def _ask(self, method: str, url: str, **options: Any) -> Mapping[str, Any]:
         """What a provider answers. Raises `ValueError` if it is no JSON object."""
+        import httpx2
+
         from goalport.bounded_answers import bounded_client
 
         if self._http is None:
-            self._http = bounded_client(self._seconds, headers={"Accept": "application/json"}, follow_redirects=False)
+            # Who asks bounds how many ask at once, so that requests to one provider never wait for those to another.
+            many = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+            headers = {"Accept": "application/json"}
+            self._http = bounded_client(self._seconds, headers=headers, limits=many, follow_redirects=False)
         response = await self._http.request(method, url, **options)
         if response.status_code not in {HTTPStatus.OK, HTTPStatus.BAD_REQUEST}:
             raise ValueError(f"expected status 200, but got {response.status_code}")

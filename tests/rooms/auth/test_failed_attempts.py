@@ -22,13 +22,15 @@ from goalport.auth.key_file import new_key
 from goalport.auth.provider_client import ProviderClient
 from goalport.settings import load_settings
 from tests.listening import listening
-from tests.rooms.auth.guarded import Guarded, by, guarded
+from tests.rooms.auth.guarded import by, guarded
 from tests.rooms.auth.issuers import RESOURCE, Issuer, issuing
 from tests.rooms.auth.test_guard import echo
 from tests.rooms.auth.test_introspection import asking, known
 from tests.rooms.auth.test_keys import make_key
 
 AT_ONCE = 20
+LONG = 600.0
+"""Seconds for which a failed attempt counts in tests that have to go on while it does."""
 HERE, ELSEWHERE = "203.0.113.1", "203.0.113.2"
 
 
@@ -89,7 +91,7 @@ async def test_a_token_that_was_valid_is_asked_about_again_without_waiting_behin
         assert (await ask(token)).status_code == 200
         now += 31
         assert issuer.holds_unknown is not None
-        async with flood(ask, tokens(200)):
+        async with flood(ask, tokens(60)):
             await until(lambda: issuer.requests["held"] >= 16)
             with anyio.fail_after(20):
                 assert (await ask(token)).status_code == 200
@@ -109,26 +111,27 @@ async def test_refused_tokens_drive_no_grant_out_of_the_cache(tmp_path: Path, mo
 
 
 async def test_a_provider_that_hangs_is_given_up_in_one_time_limit_however_many_wait(tmp_path: Path) -> None:
-    async with issuing() as issuer, introspecting(tmp_path, issuer, time.time, seconds=1.0) as ask:
+    async with issuing() as issuer, introspecting(tmp_path, issuer, time.time, seconds=3.0) as ask:
         token = known(issuer, "opaque")
         assert (await ask(token)).status_code == 200
         issuer.is_silent = True
-        with anyio.fail_after(6):
-            async with flood(ask, tokens(320)) as statuses:
+        with anyio.fail_after(10):
+            async with flood(ask, tokens(100)) as statuses:
                 await until(lambda: issuer.requests["/introspect"] > 1)
                 assert (await ask(token)).status_code == 200
-                assert not statuses
-        assert statuses == {503: 320}
+        assert statuses == {503: 100}
 
 
-async def test_an_address_whose_tokens_failed_often_does_not_hold_up_new_callers_from_others(tmp_path: Path) -> None:
+async def test_an_address_whose_tokens_failed_often_does_not_hold_up_new_callers_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goalport.auth.failed_attempts._SECONDS", LONG)
     async with issuing() as issuer, introspecting(tmp_path, issuer, time.time) as ask:
-        async with flood(ask, tokens(200), **from_address(HERE)) as statuses:
+        async with flood(ask, tokens(60), **from_address(HERE)) as statuses:
             pass
-        assert set(statuses) == {401, 429}
-        assert statuses[401] in range(AT_ONCE, AT_ONCE + 30)  # some are forgiven meanwhile
+        assert statuses == {401: AT_ONCE, 429: 60 - AT_ONCE}
         issuer.holds_unknown = anyio.Event()
-        async with flood(ask, tokens(200, "more"), **from_address(HERE)):
+        async with flood(ask, tokens(60, "more"), **from_address(HERE)):
             await until(lambda: issuer.requests["held"] >= 8)
             with anyio.fail_after(20):
                 assert (await ask(known(issuer, "opaque"), **from_address(ELSEWHERE))).status_code == 200
@@ -138,7 +141,10 @@ async def test_an_address_whose_tokens_failed_often_does_not_hold_up_new_callers
 
 
 @pytest.mark.parametrize("kind", ["keys", "jwt", "introspection"])
-async def test_who_fails_often_is_told_to_wait_and_valid_credentials_from_there_pass(tmp_path: Path, kind: str) -> None:
+async def test_who_fails_often_is_told_to_wait_and_valid_credentials_from_there_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr("goalport.auth.failed_attempts._SECONDS", LONG)
     async with issuing() as issuer:
         auth = {"keys": {"keys": True}, "jwt": by(issuer), "introspection": asking(issuer)}[kind]
         key = make_key(tmp_path)
@@ -155,51 +161,46 @@ async def test_who_fails_often_is_told_to_wait_and_valid_credentials_from_there_
         async with guarded(tmp_path, auth=auth) as server:
             good = {"keys": key, "jwt": issuer.token(), "introspection": known(issuer, "opaque")}[kind]
             answers = [await server.ask(wrong(), **from_address(HERE)) for _ in range(2 * AT_ONCE)]
-            statuses = [each.status_code for each in answers]
-            assert statuses[:AT_ONCE] == [401] * AT_ONCE
-            refused = await until_slowed(server, wrong)
-            assert 1 <= int(refused.headers["retry-after"]) <= 5
-            assert "Too many credentials from your address" in refused.json()["error_description"]
+            assert [each.status_code for each in answers] == [401] * AT_ONCE + [429] * AT_ONCE
+            assert answers[AT_ONCE].headers["retry-after"] == f"{LONG:g}"
+            assert "Too many credentials from your address" in answers[AT_ONCE].json()["error_description"]
             assert (await server.ask(good, **from_address(HERE))).status_code == 200
             assert (await server.ask(**from_address(HERE))).status_code == 401, "nothing was attempted"
             assert (await server.ask(wrong(), **from_address(ELSEWHERE))).status_code == 401
 
 
-async def until_slowed(server: Guarded, wrong: Callable[[], str]) -> httpx2.Response:
-    """The refusal of an address that has just failed too often."""
-    with anyio.fail_after(20):
-        while (refused := await server.ask(wrong(), **from_address(HERE))).status_code != 429:
-            pass
-    return refused
-
-
-async def test_the_holder_of_a_credential_that_has_ended_is_told_so_and_can_sign_in_again(tmp_path: Path) -> None:
+async def test_the_holder_of_a_credential_that_has_ended_is_told_so_and_can_sign_in_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goalport.auth.failed_attempts._SECONDS", LONG)
     revoked = make_key(tmp_path, revoked=datetime.now(UTC))
     async with issuing() as issuer, issuing() as asked:
         auth = {**by(issuer), **asking(asked)}
         async with guarded(tmp_path, auth=auth) as server:
             expiring = issuer.token(exp=int(time.time()) + 2)
             assert (await server.ask(expiring, **from_address(HERE))).status_code == 200
-            await until_slowed(server, lambda: "nobody")
+            guesses = [await server.ask("nobody", **from_address(HERE)) for _ in range(AT_ONCE + 1)]
+            assert guesses[-1].status_code == 429
             with anyio.fail_after(20):
                 while (ended := await server.ask(expiring, **from_address(HERE))).status_code == 200:
                     pass
             assert ended.status_code == 401
             for each in (expiring, revoked):
-                for _ in range(2 * AT_ONCE):
-                    await server.ask("nobody", **from_address(HERE))
-                    ended = await server.ask(each, **from_address(HERE))
-                    assert ended.status_code == 401
-                    assert 'error="invalid_token"' in ended.headers["www-authenticate"]
+                ended = await server.ask(each, **from_address(HERE))
+                assert ended.status_code == 401
+                assert 'error="invalid_token"' in ended.headers["www-authenticate"]
 
 
-async def test_a_token_that_its_provider_revoked_is_no_attempt_to_guess_one(tmp_path: Path) -> None:
+async def test_a_token_that_its_provider_revoked_is_no_attempt_to_guess_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goalport.auth.failed_attempts._SECONDS", LONG)
     now = time.time()
     async with issuing() as issuer, introspecting(tmp_path, issuer, lambda: now) as ask:
         assert (await ask(known(issuer, "opaque", exp=None))).status_code == 200
         issuer.active.clear()
         now += 31
-        assert {(await ask("opaque")).status_code for _ in range(3 * AT_ONCE)} == {401}
+        assert {(await ask("opaque")).status_code for _ in range(AT_ONCE + 10)} == {401}
         assert issuer.requests["/introspect"] == 2
 
 
