@@ -21,12 +21,9 @@ __all__ = ["IntrospectionVerifier"]
 _KEPT_SECONDS: Final = 30.0
 _REFUSED_SECONDS: Final = 10.0
 """For how long it is known that a token is not valid: shortly, since a provider may learn of a token late."""
-_MOST_REPEATED: Final = 16
-"""Requests to the provider at once about tokens that were valid before, which no other token takes from them."""
-_MOST_NEW: Final = 16
-"""The same about other tokens."""
-_MOST_SLOWED: Final = 8
-"""The same about other tokens from addresses that sent too many that are not valid."""
+_MOST_AT_ONCE: Final = 16
+"""Requests to the provider at once about tokens that were valid before, as many about others, and as many about others
+from addresses that sent too many that are not valid: none of the three waits for another."""
 _OTHER_KIND: Final = "unsupported_token_type"
 """The error by which providers refuse tokens that they introspect never, such as JWTs; its name is from RFC 7009."""
 
@@ -49,7 +46,7 @@ class IntrospectionVerifier:
         self._clock = clock
         self._cache = GrantCache(_KEPT_SECONDS, clock)
         self._asking: dict[str, asyncio.Task[None]] = {}
-        self._repeated, self._new, self._slowed = map(asyncio.Semaphore, (_MOST_REPEATED, _MOST_NEW, _MOST_SLOWED))
+        self._repeated, self._new, self._slowed = (asyncio.Semaphore(_MOST_AT_ONCE) for _ in range(3))
 
     def takes(self, token: str) -> bool:
         """Whether a token begins as the provider's do; how it goes on is the provider's own affair."""

@@ -139,7 +139,7 @@ async def test_an_issuer_that_is_down_at_first_is_asked_every_few_seconds(tmp_pa
 
 
 async def test_metadata_and_keys_have_to_come_within_one_time(tmp_path: Path) -> None:
-    async with trusting(tmp_path, seconds=0.2, is_silent=True) as it:
+    async with trusting(tmp_path, seconds=1.0, is_silent=True) as it:
         with pytest.raises(VerifierUnavailable):
             await it.verify()
         assert it.issuer.requests == {"/.well-known/oauth-authorization-server": 1}
