@@ -339,8 +339,6 @@ class ProcessFinished(_Record):
 
     status: str
     reason: str
-    rests: bool = False
-    """Whether nothing is wrong: it rests between two turns, until it is told something more."""
 
 
 Event = (

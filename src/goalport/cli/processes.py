@@ -18,9 +18,11 @@ from goalport.cli.sources import Server, Source, run_here, source_of
 from goalport.cli.terminal import say, show as show_records, show_json, show_lines
 from goalport.errors import BadInput
 
-Status = Literal["running", "waiting", "stuck", "paused", "not_started", "completed", "failed", "terminated", "killed"]
+Status = Literal[
+    "running", "waiting", "resting", "stuck", "paused", "not_started", "completed", "failed", "terminated", "killed"
+]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.", show_default=False)]
-_OPEN = ("not_started", "running", "waiting", "paused", "stuck")
+_OPEN = ("not_started", "running", "waiting", "paused", "resting", "stuck")
 
 
 def ps(

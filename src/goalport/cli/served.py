@@ -54,7 +54,9 @@ class ServedProcesses:
         whose = "the" if self._of_all else "your"
         none = f"{'There is' if self._of_all else 'You have'} no process at {server.shown}."
         if count:
-            none = f"None of {whose} processes at {server.shown} runs, waits or is stuck; --all lists the others."
+            none = (
+                f"None of {whose} processes at {server.shown} runs, waits, rests or is stuck; --all lists the others."
+            )
         return Page(found, more, none)
 
     async def view(self, process_id: str, *, events: bool) -> View:

@@ -67,7 +67,9 @@ class StoredProcesses:
             found = await store.records(after=after, limit=limit + 1, statuses=statuses, newest_first=True)
             counts = await store.counts()
         others = sum(number for name, number in counts.items() if statuses and name not in statuses)
-        none = "No process is stored." if not others else "No process runs, waits or is stuck; --all lists the others."
+        none = "No process is stored."
+        if others:
+            none = "No process runs, waits, rests or is stuck; --all lists the others."
         return Page([record_line(each) for each in found[:limit]], len(found) > limit, none)
 
     async def view(self, process_id: str, *, events: bool) -> View:

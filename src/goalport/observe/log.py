@@ -44,7 +44,7 @@ from goalport.words import counted, first_line
 __all__ = ["JsonLinesListener", "LogListener", "PlanListener", "PromptListener", "as_json", "in_words"]
 
 _log = logging.getLogger("goalport.process")
-_ENDED_WELL = ("completed", "waiting")
+_ENDED_WELL = ("completed", "waiting", "resting")
 _OUTSIDE = "outside of processes"
 _WITH_LINES = {LINES: True}
 
@@ -63,7 +63,8 @@ class LogListener:
 
     def on_event(self, event: Event, /) -> None:
         """Log one event, if there is a line for it."""
-        rests = isinstance(event, ProcessFinished) and event.rests  # no personality knows that this is no end
+        # No personality knows that this is no end.
+        rests = isinstance(event, ProcessFinished) and event.status == "resting"
         words = (not rests and spoken(event, self._personality)) or in_words(event)
         if words:
             _log.log(_level(event), "%s: %s", event.process_id or _OUTSIDE, words)
@@ -124,7 +125,7 @@ def in_words(event: Event) -> str | None:  # noqa: C901 - a line for each kind o
             return f"sends a message of {counted(len(text), 'character')}"
         case ConversationCompacted(what=what, messages=messages, tokens_before=before, tokens_after=after):
             return f"compacts {counted(messages, 'message')} ({what}): {before:,} tokens become {after:,}"
-        case ProcessFinished(rests=True):
+        case ProcessFinished(status="resting"):
             return "rests until it is told something"
         case ProcessFinished(status=status, reason=reason):
             return f"{status}: {reason}"
@@ -176,8 +177,8 @@ def _level(event: Event) -> int:
             return logging.INFO if severity == "info" else logging.WARNING
         case QuestionAsked():
             return logging.INFO
-        case ProcessFinished(status=status, rests=rests):
-            return logging.INFO if rests or status in _ENDED_WELL else logging.WARNING
+        case ProcessFinished(status=status):
+            return logging.INFO if status in _ENDED_WELL else logging.WARNING
         case _:
             return logging.DEBUG
 

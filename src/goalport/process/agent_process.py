@@ -425,7 +425,7 @@ class AgentProcess(Lifecycle):
                 how = cast("ActionStatus", each.status)
                 tell(ActionFinished(each.action, number, planned, how, each.seconds, each.error, process_id=self.id))
             if (end := self.outcome) is not None:
-                tell(ProcessFinished(end.status, end.reason, end.rests, process_id=self.id))
+                tell(ProcessFinished(end.status, end.reason, process_id=self.id))
         self.notify_waiters()
 
     def restore(
@@ -514,5 +514,5 @@ class AgentProcess(Lifecycle):
         if isinstance(outcome, Failed) and self.failure is None:
             self.fail(outcome.reason)
         if self.listeners.attentive:
-            self.emit(ProcessFinished(outcome.status, outcome.reason, outcome.rests, process_id=self.id))
+            self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
         self.notify_waiters()

@@ -44,6 +44,8 @@ class ProcessStatus(StrEnum):
     TERMINATED = "terminated"
     KILLED = "killed"
     STUCK = "stuck"
+    RESTING = "resting"
+    """Nothing is wrong: a turn is over, and the next one begins when the process is told something more."""
     WAITING = "waiting"
     """The process waits for answers of people."""
     PAUSED = "paused"
@@ -62,6 +64,7 @@ _ENDED = frozenset(
         ProcessStatus.TERMINATED,
         ProcessStatus.KILLED,
         ProcessStatus.STUCK,
+        ProcessStatus.RESTING,
     }
 )
 
@@ -74,7 +77,6 @@ class Completed:
     """The return value of the goal's action."""
     status = ProcessStatus.COMPLETED
     final = True
-    rests = False
     reason = "The goal was reached."
 
 
@@ -89,9 +91,13 @@ class Stuck:
     """Whether it is stuck only until it is told something, since its last turn has failed."""
     rests: bool = False
     """Whether nothing is wrong: its turn is over, and the next one begins when it is told something."""
-    status = ProcessStatus.STUCK
     final = False
     error = ProcessStuck
+
+    @property
+    def status(self) -> ProcessStatus:
+        """Stuck, or resting between two turns."""
+        return ProcessStatus.RESTING if self.rests else ProcessStatus.STUCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,6 @@ class Failed:
     """Whether nothing was done, as the store was away, and the same start may succeed later."""
     status = ProcessStatus.FAILED
     final = True
-    rests = False
     error = ProcessFailed
 
 
@@ -118,7 +123,6 @@ class Terminated:
     reason: str
     status = ProcessStatus.TERMINATED
     final = True
-    rests = False
     error = ProcessTerminated
 
 
@@ -129,7 +133,6 @@ class Killed:
     reason: str
     status = ProcessStatus.KILLED
     final = True
-    rests = False
     error = ProcessKilled
 
 
@@ -140,7 +143,6 @@ class Waiting:
     questions: tuple[Question, ...]
     status = ProcessStatus.WAITING
     final = False
-    rests = False
     error = ProcessWaiting
 
     @property

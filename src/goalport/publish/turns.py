@@ -61,7 +61,7 @@ async def counted_turn(limits: Limits, call: Call, begin: Callable[[], Awaitable
 
 
 def note_turn(call: Call, result: TurnResult) -> None:
-    """Note what came of a turn, for the line of its call: its process is stuck between turns, which says nothing."""
+    """Note what came of a turn, for the line of its call: the status of its process does not tell a reply from none."""
     call.status = "failed" if result.failure else "waiting" if result.questions else "completed"
 
 

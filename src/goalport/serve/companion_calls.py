@@ -41,6 +41,7 @@ from goalport.serve.state import McpState
 __all__ = ["call_companion", "stop"]
 
 _CANCELLED: Final = "Its caller cancelled it."
+_BETWEEN_TURNS: Final = {ProcessStatus.RESTING, ProcessStatus.STUCK}
 _END_SECONDS: Final = 5.0
 """The most seconds that a cancellation waits for the process to stop before it is answered."""
 
@@ -104,7 +105,8 @@ async def _answer(context: CallContext, process: AgentProcess, call: AnswerCall)
 
 async def _cancel(state: McpState, process: AgentProcess) -> Wire:
     if process.status.ended:
-        raise BadInput(f"Process {process.id} has ended already: {process.status}. {_next_step(process)}")
+        how = "is" if process.status is ProcessStatus.RESTING else "has ended already:"
+        raise BadInput(f"Process {process.id} {how} {process.status}. {_next_step(process)}")
     await stop(state, process)
     return _stopped(process.id, process.status)
 
@@ -118,7 +120,7 @@ async def stop(state: McpState, process: AgentProcess) -> None:
 
 
 def _stopped(process_id: str, status: ProcessStatus) -> Wire:
-    after = "Its conversation goes on with the next message." if status is ProcessStatus.STUCK else "Nothing goes on."
+    after = "Its conversation goes on with the next message." if status in _BETWEEN_TURNS else "Nothing goes on."
     text = f"Process {process_id} was stopped. {after}"
     return done([text_block(text)], {"processId": process_id, "status": str(status), "questions": []})
 
@@ -174,6 +176,8 @@ def _next_step(process: AgentProcess) -> str:
         return f"It waits for an answer, which {ANSWER} gives, to {asked}"
     if process.outcome is None:
         return f"It is running: {STATUS} tells how it goes on, {CANCEL} ends it."
+    if process.status is ProcessStatus.RESTING:
+        return "It goes on with the next message of its conversation."
     if isinstance(process.outcome, Completed):
         return f"It is done: {STATUS} gives its result."
     return f"It has ended: {STATUS} says why. Nothing more can be answered."

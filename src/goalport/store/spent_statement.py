@@ -52,7 +52,7 @@ def _part_in_postgresql(element: _Part, compiler: SQLCompiler, **options: Any) -
     return f"CAST({text} AS DOUBLE PRECISION)" if isinstance(element, _Cost) else f"({text})"
 
 
-_OPEN: Final = ("not_started", "running", "waiting", "paused", "stuck")
+_OPEN: Final = ("not_started", "running", "waiting", "paused", "stuck", "resting")
 _CALLERS: Final = and_(
     process.c.caller_id == bindparam("caller_id"), process.c.caller_issuer == bindparam("caller_issuer")
 )

@@ -100,6 +100,21 @@ async def test_a_question_of_a_server_is_asked_and_answered(chat: Chat) -> None:
     assert ran.out.splitlines() == ["Which parcel?", "Parcel 7 is on its way.", "2: bye. "]
 
 
+async def test_between_two_messages_a_chatbot_is_resting_and_after_a_failed_turn_it_is_stuck(
+    chat: Chat, server: Web
+) -> None:
+    for conversation, said in (("ticket-3", "hello"), ("ticket-4", "fail")):
+        await chat("-c", conversation, "-m", said)
+
+    async def statuses(**query: str) -> list[str]:
+        answer = await server.http.get("/api/v1/processes", params=query)
+        return [each["status"] for each in answer.json()["processes"]]
+
+    assert await statuses() == ["stuck", "resting"]
+    assert await statuses(status="resting") == ["resting"]
+    assert await statuses(status="stuck") == ["stuck"]
+
+
 async def test_what_goes_wrong_at_a_server_is_told(chat: Chat) -> None:
     failed = await chat("-m", "fail", "-m", "hello")
     assert failed.code == 1

@@ -40,6 +40,15 @@ def test_conversations_are_listed_and_searched_page_by_page(goalport: Command, p
     assert conversations("search", "").code == 2
 
 
+def test_a_chatbot_between_two_messages_is_resting_and_not_stuck(goalport: Command, place: Path) -> None:
+    at = ("--workspace", str(place))
+    listed = json.loads(goalport("ps", "--json", *at).out)
+    assert [each["status"] for each in listed] == ["resting"] * 2
+    assert json.loads(goalport("ps", "--status", "resting", "--json", *at).out) == listed
+    assert goalport("ps", "--status", "stuck", *at).out == ""
+    assert goalport("show", listed[0]["process"], *at).out.startswith(f"{listed[0]['process']}: Echo, resting\n")
+
+
 @pytest.mark.parametrize("command", [["list"], ["show", "trick"], ["export", "trick"], ["export", "trick", "--json"]])
 def test_what_somebody_has_said_does_not_steer_the_terminal(
     goalport: Command, terminal: Command, place: Path, command: list[str]

@@ -105,7 +105,7 @@ async def test_each_program_goes_on_where_the_other_one_stopped(programs: Progra
         await process.rest()
     for number in range(1, 6):
         last = await _told((first, second)[number % 2], process.id, f"{number}")
-        assert last.status is ProcessStatus.STUCK
+        assert last.status is ProcessStatus.RESTING
         assert [each.status for each in last.history] == ["succeeded"] * (number + 1)
         assert last.turn_actions == 1
     assert sorted([*here.heard, *there.heard]) == [f"{number}" for number in range(6)]

@@ -15,7 +15,8 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
-from tests.rooms.serve.served import ERAS, as_admin, as_caller, served
+from tests.rooms.serve.askers import call
+from tests.rooms.serve.served import ERAS, as_admin, as_caller, served, text_of
 from tests.rooms.serve.test_chatting import Parrot, reply_of, say
 from tests.rooms.serve.test_subscriptions import News, subscribed
 
@@ -62,6 +63,17 @@ async def test_a_conversation_is_read_as_markdown_and_as_data(tmp_path: Path, er
     messages: list[dict[str, Any]] = json.loads(data.text)["messages"]
     assert [each["role"] for each in messages] == ["user", "assistant"] * 2
     assert messages[-1]["assets"][0]["uri"] == "https://maps/1"
+
+
+async def test_the_process_of_a_chatbot_between_two_messages_is_resting(tmp_path: Path) -> None:
+    async with served(tmp_path, Parrot()) as server, server.client() as client:
+        await conversation(client, "hello")
+        (process,) = (each.id for each in await server.platform.processes.records())
+        data, _ = (await client.read_resource(f"goalport://processes/{process}")).contents
+        assert isinstance(data, TextResourceContents)
+        assert json.loads(data.text)["status"] == "resting"
+        cancelled = await call(client, "process_cancel", processId=process)
+    assert text_of(cancelled) == f"Process {process} is resting. It goes on with the next message of its conversation."
 
 
 async def test_a_long_conversation_is_read_in_pages(tmp_path: Path) -> None:
