@@ -424,6 +424,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """The process of that id. Raises `UnknownName`."""
         return await self.processes.find(process_id)
 
+    def live_process(self, process_id: str) -> AgentProcess | None:
+        """The process of that id, if it is in the memory of this program, for a listener that cannot await.
+
+        It is there from the start of its run until nothing of it runs here; an ephemeral one is never found.
+        """
+        return self.processes.live(process_id)
+
     async def events(self, process_id: str, after: int = 0) -> AsyncGenerator[LoggedEvent]:
         """The events of a process, and of those that it started, in order: those that were, then as they happen.
 

@@ -239,6 +239,10 @@ class Processes:
                     self.expire(each)
         return found
 
+    def live(self, process_id: str) -> AgentProcess | None:
+        """The process of that id that is in the memory of this program, as this program knows it."""
+        return self._repository.live(process_id)
+
     async def look_at(self, process_id: str) -> AgentProcess:
         """The process of that id as the store has it now; nothing follows from that. Raises as `find` does."""
         found = await self._repository.find(process_id)

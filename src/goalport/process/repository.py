@@ -375,9 +375,13 @@ class AgentProcessRepository:
     def _lock(self, root: AgentProcess) -> anyio.Lock:
         return self._locks.setdefault(root.id, anyio.Lock())
 
+    def live(self, process_id: str) -> AgentProcess | None:
+        """The process of that id as it is in the memory of this program; None: it is not there."""
+        return self._held.get(process_id) or self._known.get(process_id)
+
     async def find(self, process_id: str) -> AgentProcess | None:
         """The process of that id; None if it is unknown or was dropped."""
-        known = self._held.get(process_id) or self._known.get(process_id)
+        known = self.live(process_id)
         if known is not None and await self._is_current(known):
             return known
         if not ID.fullmatch(process_id):

@@ -15,6 +15,7 @@ from goalport.errors import HandedOver, UnknownName
 from goalport.events import (
     ActionFinished,
     ActionStarted,
+    Event,
     ModelReplied,
     ProcessCreated,
     ProcessFinished,
@@ -288,6 +289,30 @@ async def test_a_reader_is_told_when_the_program_ends_before_the_process(tmp_pat
             tasks.start_soon(platform.aclose)
             with anyio.fail_after(120), pytest.raises(HandedOver):
                 await anext(events)
+
+
+async def test_a_listener_looks_at_the_process_of_an_event(open_store: OpenStore) -> None:
+    seen: list[tuple[str, str, int]] = []
+    writer = Writer()
+    writer.may_go_on.set()
+    async with open_store() as store, AgentPlatform([writer, Titler], store=store) as platform:
+
+        class Looker:
+            def on_event(self, event: Event, /) -> None:
+                process = platform.live_process(event.process_id)
+                if process is not None and isinstance(event, ActionFinished | ProcessFinished):
+                    seen.append((process.agent.name, process.status, len(process.history)))
+
+        platform.subscribe(Looker())
+        await platform.run("Writer", UserInput("the sea"))
+        assert platform.live_process("nobody") is None
+    assert seen == [
+        ("Writer", "running", 1),
+        ("Titler", "running", 1),
+        ("Titler", "completed", 1),
+        ("Writer", "running", 2),
+        ("Writer", "completed", 2),
+    ]
 
 
 async def test_there_are_no_events_of_a_process_that_nobody_knows() -> None:
