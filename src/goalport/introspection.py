@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from goalport.errors import DeclarationError
+from goalport.type_expressions import inherited, parameters_of
 from goalport.words import class_name, did_you_mean, nearest
 
 __all__ = ["Documentation", "Origin", "class_place", "constructor", "lacking_in", "read_docstring"]
@@ -50,6 +51,12 @@ class Origin:
         """The docstring; a method without one has that of the method it overrides."""
         return inspect.getdoc(_without_partials(self.function)) or ""
 
+    @property
+    def declared_in(self) -> type | None:
+        """The class that has the method in its body: the owner, or a base class of it; None for a function."""
+        owner, name = self.owner or _owner(self.function), self.written.__name__
+        return None if owner is None else next((each for each in owner.__mro__ if name in vars(each)), owner)
+
     def __str__(self) -> str:
         written = self.written
         code = getattr(written, "__code__", None)
@@ -65,11 +72,16 @@ class Origin:
     def hints(self, kind: type | None = None) -> dict[str, Any]:
         """The types that the annotations of the function name, or those of a class that it mentions.
 
-        Raises `DeclarationError` for an annotation that names nothing or cannot be read.
+        A type parameter of a generic base class is what the owner gives for it. Raises `DeclarationError` for an
+        annotation that names nothing or cannot be read.
         """
         written, names = self.written, self._names_around()
         try:
-            return get_type_hints(kind or written, localns=names, include_extras=True)
+            found = get_type_hints(kind or written, localns=names, include_extras=True)
+            owner, base = self.owner or _owner(self.function), self.declared_in
+            if kind or base is None or not parameters_of(base):
+                return found
+            return {name: inherited(each, base, owner) for name, each in found.items()}
         except NameError as error:
             known = {*getattr(written, "__globals__", {}), *names}
             near = nearest(str(error.name), sorted(each for each in known if not each.startswith("_")))
@@ -84,7 +96,7 @@ class Origin:
             ) from error
 
     def _names_around(self) -> "_NamesAround":
-        """The names of the enclosing classes."""
+        """The names of the enclosing classes, and the type parameters in the brackets behind the name of a class."""
         written, places = self.written, list[Mapping[str, object]]()
         place: object = sys.modules.get(getattr(written, "__module__", None) or "")
         for part in written.__qualname__.split(".")[:-1]:
@@ -93,13 +105,15 @@ class Origin:
         owner = self.owner or _owner(self.function)
         if owner is not None:
             places += [*map(vars, reversed(owner.__mro__)), {owner.__name__: owner}]
+        parameters: Sequence[TypeVar] = getattr(self.declared_in, "__type_params__", ())
+        places.append({each.__name__: each for each in parameters})
         return _NamesAround(places, getattr(written, "__globals__", {}))
 
 
 class _NamesAround(Mapping[str, object]):
     """The names in some classes, which are looked up only where an annotation is a text that mentions them.
 
-    A class among them precedes what the module calls by the same name; a method or a field does not.
+    A class or a type parameter precedes what the module calls by the same name; a method or a field does not.
     """
 
     def __init__(self, places: Sequence[Mapping[str, object]], module: Mapping[str, object]) -> None:
@@ -109,7 +123,7 @@ class _NamesAround(Mapping[str, object]):
 
     def __getitem__(self, name: str) -> object:
         place = next((each for each in self._places if name in each), None)
-        if place is None or not (isinstance(place[name], type) or self._is_free(name)):
+        if place is None or not (isinstance(place[name], type | TypeVar) or self._is_free(name)):
             raise KeyError(name)
         return place[name]
 

@@ -30,7 +30,7 @@ FLOORS = {
         2: "domain tools llm documents",
         1: "plan blackboard prompts observe introspection sealing postgres",
         0: "bounded_answers errors events caller colours cores files garbage handshake hosts secrecy strict_json",
-        -1: "words lazy",
+        -1: "words lazy type_expressions",
     }.items()
     for room in rooms.split()
 }

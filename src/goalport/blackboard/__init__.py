@@ -2,7 +2,7 @@
 
 from goalport.blackboard.board import DEFAULT_BINDING, Blackboard, BoardState, Entry, Typed
 from goalport.blackboard.membership import is_of, matcher
-from goalport.blackboard.type_expressions import (
+from goalport.type_expressions import (
     NOMINAL,
     alternatives,
     field_kinds,

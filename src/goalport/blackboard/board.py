@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any, NamedTuple, Self, TypeVar, cast, overload
 
 from goalport.blackboard.membership import is_of, matcher
-from goalport.blackboard.type_expressions import alternatives, taken_apart
+from goalport.type_expressions import alternatives, taken_apart
 
 __all__ = ["DEFAULT_BINDING", "Blackboard", "BoardState", "Entry", "Typed"]
 

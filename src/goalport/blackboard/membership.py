@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, Union, cast
 
-from goalport.blackboard.type_expressions import (
+from goalport.type_expressions import (
     Arguments,
     all_fit,
     alternatives,

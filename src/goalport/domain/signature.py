@@ -14,6 +14,7 @@ from goalport.blackboard import DEFAULT_BINDING, alternatives, field_kinds, is_a
 from goalport.domain.values import Aggregation, Named, Provided, SomeOf, part_names
 from goalport.domain.wait_for import WaitFor, promised
 from goalport.introspection import Origin
+from goalport.type_expressions import open_in, parameters_of
 from goalport.words import type_name
 
 __all__ = [
@@ -291,7 +292,21 @@ def _is_some_of(member: object) -> TypeGuard[type[SomeOf]]:
     return isinstance(member, type) and issubclass(member, SomeOf)
 
 
+def _refuse_open(origin: Origin, kind: object, where: str) -> None:
+    for parameter in open_in(kind):
+        bases = (origin.owner or object).__mro__
+        base = next((each.__name__ for each in bases if parameter in parameters_of(each)), "")
+        raise origin.error(
+            expected=f"a type {where} that is known",
+            came=f"it is {type_name(kind)}, and nothing says what {parameter.__name__} is",
+            fix=f"Derive the class that you deploy from `{base}[…]`, with a type of your own as {parameter.__name__}."
+            if base
+            else f"Write a type of your own in place of {parameter.__name__}.",
+        )
+
+
 def _check_type(origin: Origin, kind: object, where: str) -> None:
+    _refuse_open(origin, kind, where)
     if kind in _UNUSABLE or get_origin(kind) is Literal:
         raise origin.error(
             expected=f"a type of your own {where}",

@@ -202,7 +202,7 @@ STEPS: list[tuple[Callable[..., Any], tuple[str, ...]]] = [
     (generates, ("yield", "list[Invoice]")),
     (generates_later, ("yield", "list[Invoice]")),
     (json, ("'order'", "it is dict[str, JsonValue].", "Use a class")),
-    (Generalist[Order].bill, ("'order'", "it is T.", "Use a class")),
+    (Generalist[Order].bill, ("'order'", "nothing says what T is", "in place of T")),
 ]
 
 

@@ -1,6 +1,6 @@
 """Type expressions: their parts, and whether an object declared as one type is of another.
 
-This module knows types only; `membership` says which objects are of a type.
+This module knows types only; `blackboard` says which objects are of a type, and `introspection` reads annotations.
 """
 
 import types
@@ -31,6 +31,7 @@ __all__ = [
     "arguments_of",
     "field_kinds",
     "fits",
+    "inherited",
     "is_alias",
     "is_generic",
     "is_nominal_protocol",
@@ -176,8 +177,13 @@ def field_kinds(kind: object) -> Mapping[str, object]:
     for name, declared in _fields(origin).items():
         # The parameters are those of the class, among the bases, that declares the field.
         owner = next((each for each in origin.__mro__ if name in vars(each).get("__annotations__", ())), origin)
-        found[name] = _filled(declared, dict(zip(parameters_of(owner), _arguments_of(kind, owner) or (), strict=False)))
+        found[name] = inherited(declared, owner, kind)
     return found
+
+
+def inherited(declared: object, owner: type, kind: object) -> object:
+    """A type that a generic class declares, with what `kind`, the class or one derived from it, gives as arguments."""
+    return _filled(declared, dict(zip(parameters_of(owner), _arguments_of(kind, owner) or (), strict=False)))
 
 
 @lru_cache(maxsize=_CACHED_TYPES)
