@@ -91,7 +91,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     - `guards`: they check every text that goes to a model or comes from one.
     - `llm`: the limits and defaults of every request of a model.
     - `templates`: the templates of prompts; by default there are none.
-    - `store`: it keeps the processes that nothing runs, and contexts; by default in memory.
+    - `store`: it keeps processes, contexts and conversations; by default in memory.
     - `contexts`: keeps contexts in place of the store.
     - `seals`: encrypts secrets (`SecretStr`) in a store that outlives the program, such as `ProcessSeals`; without it,
       processes that hold secrets are not stored there.

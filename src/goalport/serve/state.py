@@ -90,10 +90,10 @@ class McpState:
         """A process that a call names and this caller may follow. Raises `BadInput` if there is none."""
         process = await self.process(process_id, caller)
         if process is None:
+            lost = "" if self.platform.store.durable else ", and one that ran when the server stopped is lost"
             raise BadInput(
                 f"There is no process {process_id[:100]!r}, or it is not yours. Expected the processId of a handle."
-                " A process that ended long ago is forgotten, and one that ran when the server stopped is lost: call"
-                " the goal's tool again then."
+                f" A process that ended long ago is forgotten{lost}: call the goal's tool again then."
             )
         return process
 

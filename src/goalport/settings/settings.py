@@ -178,13 +178,13 @@ class Settings(BaseSettings):
     max_actions: Count = 50
     """How many actions a process may run, unless the program that starts it says otherwise."""
     max_processes: Count = 1_000
-    """How many processes that have ended are kept: so many short ones, and so many that took a second or more."""
+    """How many ended ones the store in memory keeps: so many short ones, and so many that took a second or more."""
     result_seconds: Seconds = 3_600.0
-    """How long the end of a process is kept that took a second or more, asked people, or has a goal declared `long`."""
+    """How long it keeps at least those that took a second or more, asked people, or have a goal declared `long`."""
     remembered_bytes: Size = 64 * 1024 * 1024
-    """About how much memory all of them take at most; large results are moved to a file in `data_dir`."""
+    """About how much memory all of them take there at most; large results are moved to a file in `data_dir`."""
     max_waiting: Count = 10_000
-    """How many processes may wait for people; with more, the one that has waited longest is terminated."""
+    """How many may wait for people in it; with more, the one that has waited longest is terminated."""
     front_tool: bool | Literal["open"] = False
     """Publish the tool `achieve`, which takes a sentence and finds the goal; "open": with the actions of all agents."""
     chatbot: str = ""

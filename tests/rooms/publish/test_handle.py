@@ -112,6 +112,14 @@ async def test_an_answer_that_comes_too_late_is_told_what_holds_now(tmp_path: Pa
         assert "is answered already: the first answer counts. It is done: process_status gives" in text_of(late)
 
 
+@pytest.mark.parametrize(("store", "lost"), [("memory", True), ("sqlite", False)])
+async def test_only_a_store_in_memory_is_said_to_lose_what_ran(tmp_path: Path, store: str, *, lost: bool) -> None:
+    async with served(tmp_path, Pizzeria(), store=store) as server, server.client() as client:
+        told = text_of(await call(client, "process_status", processId="nobody"))
+    assert ("one that ran when the server stopped is lost" in told) is lost
+    assert told.endswith(": call the goal's tool again then.")
+
+
 async def test_companions_say_what_is_wrong_with_a_call_and_what_to_do(tmp_path: Path) -> None:
     async with served(tmp_path, Pizzeria(), Cashier()) as server, server.client() as client:
         pizza = handle_of(server, "order_pizza", await call(client, "order_pizza", size=30))
