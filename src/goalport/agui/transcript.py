@@ -62,6 +62,10 @@ def asked(entries: Sequence[ConversationMessage], given: Sequence[AguiMessage], 
     match, seen = compare(entries, messages), member_of(state, "conversation", "head")
     if match.tail:
         *earlier, last = match.tail
+        if isinstance(last, Said) and last.is_empty:
+            place = max(number for number, each in enumerate(given) if isinstance(each, UserMessage))
+            problem = f"messages[{place}].content: should have a text or an image, but is empty"
+            raise BadInput(problem, [problem])
         is_edited = match.forks and match.after != (seen or "")
         return Asked(last, tuple(earlier), match.after if is_edited else None) if isinstance(last, Said) else None
     asks = bool(messages) and isinstance(messages[-1], Said)

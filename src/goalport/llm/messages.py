@@ -80,6 +80,11 @@ class UserMessage:
     content: str
     images: tuple[Image, ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has neither a text nor an image."""
+        return not (self.images or self.content.strip())
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:

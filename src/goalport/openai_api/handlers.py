@@ -32,7 +32,6 @@ from goalport.openai_api.conversations import (
 from goalport.openai_api.goal_replies import GoalReply, start
 from goalport.openai_api.identity import CONVERSATION, for_user, named_conversation
 from goalport.openai_api.interface_tasks import answer_to_task, is_task
-from goalport.openai_api.messages import conversation_of
 from goalport.openai_api.models import ChatbotModel, GoalModel, Model, Models
 from goalport.openai_api.questions import Unclear, asked_in
 from goalport.openai_api.replies import Reply, TurnReply, WholeReply
@@ -119,7 +118,7 @@ class ChatHandlers:
         return model
 
     async def _begun(self, request: Request, asked: _Asked, model: Model, named: str) -> _Begun:
-        said = conversation_of(asked.messages)
+        said = asked.said
         if is_task(said):
             return _Begun(WholeReply(await answer_to_task(said, self._platform)))
         if isinstance(model, GoalModel):

@@ -128,18 +128,22 @@ class GivenMessage(BaseModel):
         return tuple(each.image for each in self._parts if isinstance(each, ImagePart))
 
 
-def conversation_of(given: Sequence[GivenMessage]) -> Sequence[Message]:
+def conversation_of(given: Sequence[GivenMessage], field: str, at: str = "[{}].content") -> Sequence[Message]:
     """The messages as models are shown them; instructions that follow the last message of the user stand before it.
 
-    Raises `BadInput` if something else follows it, or there is none.
+    `field` is the parameter that holds them, and `at` is the place of a content in it. Raises `BadInput` if something
+    else follows the last message of the user, or there is none, or it is empty.
     """
     said = [each.role for each in given if each.role not in _INSTRUCTING]
     if not said or said[-1] != "user":
         came = f"is from {said[-1]}" if said else "is missing"
-        told = f"messages: the last one should be from user, since it is answered, but it {came}"
+        told = f"{field}: the last one should be from user, since it is answered, but it {came}"
         raise BadInput(f"{told}. Add what the user says at the end.", [told])
     read = list(_read(given))
-    last = max(place for place, each in enumerate(read) if isinstance(each, UserMessage))
+    last, message = max((number, each) for number, each in enumerate(read) if isinstance(each, UserMessage))
+    if message.is_empty:
+        told = f"{field}{at.format(last)}: should have a text or an image, but is empty"
+        raise BadInput(f"{told}. Send what the user says.", [told])
     return [*read[:last], *read[last + 1 :], read[last]]
 
 

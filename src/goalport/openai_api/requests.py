@@ -11,8 +11,9 @@ from typing import Any, Final, Literal, Self, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from goalport.llm import Message, SystemMessage
 from goalport.openai_api.errors import unsupported
-from goalport.openai_api.messages import GivenMessage
+from goalport.openai_api.messages import GivenMessage, conversation_of
 from goalport.web.endpoint import read
 
 __all__ = ["ChatRequest", "ResponseRequest", "read_request"]
@@ -40,6 +41,11 @@ class ChatRequest(_Request):
 
     messages: list[GivenMessage] = Field(min_length=1)
 
+    @property
+    def said(self) -> Sequence[Message]:
+        """What was said, as models are shown it. Raises `BadInput` if that does not end with something of the user."""
+        return conversation_of(self.messages, "messages")
+
 
 class _Item(GivenMessage):
     """A message among the input of a response."""
@@ -64,10 +70,14 @@ class ResponseRequest(_Request):
 
     @property
     def messages(self) -> Sequence[GivenMessage]:
-        """The instructions, and the messages of the input."""
-        told = [GivenMessage(role="system", content=self.instructions)] if self.instructions else []
-        said = [GivenMessage(role="user", content=self.input)] if isinstance(self.input, str) else self.input
-        return [*told, *said]
+        """The messages of the input."""
+        return [_Item(role="user", content=self.input)] if isinstance(self.input, str) else self.input
+
+    @property
+    def said(self) -> Sequence[Message]:
+        """The instructions, and what was said, as in `ChatRequest`."""
+        told = [SystemMessage(self.instructions)] if self.instructions else []
+        return [*told, *conversation_of(self.messages, "input", *([""] if isinstance(self.input, str) else []))]
 
     @property
     def conversation_id(self) -> str:

@@ -6,10 +6,10 @@ Like a goal, a chatbot may answer with questions, or with a handle when its repl
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from mcp_types import Tool, ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from goalport.domain import Agent, ChatbotMark
 from goalport.publish.goal_tools import CallPolicy
@@ -24,12 +24,20 @@ _GOES_ON: Final = (
 )
 
 
+def _said(message: str) -> str:
+    if not message.strip():
+        raise ValueError("should not be empty")
+    return message
+
+
 class ChatCall(BaseModel):
     """The arguments of a call that says something to a chatbot."""
 
     model_config = ConfigDict(frozen=True)
 
-    message: str = Field(min_length=1, description="What to say to the chatbot, in the person's words")
+    message: Annotated[str, AfterValidator(_said)] = Field(
+        min_length=1, description="What to say to the chatbot, in the person's words"
+    )
     conversation_id: str | None = Field(
         None,
         alias="conversationId",

@@ -107,6 +107,16 @@ async def test_images_come_with_the_message_and_no_address_is_fetched(tmp_path: 
             assert "messages[0]" in events[-1]["message"]
 
 
+async def test_a_message_without_a_text_and_an_image_is_refused(tmp_path: Path) -> None:
+    async with front_end(tmp_path, Parrot()) as web:
+        for number, content in enumerate(("", " \n", [{"type": "text", "text": " "}])):
+            thread = web.thread("Parrot", f"t-{number}")
+            thread.messages = [{"id": "m", "role": "user", "content": content}]
+            events = await thread.run()
+            assert (events[-1]["type"], events[-1]["code"]) == ("RUN_ERROR", "invalid-input")
+            assert events[-1]["message"] == "messages[0].content: should have a text or an image, but is empty"
+
+
 async def test_a_state_that_is_no_object_is_left_alone(tmp_path: Path) -> None:
     async with front_end(tmp_path, Parrot()) as web:
         for state in ([1], "state", 7, False):

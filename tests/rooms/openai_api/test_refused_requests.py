@@ -92,6 +92,15 @@ WRONG: list[tuple[Any, str, str]] = [
     ([{"role": "tool", "content": "4"}], "messages[0]", "tool_call_id"),
     ([{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}], "messages[0].content", "'text'"),
     ("hi", "messages", "a list"),
+    ([{"role": "user", "content": ""}], "messages[0].content", "should have a text or an image, but is empty"),
+    ([*history("hi", "1: hi", " \n"), {"role": "system", "content": "Be brief."}], "messages[2].content", "is empty"),
+    ([{"role": "user", "content": [{"type": "text", "text": " "}]}], "messages[0].content", "is empty"),
+]
+EMPTY_INPUTS: list[tuple[Any, str]] = [
+    ("", "input"),
+    (" \n", "input"),
+    ([], "input"),
+    ([{"role": "assistant", "content": "hi"}, {"role": "user", "content": " "}], "input[1].content"),
 ]
 
 
@@ -103,6 +112,23 @@ async def test_messages_that_are_wrong_are_refused_by_their_place(tmp_path: Path
             assert answer.status_code == 400, messages
             assert words in error["message"]
             assert error["param"].startswith(param)
+
+
+async def test_a_response_to_an_empty_input_is_refused_by_its_place(tmp_path: Path) -> None:
+    async with chats(tmp_path, Echo) as server:
+        for given, param in EMPTY_INPUTS:
+            with pytest.raises(BadRequestError) as refused:
+                await server.openai.responses.create(model="Echo", input=given, instructions="Be brief.")
+            assert refused.value.param == param
+        assert await server.web.platform.store.conversations.list() == []
+
+
+async def test_an_image_alone_is_a_message(tmp_path: Path) -> None:
+    async with chats(tmp_path, Viewer) as server:
+        parts: Any = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}]
+        said: Any = [{"role": "user", "content": parts}]
+        reply = await server.openai.chat.completions.create(model="Viewer", messages=said)
+        assert reply.choices[0].message.content == ": image/png of 19 bytes"
 
 
 async def test_images_come_as_data_and_never_by_address(tmp_path: Path) -> None:

@@ -110,6 +110,15 @@ async def test_a_conversation_goes_on_with_the_id_of_its_first_answer(tmp_path: 
         assert reply_of(await say(client, "chat_parrot", "anew"))["reply"] == "1: anew … anew"
 
 
+async def test_an_empty_message_is_refused_and_begins_nothing(tmp_path: Path) -> None:
+    async with served(tmp_path, Parrot()) as server, server.client() as client:
+        for empty in ("", " \n"):
+            refused = await say(client, "chat_parrot", empty)
+            assert refused.is_error
+            assert "message: should not be empty" in text_of(refused)
+        assert await server.state.platform.store.conversations.list() == []
+
+
 async def test_a_reply_brings_its_assets_along(tmp_path: Path) -> None:
     async with served(tmp_path, Parrot()) as server, server.client() as client:
         reply = reply_of(await say(client, "chat_parrot", "a map, please"))
