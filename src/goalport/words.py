@@ -27,6 +27,7 @@ __all__ = [
     "first_line",
     "folded",
     "in_json",
+    "limit_told",
     "listed",
     "message_of",
     "nearest",
@@ -276,6 +277,12 @@ def requirement(keyword: str, limit: object) -> str | None:
             words = _BOUNDS.get(keyword)
             plain = int(limit) if isinstance(limit, float) and limit.is_integer() else limit
             return None if words is None else f"should {words} {plain}"
+
+
+def limit_told(keyword: str, limit: object) -> str | None:
+    """A requirement as a note for a person who has given no value yet: `at least 1`; None for rare keywords."""
+    words = requirement(keyword, limit)
+    return words and re.sub(r"^should (?:be |have )?", "", words)
 
 
 def shown(value: object) -> str:

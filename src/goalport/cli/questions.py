@@ -17,7 +17,7 @@ from goalport.errors import AlreadyAnswered, BadInput, GoalportError
 from goalport.publish.elicitation import FlatForm, FormField
 from goalport.publish.portability import Schema
 from goalport.tools import schema_problems
-from goalport.words import cleaned, corrections, one_line
+from goalport.words import cleaned, corrections, one_line, requirement
 
 __all__ = ["answer_of"]
 
@@ -31,12 +31,10 @@ _LOOK_SECONDS: Final = 1.0
 _ANSWER: Final = "answer"
 _KINDS: Final = {"integer": (int, "a whole number"), "number": (int | float, "a number"), "boolean": (bool, "y or n")}
 _NONE: Final = Option("", "(leave it empty)")
-
-
-_FORMATS: Final[Mapping[str, tuple[Callable[[str], object], str]]] = {
-    "date": (date.fromisoformat, "a date such as 2026-01-31"),
-    "date-time": (datetime.fromisoformat, "a date and time such as 2026-01-31T18:30:00+01:00"),
-    "time": (time.fromisoformat, "a time such as 18:30"),
+_FORMATS: Final[Mapping[str, Callable[[str], object]]] = {
+    "date": date.fromisoformat,
+    "date-time": datetime.fromisoformat,
+    "time": time.fromisoformat,
 }
 
 
@@ -141,12 +139,12 @@ class _TerminalForm:
             problems = schema_problems(schema, {field.name: value})
             if problems and field.secret:
                 return "It does not fit."
-            form = _FORMATS.get(str(field.schema.get("format")))
-            if not problems and form is not None and isinstance(value, str):
+            name = str(field.schema.get("format"))
+            if not problems and name in _FORMATS and isinstance(value, str):
                 try:
-                    form[0](value)
+                    _FORMATS[name](value)
                 except ValueError:
-                    return f"It should be {form[1]}."
+                    return f"It {requirement('format', name)}."
             return problems[0].removeprefix(f"{field.name}: ") if problems else ""
 
         return mistake
@@ -189,8 +187,7 @@ def _label(field: FormField) -> str:
     schema = field.schema
     unsaid = schema.get("type") == "boolean" and field.default is None
     notes = [schema.get("description"), "y or n" if unsaid else None]
-    if not field.choices and (form := _FORMATS.get(str(schema.get("format")))):
-        notes.append(form[1])
+    notes += field.limits
     if schema.get("type") in {"array", "object"} and not field.choices:
         notes.append("with commas between them" if _is_texts(schema) else "as JSON")
     told = "; ".join(one_line(each) for each in notes if each)

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from goalport.errors import BadInput
 from goalport.llm import AssistantMessage, Message
 from goalport.process import Question
+from goalport.publish.elicitation import FormField, fields_of
 from goalport.publish.forms import Form, form_of
 from goalport.publish.portability import Schema
 from goalport.tools.schemas import UNREADABLE, holds_secret
@@ -124,17 +125,20 @@ def _needed(question: Question) -> Iterator[str]:
     elif form.options:
         yield "\n".join(f"{number}. {each['label']}" for number, each in enumerate(form.options, 1))
     elif [*_fields(form.schema)] != [_ONLY]:
-        needed = form.schema.get("required", ())
-        lines = (_field(name, each, required=name in needed) for name, each in _fields(form.schema).items())
-        yield "\n".join(["Answer with a line for each of these:", *lines])
+        yield "\n".join(["Answer with a line for each of these:", *map(_field, fields_of(form.schema))])
+    elif told := _can_be(fields_of(form.schema)[0]):
+        yield f"({told})"
 
 
-def _field(name: str, field: Schema, *, required: bool) -> str:
+def _field(field: FormField) -> str:
     """A field in a line: its name, what it is, what it can be, and whether it may be left out."""
-    what = field.get("description") or field.get("title") or ""
-    choices = ", ".join(str(each) for each in field.get("enum", ()))
-    notes = "; ".join(filter(None, (choices, "" if required else "optional")))
-    return "- " + name + (f": {what}" if what else "") + (f" ({notes})" if notes else "")
+    what = field.schema.get("description") or field.schema.get("title") or ""
+    notes = "; ".join(filter(None, (_can_be(field), "" if field.needed else "optional")))
+    return "- " + field.name + (f": {what}" if what else "") + (f" ({notes})" if notes else "")
+
+
+def _can_be(field: FormField) -> str:
+    return "; ".join(filter(None, (", ".join(each.text for each in field.choices), *field.limits)))
 
 
 def _given(form: Form, said: str) -> object:

@@ -8,14 +8,15 @@ asks, and nothing knows the MCP SDK. `forms` and the command line are above.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, floor
 from typing import Any, Final, cast
 
 from goalport.publish.portability import Schema, is_object
+from goalport.words import limit_told
 
-__all__ = ["FieldChoice", "FlatForm", "FormField"]
+__all__ = ["FieldChoice", "FlatForm", "FormField", "fields_of"]
 
 _CHOICES_WITH_TITLES: Final = "2025-11-25"
 """The first protocol version with choices that have titles, several choices, and defaults of all fields."""
@@ -31,6 +32,11 @@ _KEPT: Final[Mapping[str, Sequence[str]]] = {
     "boolean": (),
     "array": ("minItems", "maxItems"),
 }
+_LIMITS: Final = (
+    *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"),
+    *("minLength", "maxLength", "pattern", "minItems", "maxItems", "format"),
+)
+"""The keywords by which a value of the right kind may still be wrong, in the order in which a person is told."""
 _DEFAULTS: Final[Mapping[str, tuple[type, ...]]] = {
     "string": (str,),
     "integer": (int,),
@@ -98,6 +104,13 @@ class FormField:
             described = shown.get("description")
             shown["description"] = f"{described} ({'; '.join(notes)})" if described else "; ".join(notes)
         return shown
+
+    @property
+    def limits(self) -> Sequence[str]:
+        """What its value has to be beside a choice, in words for a person who is not shown its schema: `at least 1`."""
+        limits = [(key, self.schema[key]) for key in _LIMITS if key in self.schema]
+        told = [limit_told(*each) for each in limits if each != ("minLength", 1)]  # nobody answers with no text
+        return [*filter(None, told)]
 
     @property
     def default(self) -> object:
@@ -217,6 +230,15 @@ class FlatForm:
                 answer.update((group.name, made) for made in group.made_of(*_values(inside, content)))
         given, empty = _values([each for each in self.fields if len(each.path) == 1], content)
         return {**answer, **empty, **given}
+
+
+def fields_of(schema: Schema) -> Sequence[FormField]:
+    """The fields of an object, for those who show them as text: one that is an object itself is one field."""
+    properties = [(name, *_without_null(each), needed) for name, each, needed in _properties(schema)]
+    return [
+        _field((name,), inner, needed=needed, nullable=nullable, required=needed, whole=True)
+        for name, inner, nullable, needed in properties
+    ]
 
 
 def _values(fields: Sequence[FormField], content: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, None]]:
@@ -377,20 +399,15 @@ def _bounds(schema: Schema) -> Schema:
     return bounds
 
 
-_NOTES: Final[Mapping[str, Callable[[Any], str]]] = {
-    "exclusiveMinimum": "more than {}".format,
-    "exclusiveMaximum": "less than {}".format,
-    "multipleOf": "a multiple of {}".format,
-    "format": "format: {}".format,
-}
-
-
 def _notes(schema: Schema) -> Iterator[str]:
     """What the protocol has no keyword for, in words for the person."""
-    for key, words in _NOTES.items():
-        told = key in {"exclusiveMinimum", "exclusiveMaximum"} and schema["type"] == "integer"
-        if key in schema and not told and schema[key] not in _FORMATS:
-            yield words(schema[key])
+    for key in (
+        ("multipleOf",) if schema["type"] == "integer" else ("exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+    ):
+        if key in schema and (told := limit_told(key, schema[key])):
+            yield told
+    if schema.get("format", "date") not in _FORMATS:
+        yield f"format: {schema['format']}"
 
 
 def _as_json(value: object) -> str:

@@ -109,22 +109,22 @@ def inn(folder: Path, expires: str = "None") -> Path:
 
 def test_a_form_is_filled_with_arrow_keys_and_each_mistake_is_shown_at_its_field(books: Screen) -> None:
     books.until("What kind of").until("colour (Which colour)").until("3. green").press(DOWN, ENTER)
-    books.until("pages: 3").press(CTRL_U, "few", ENTER)
+    books.until("pages (at least 1): 3").press(CTRL_U, "few", ENTER)
     books.until("It should be a whole number.").press(CTRL_U, "5", ENTER)
     books.until("lined: n").press(CTRL_U, "maybe", ENTER)
     books.until("It should be y or n.").press(CTRL_U, "y", ENTER)
-    books.until("[ ] lock").press(SPACE, DOWN, SPACE, DOWN, SPACE, ENTER)
+    books.until("extras (at most 2 items)").until("[ ] lock").press(SPACE, DOWN, SPACE, DOWN, SPACE, ENTER)
     books.until("should have at most 2 items").press(SPACE, ENTER)
     books.until("tags (with commas between them)").press("a, b", ENTER)
-    books.until("day (a date such as").press("soon", ENTER)
-    books.until("It should be a date such as").press(CTRL_U, "2026-05-01", ENTER)
-    books.until("pin:").press("abc", ENTER)
+    books.until("day (a date, such as").press("soon", ENTER)
+    books.until("It should be a date, such as").press(CTRL_U, "2026-05-01", ENTER)
+    books.until("pin (at least 4 characters):").press("abc", ENTER)
     books.until("It does not fit.").press("d", ENTER)
     books.until("(leave it empty)").until("thick").press(ENTER)
     books.until("address.street (Street and number)").press(ENTER)
     books.until("It is required.").press("Elm 3", ENTER)
     books.until("address.city: Oslo").press(ENTER)
-    books.until("- pages: should be even").until("pages: 5").press(CTRL_U, "6", ENTER)
+    books.until("- pages: should be even").until("pages (at least 1): 5").press(CTRL_U, "6", ENTER)
     books.until("Bind it in leather?").until("y or n:").press("y", ENTER)
     assert books.ended() == 0, books.text
     drawn = " ".join(books.text.split())
@@ -143,7 +143,7 @@ def test_ctrl_c_ends_a_run_whose_question_nobody_can_answer_later(books: Screen)
 
 def test_the_end_of_input_leaves_the_question(books: Screen) -> None:
     books.until("3. green").press(ENTER)
-    books.until("pages: 3").press(CTRL_U, "0", ENTER)
+    books.until("pages (at least 1): 3").press(CTRL_U, "0", ENTER)
     books.until("should be").press(CTRL_U, CTRL_D)
     books.until("The question was left without an answer.")
     assert books.ended() == 1

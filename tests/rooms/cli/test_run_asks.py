@@ -55,7 +55,7 @@ def test_each_field_is_asked_for_and_the_result_is_printed(program_on_terminal: 
     assert "What kind of book?" in ran.err
     assert "1. red" in ran.err
     assert "colour (Which colour): " in ran.err
-    assert "pages [3]: " in ran.err
+    assert "pages (at least 1) [3]: " in ran.err
     assert "Bind it in leather?" in ran.err
     assert ran.code == 0
     assert "blue, 12, True, ['a'], leather" in ran.out

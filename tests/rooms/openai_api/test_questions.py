@@ -1,11 +1,13 @@
 """A question becomes the reply in words, and the next message is read as its answer."""
 
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import pytest
 from openai import NotFoundError
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent
 from goalport.chat import chatbot
@@ -188,6 +190,41 @@ def test_an_answer_is_read_as_people_write_it(wait: WaitFor[object], text: str, 
     assert in_words(question).startswith(question.message)
     reading = read_answer(question, text)
     assert isinstance(reading, Unclear) if expected is None else reading == expected
+
+
+class Booking(BaseModel):
+    nights: Annotated[int, Field(ge=1, le=14)]
+    room: Annotated[str, Field(pattern="^[A-Z][0-9]+$", max_length=4, description="Which room")]
+    board: Literal["half", "full"] = "half"
+    guests: Annotated[float, Field(gt=0, multiple_of=0.5)] | None = None
+    day: date
+    name: Annotated[str, Field(min_length=1)]
+    keys: Annotated[list[Literal["front", "back"]], Field(min_length=1)]
+
+
+BOOKING = """Answer with a line for each of these:
+- nights (at least 1; at most 14)
+- room: Which room (at most 4 characters; match the pattern ^[A-Z][0-9]+$)
+- board (half, full; optional)
+- guests (more than 0; a multiple of 0.5; optional)
+- day (a date, such as 2026-11-22)
+- name
+- keys (front, back; at least 1 item)"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (Booking, BOOKING),
+        (Annotated[int, Field(ge=1, lt=10)], "(at least 1; less than 10)"),
+        (Literal["half", "full"], "(half, full)"),
+    ],
+)
+def test_a_question_says_what_its_fields_may_be_before_anybody_errs(kind: Any, told: str) -> None:
+    wait: WaitFor[object] = WaitFor.form_submission("Please?", kind)
+    question = Questions("calm-owl-000000000000").ask("Act.ask", wait)
+    asked = in_words(question).split("\n\n")
+    assert asked[1] == told
 
 
 @pytest.mark.parametrize(
