@@ -165,17 +165,18 @@ class Conversation:
         covered = _place_after(said, summary.covers)
         return [*(each for each in shown[:covered] if each.role == "system"), summary, *shown[covered:]]
 
-    def reply_to(self, message_id: str) -> str:
-        """The id of the last message that answers a message of a person, or of that message if nothing does.
+    def reply_to(self, message_id: str) -> Sequence[ConversationMessage]:
+        """A message of a person, and those that answer it: of several replies, the one that came last.
 
-        Of several replies it is the one that came last. Raises `BadInput` if there is no message of that id.
+        Raises `BadInput` if there is no message of that id.
         """
         if message_id not in self.loaded.messages:
             raise BadInput(f"Conversation {self.id} has no message {message_id!r}.")
-        replies = {each.parent: each.id for each in self.loaded.messages.values() if each.role != "user"}
-        while message_id in replies:
-            message_id = replies[message_id]
-        return message_id
+        replies = {each.parent: each for each in self.loaded.messages.values() if each.role != "user"}
+        found = [self.loaded.messages[message_id]]
+        while (following := replies.get(found[-1].id)) is not None:
+            found.append(following)
+        return found
 
     def __iter__(self) -> Iterator[Message]:
         """The messages that a model is shown, so that `ai.respond(conversation)` works."""

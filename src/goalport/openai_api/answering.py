@@ -5,14 +5,16 @@ same. Below: questions and conversations. Above: the handlers.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from goalport.auth import current_caller
-from goalport.chat import ChatSession, Turn, compare
+from goalport.chat import ChatSession, HistoryMatch, Turn, compare
+from goalport.errors import Unreadable
 from goalport.llm import AssistantMessage, Message
 from goalport.openai_api.free_answers import SomethingElse, found_answer
 from goalport.openai_api.models import GoalModel
-from goalport.openai_api.questions import Answer, Unclear, asked_in, in_words, read_answer
+from goalport.openai_api.questions import Answer, Asked, Unclear, asked_in, in_words, read_answer, too_late
 from goalport.openai_api.response_ids import ResponseId
 from goalport.platform.runs import process_of
 from goalport.process import AgentProcess, Question
@@ -34,20 +36,22 @@ async def said_in(publisher: Publisher, session: ChatSession, *messages: Message
 
 
 async def answering_turn(
-    publisher: Publisher, session: ChatSession, given: Sequence[Message]
+    publisher: Publisher, session: ChatSession, given: Sequence[Message], asked: Asked | None
 ) -> BeginTurn | Unclear | None:
-    """What begins the turn in which the last message is the answer to a question of the chatbot.
+    """What begins the turn in which the last message is the answer to `asked`, a question of the chatbot.
 
-    None if it is no answer: the question is not open or was not asked here, so that nobody answers what they have not
-    read; or the message is another branch, or asks something itself. `Unclear` if it should be an answer, and is none;
-    both are stored then.
+    None if it is no answer: the question was not asked here, so that nobody answers what they have not read; or the
+    message is another branch, or asks something itself. `Unclear` if it should be an answer, and is none, or comes too
+    late; both are stored then.
     """
-    asked = asked_in(given)
-    question = next((each for each in session.questions if asked and each.id == asked.question), None)
-    if question is None:
-        return None
     match = compare(session.conversation.entries, given)
-    if match.forks or not match.tail or _asks(given[-1]):
+    joins = not (match.tail or match.forks)
+    if asked is None or joins or _asks(given[-1]):
+        return None
+    question = next((each for each in session.questions if each.id == asked.question), None)
+    if question is None:
+        return await _too_late(publisher, session, match, given[-1], asked)
+    if match.forks:
         return None
     reading = await _reading(publisher, question, given[-1].content)
     if isinstance(reading, SomethingElse):
@@ -56,6 +60,26 @@ async def answering_turn(
         await said_in(publisher, session, *match.tail, AssistantMessage(reading.words))
         return reading
     return partial(_answered_turn, publisher, session, match.tail, question, reading)
+
+
+async def _too_late(
+    publisher: Publisher, session: ChatSession, match: HistoryMatch, said: Message, asked: Asked
+) -> Unclear | None:
+    """What is said to an answer to a question that is closed by now; None if it is not, or this is no answer to it."""
+    with suppress(Unreadable):
+        process = await process_of(publisher.platform, asked.process, current_caller())
+        questions = () if process is None else process.questions
+        question = next((each for each in questions if each.id == asked.question), None)
+        if process is None or question is None or (question.status == "open" and not process.status.ended):
+            return None
+        if isinstance(read_answer(question, said.content), Answer):
+            running = await session.follow()
+            if running is not None:
+                await running.result()
+            told = AssistantMessage(too_late(question))
+            await said_in(publisher, session, *((said,) if match.forks else match.tail), told)
+            return Unclear(told.content)
+    return None
 
 
 async def _answered_turn(

@@ -11,11 +11,11 @@ from typing import Final
 from goalport.caller import Caller
 from goalport.chat import ChatSession, Turn
 from goalport.chat.history import compare
-from goalport.chat.messages import REPLY_SEPARATOR
+from goalport.chat.messages import REPLY_SEPARATOR, ConversationMessage
 from goalport.errors import BadInput
 from goalport.llm import AssistantMessage, Message, SystemMessage, UserMessage
 from goalport.openai_api.models import ChatbotModel, Model
-from goalport.openai_api.questions import asked_in
+from goalport.openai_api.questions import asked_in, is_too_late
 from goalport.openai_api.response_ids import ResponseId
 from goalport.platform import AgentPlatform
 from goalport.web import Problem
@@ -23,6 +23,7 @@ from goalport.web import Problem
 __all__ = [
     "Histories",
     "begin_turn",
+    "caught_up",
     "continue_after",
     "continued",
     "not_found",
@@ -91,7 +92,9 @@ async def _where_said(
 ) -> ChatSession | None:
     """The session of a conversation, if all this was said in it."""
     session = await model.chatbot.find_session(conversation_id, caller)
-    return session if session is not None and not compare(session.conversation.entries, said).tail else None
+    if session is None or compare(session.conversation.entries, caught_up(session, said)).tail:
+        return None
+    return session
 
 
 def _key(model: ChatbotModel, caller: Caller, history: Sequence[Message]) -> int:
@@ -102,8 +105,8 @@ def _key(model: ChatbotModel, caller: Caller, history: Sequence[Message]) -> int
 
 async def continued(
     model: ChatbotModel, caller: Caller, conversation_id: str, previous_response_id: str
-) -> tuple[ChatSession, str | None]:
-    """The session that a request goes on with, and the id of the message after which it does; None: after the last.
+) -> tuple[ChatSession, Sequence[ConversationMessage]]:
+    """The session that a request goes on with, and the messages of the response that it follows; empty: the last ones.
 
     Raises `Problem` (404) for a conversation or a response that the caller does not have with this chatbot.
     """
@@ -115,7 +118,7 @@ async def continued(
     if session is None:
         raise not_found(named, model)
     if previous is None:
-        return session, None
+        return session, ()
     try:
         return session, session.conversation.reply_to(previous.said)
     except BadInput:
@@ -132,6 +135,17 @@ async def continue_after(session: ChatSession, given: Sequence[Message], after: 
     place = session.conversation.loaded.record.head if after is None else after
     earlier = [each for each in before if not isinstance(each, SystemMessage)]
     return await session.begin_turn(said, earlier=[*_new_instructions(session, given, place), *earlier], after=after)
+
+
+def caught_up(session: ChatSession, given: Sequence[Message]) -> Sequence[Message]:
+    """A history with what was said elsewhere, as far as a late answer has shown that its client lacks it."""
+    entries = [each for each in session.conversation.entries if each.role != "system"]
+    late = [at for at, each in enumerate(given) if is_too_late(each)]
+    stored = [at for at, each in enumerate(entries) if late and each.text == given[late[-1]].content]
+    if not stored:
+        return given
+    told = [each for each in given[: late[-1]] if isinstance(each, SystemMessage)]
+    return [*told, *(each.message for each in entries[: stored[-1] + 1]), *given[late[-1] + 1 :]]
 
 
 def with_history(session: ChatSession, given: Sequence[Message], after: str | None) -> Sequence[Message]:

@@ -15,12 +15,13 @@ from goalport.llm import Message, UserMessage
 from goalport.openai_api.models import GoalModel
 from goalport.openai_api.questions import in_words
 from goalport.openai_api.replies import Note, Piece, ReplyEnd, Text
+from goalport.openai_api.response_ids import ResponseId
 from goalport.platform import AgentPlatform
 from goalport.platform.runs import Runs, Watch
 from goalport.process import AgentProcess, Completed, Outcome, Waiting
 from goalport.publish.answers import reason_of, text_of
 
-__all__ = ["GoalReply", "start"]
+__all__ = ["GoalReply", "response_of", "start"]
 
 
 async def start(platform: AgentPlatform, model: GoalModel, said: Sequence[Message], caller: Caller) -> AgentProcess:
@@ -31,6 +32,11 @@ async def start(platform: AgentPlatform, model: GoalModel, said: Sequence[Messag
     process = await platform.start_stored(model.tool.agent, *objects, goals=model.tool.goals, caller=caller)
     assert process is not None  # only a call that is made `once` gives none
     return process
+
+
+def response_of(process: AgentProcess) -> ResponseId:
+    """The id of the response that tells how the process goes on now; with each answer of a person, it is another."""
+    return ResponseId(process.id, str(sum(each.status != "open" for each in process.questions)))
 
 
 @final

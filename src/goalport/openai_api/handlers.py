@@ -23,17 +23,18 @@ from goalport.openai_api.completions import ChatFormat
 from goalport.openai_api.conversations import (
     Histories,
     begin_turn,
+    caught_up,
     continue_after,
     continued,
     not_found,
     stored_reply,
     with_history,
 )
-from goalport.openai_api.goal_replies import GoalReply, start
+from goalport.openai_api.goal_replies import GoalReply, response_of, start
 from goalport.openai_api.identity import CONVERSATION, for_user, named_conversation
 from goalport.openai_api.interface_tasks import answer_to_task, is_task
 from goalport.openai_api.models import ChatbotModel, GoalModel, Model, Models
-from goalport.openai_api.questions import Unclear, asked_in
+from goalport.openai_api.questions import Unclear, asked_by, asked_in
 from goalport.openai_api.replies import Reply, TurnReply, WholeReply
 from goalport.openai_api.requests import ChatRequest, ResponseRequest, read_request
 from goalport.openai_api.response_ids import ResponseId
@@ -72,7 +73,7 @@ class _Begun:
         if self.session is not None:
             said = next(each.id for each in reversed(self.session.conversation.entries) if each.role == "user")
             return ResponseId(self.session.conversation.id, said)
-        return ResponseId(new_id() if self.process is None else self.process.id)
+        return ResponseId(new_id()) if self.process is None else response_of(self.process)
 
 
 class ChatHandlers:
@@ -129,7 +130,8 @@ class ChatHandlers:
         """Go on with the process that has asked what the history ends with, or that is named; or start one."""
         named = asked.previous_response_id if isinstance(asked, ResponseRequest) else ""
         process = await asking_process(self._publisher, model, said, named)
-        if process is not None and process.status.ended and not (asked_in(said) or _sent_before(request)):
+        late = process is not None and ResponseId.read(named) not in {None, response_of(process)}
+        if process is not None and process.status.ended and not (asked_in(said) or late or _sent_before(request)):
             process = None  # it has given its result: this is the input of another one
         elif process is None and isinstance(asked, ResponseRequest) and asked.goes_on:
             raise not_found(named or asked.conversation_id, model)
@@ -152,19 +154,24 @@ class ChatHandlers:
         call, caller = call_of(request), current_caller()
         forgets = isinstance(asked, ResponseRequest) and not asked.store
         if isinstance(asked, ResponseRequest) and asked.goes_on:
-            session, after = await continued(model, caller, asked.conversation_id, asked.previous_response_id)
+            session, follows = await continued(model, caller, asked.conversation_id, asked.previous_response_id)
+            after = follows[-1].id if follows else None
             begin = partial(continue_after, session, said, after)
             said = with_history(session, said, after)
+            questions = [asked_by(each.message) for each in follows] if follows else [asked_in(said)]
+            answers = next(filter(None, reversed(questions)), None)
         else:
             if forgets:  # what is deleted once it is answered goes on with nothing that is stored
                 session = await model.chatbot.create_session(caller)
             else:
                 session = await self._histories.find_session(model, caller, named, said)
+            said = caught_up(session, said)
             text = stored_reply(session, said) if _sent_before(request) else ""
             if text and session.idle:
                 return _Begun(WholeReply(text), session)
             begin = partial(begin_turn, session, said, name=_speaker(asked), again=bool(text))
-        answering = await answering_turn(self._publisher, session, said)
+            answers = None if text else asked_in(said)
+        answering = await answering_turn(self._publisher, session, said, answers)
         if isinstance(answering, Unclear):
             return _Begun(WholeReply(answering.words), session)
         try:

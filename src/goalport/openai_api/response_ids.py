@@ -19,7 +19,7 @@ class ResponseId:
     conversation: str
     """Its id; or that of a process, for the result of a goal."""
     said: str = ""
-    """The id of the message; empty for the result of a goal."""
+    """The id of the message; for a goal, how many questions were settled before."""
 
     def __str__(self) -> str:
         return f"{_BEGINNING}{self.conversation}{_BETWEEN}{self.said}"

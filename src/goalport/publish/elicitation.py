@@ -401,9 +401,8 @@ def _bounds(schema: Schema) -> Schema:
 
 def _notes(schema: Schema) -> Iterator[str]:
     """What the protocol has no keyword for, in words for the person."""
-    for key in (
-        ("multipleOf",) if schema["type"] == "integer" else ("exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-    ):
+    keywords = ("exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+    for key in keywords[2:] if schema["type"] == "integer" else keywords:
         if key in schema and (told := limit_told(key, schema[key])):
             yield told
     if schema.get("format", "date") not in _FORMATS:

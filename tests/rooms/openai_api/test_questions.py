@@ -118,6 +118,73 @@ async def test_a_client_that_has_not_seen_the_answer_goes_on_at_the_end(tmp_path
         assert texts[-3:] == ["Sent: tea", "Is it good?", "Good question."]
 
 
+CLOSED = "This question is answered already: Really send tea?\n\nNothing was done about your answer."
+
+
+async def test_an_answer_that_comes_too_late_begins_nothing_and_the_conversation_goes_on(tmp_path: Path) -> None:
+    async with chats(tmp_path, Shop) as server:
+        asked = await _say(server, "Shop", "tea")
+        session = await server.web.platform.chatbots["Shop"].find_session("order")
+        assert session is not None
+        await (await session.answer(response=True)).result()
+        said = ["tea", asked, "No, thanks"]
+        for _ in range(2):
+            closed = await _say(server, "Shop", *said)
+            assert closed.startswith(CLOSED)
+        said += [closed, "milk"]
+        asked = await _say(server, "Shop", *said)
+        assert asked.startswith("Gladly.\n\nReally send milk?")
+        assert await _say(server, "Shop", *said, asked, "yes") == "Sent: milk"
+        assert len(await server.web.platform.processes.records()) == 1
+        texts = [each.text for each in await server.web.platform.store.conversations.messages("order")]
+        assert [each for each in texts if each.startswith("Sent")] == ["Sent: tea", "Sent: milk"]
+        assert texts.index("Sent: tea") < texts.index("No, thanks") < texts.index("milk") < texts.index("Sent: milk")
+
+
+async def test_another_answer_in_place_of_the_first_comes_too_late_as_well(tmp_path: Path) -> None:
+    async with chats(tmp_path, Shop) as server:
+        asked = await _say(server, "Shop", "tea")
+        assert await _say(server, "Shop", "tea", asked, "yes") == "Sent: tea"
+        for answer in ("no", "yes"):
+            assert (await _say(server, "Shop", "tea", asked, answer)).startswith(CLOSED)
+        assert (await _say(server, "Shop", "tea", asked, "maybe milk")).startswith("Gladly.\n\nReally send maybe milk?")
+
+
+async def test_a_late_answer_is_known_without_the_id_of_the_conversation(tmp_path: Path) -> None:
+    async with chats(tmp_path, Shop) as server:
+
+        async def say(*said: str) -> str:
+            reply = await server.openai.chat.completions.create(model="Shop", messages=history(*said))
+            return reply.choices[0].message.content or ""
+
+        asked = await say("tea")
+        assert await say("tea", asked, "yes") == "Sent: tea"
+        closed = await say("tea", asked, "no")
+        assert closed.startswith(CLOSED)
+        assert (await say("tea", asked, "no", closed, "milk")).startswith("Gladly.\n\nReally send milk?")
+        assert len(await server.web.platform.store.conversations.list()) == 1
+
+
+async def test_a_response_to_a_late_answer_begins_nothing(tmp_path: Path) -> None:
+    async with chats(tmp_path, Shop, Courier) as server:
+        create = server.openai.responses.create
+        asked = await create(model="Shop", input="tea")
+        closed = asked
+        for answer, reply in (("yes", "Sent: tea"), ("no", CLOSED), ("yes", CLOSED)):
+            closed = await create(model="Shop", input=answer, previous_response_id=asked.id)
+            assert closed.output_text.startswith(reply)
+        after = await create(model="Shop", input="milk", previous_response_id=closed.id)
+        assert after.output_text.startswith("Gladly.\n\nReally send milk?")
+
+        asked = await create(model="deliver", input="tea")
+        for answer in ("street: Elm\nnumber: 5", "street: Oak\nnumber: 7"):
+            told = await create(model="deliver", input=answer, previous_response_id=asked.id)
+            assert told.output_text == "tea to 5 Elm, floor 0"
+        assert len(await server.web.platform.processes.records()) == 2
+        asked = await create(model="deliver", input="milk", previous_response_id=told.id)
+        assert asked.output_text.startswith("Where does milk go?")
+
+
 async def test_an_answer_is_found_without_the_id_of_the_conversation(tmp_path: Path) -> None:
     async with chats(tmp_path, Shop) as server:
         create = server.openai.chat.completions.create
