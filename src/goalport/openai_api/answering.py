@@ -101,9 +101,7 @@ async def asking_process(
     asked, response = asked_in(given), ResponseId.read(response_id)
     named = response.conversation if response else asked.process if asked else ""
     process = await process_of(publisher.platform, named, current_caller()) if named else None
-    if process is None or process.agent.name != model.tool.agent.name or {*process.goals} - {*model.tool.goals}:
-        return None
-    return process
+    return process if process is not None and model.runs(process) else None
 
 
 async def answered_process(publisher: Publisher, process: AgentProcess, given: Sequence[Message]) -> Unclear | None:

@@ -15,7 +15,7 @@ from goalport.chat.messages import REPLY_SEPARATOR, ConversationMessage
 from goalport.errors import BadInput
 from goalport.llm import AssistantMessage, Message, SystemMessage, UserMessage
 from goalport.openai_api.models import ChatbotModel, Model
-from goalport.openai_api.questions import asked_in, is_too_late
+from goalport.openai_api.questions import TOO_LATE, asked_in
 from goalport.openai_api.response_ids import ResponseId
 from goalport.platform import AgentPlatform
 from goalport.web import Problem
@@ -140,7 +140,7 @@ async def continue_after(session: ChatSession, given: Sequence[Message], after: 
 def caught_up(session: ChatSession, given: Sequence[Message]) -> Sequence[Message]:
     """A history with what was said elsewhere, as far as a late answer has shown that its client lacks it."""
     entries = [each for each in session.conversation.entries if each.role != "system"]
-    late = [at for at, each in enumerate(given) if is_too_late(each)]
+    late = [at for at, each in enumerate(given) if isinstance(each, AssistantMessage) and TOO_LATE.search(each.content)]
     stored = [at for at, each in enumerate(entries) if late and each.text == given[late[-1]].content]
     if not stored:
         return given

@@ -16,6 +16,7 @@ from goalport.openai_api.errors import refusal
 from goalport.openai_api.handlers import ChatHandlers
 from goalport.openai_api.identity import CONVERSATION
 from goalport.openai_api.models import ModelHandlers, Models
+from goalport.openai_api.stored_responses import StoredResponses
 from goalport.publish.publisher import Publisher
 from goalport.web import Endpoint, Handler, HttpDoor, Problem, StartEndpoint
 
@@ -34,7 +35,7 @@ class OpenAiDoor:
     def __init__(self, publisher: Publisher, access: Access) -> None:
         door = HttpDoor("openai", _ROOT, publisher, access, refusal, _PATHS)
         models = Models(door)
-        listing, chats = ModelHandlers(models), ChatHandlers(door, models)
+        listing, chats, stored = ModelHandlers(models), ChatHandlers(door, models), StoredResponses(door, models)
 
         def at(path: str, kind: type[Endpoint] = Endpoint, **handlers: Handler) -> Route:
             return Route(f"{_ROOT}{path}", kind(door, f"{_ROOT}{path}", **handlers))
@@ -42,6 +43,9 @@ class OpenAiDoor:
         self.routes: Sequence[Route] = [
             at("/chat/completions", StartEndpoint, POST=chats.complete),
             at("/responses", StartEndpoint, POST=chats.respond),
+            at("/responses/{id:path}/cancel", POST=stored.cancel),
+            at("/responses/{id:path}/input_items", GET=stored.input_items),
+            at("/responses/{id:path}", GET=stored.show, DELETE=stored.delete),
             at("/models", GET=listing.list),
             at("/models/{id:path}", GET=listing.show),
             at("/{unknown:path}"),

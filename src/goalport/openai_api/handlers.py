@@ -34,7 +34,7 @@ from goalport.openai_api.goal_replies import GoalReply, response_of, start
 from goalport.openai_api.identity import CONVERSATION, for_user, named_conversation
 from goalport.openai_api.interface_tasks import answer_to_task, is_task
 from goalport.openai_api.models import ChatbotModel, GoalModel, Model, Models
-from goalport.openai_api.questions import Unclear, asked_by, asked_in
+from goalport.openai_api.questions import Unclear, asked_in
 from goalport.openai_api.replies import Reply, TurnReply, WholeReply
 from goalport.openai_api.requests import ChatRequest, ResponseRequest, read_request
 from goalport.openai_api.response_ids import ResponseId
@@ -158,7 +158,7 @@ class ChatHandlers:
             after = follows[-1].id if follows else None
             begin = partial(continue_after, session, said, after)
             said = with_history(session, said, after)
-            questions = [asked_by(each.message) for each in follows] if follows else [asked_in(said)]
+            questions = [asked_in([each.message, said[-1]]) for each in follows] if follows else [asked_in(said)]
             answers = next(filter(None, reversed(questions)), None)
         else:
             if forgets:  # what is deleted once it is answered goes on with nothing that is stored
@@ -214,7 +214,7 @@ def _format_of(asked: _Asked, begun: _Begun) -> Format:
     if isinstance(asked, ChatRequest):
         return ChatFormat(asked.model, with_usage=asked.stream_options.include_usage)
     return ResponseFormat(
-        id=str(begun.response_id),
+        id=str(begun.response_id if asked.store else ResponseId(new_id())),
         model=asked.model,
         conversation=begun.headers.get(CONVERSATION, ""),
         previous=asked.previous_response_id,

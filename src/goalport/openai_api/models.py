@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from goalport.chat import AgentProcessChatbot
+from goalport.process import AgentProcess
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.scopes import Scopes
 from goalport.web import HttpDoor, Problem
@@ -59,6 +60,10 @@ class GoalModel:
     def description(self) -> str:
         """What it is for."""
         return self.tool.tool.description or ""
+
+    def runs(self, process: AgentProcess) -> bool:
+        """Whether a process is one of this goal."""
+        return process.agent.name == self.tool.agent.name and {*process.goals} <= {*self.tool.goals}
 
 
 Model = ChatbotModel | GoalModel

@@ -18,20 +18,11 @@ from goalport.publish.forms import Form, form_of
 from goalport.publish.portability import Schema
 from goalport.tools.schemas import UNREADABLE, holds_secret
 
-__all__ = [
-    "Answer",
-    "Asked",
-    "Unclear",
-    "asked_by",
-    "asked_in",
-    "in_words",
-    "is_too_late",
-    "read_answer",
-    "too_late",
-]
+__all__ = ["TOO_LATE", "Answer", "Asked", "Unclear", "asked_in", "in_words", "read_answer", "too_late"]
 
 _NAMED: Final = re.compile(r"\(Question (?P<question>q-[0-9a-f]+) of process (?P<process>[a-z0-9-]+)\)\s*$")
-_TOO_LATE: Final = re.compile(r"\(Question q-[0-9a-f]+ of process [a-z0-9-]+ is closed\)\s*$")
+TOO_LATE: Final = re.compile(r"\(Question q-[0-9a-f]+ of process [a-z0-9-]+ is closed\)\s*$")
+"""Matches the end of what is said to an answer that came too late."""
 _YES: Final = frozenset(
     ["yes", "y", "yeah", "yep", "sure", "ok", "okay", "true", "approve", "approved", "confirm", "confirmed", "done"]
 )
@@ -84,30 +75,17 @@ def in_words(question: Question) -> str:
 
 def asked_in(messages: Sequence[Message]) -> Asked | None:
     """What was asked before the last message of a history; None if nothing was."""
-    return asked_by(messages[-2]) if len(messages) > 1 else None
-
-
-def asked_by(message: Message) -> Asked | None:
-    """What a message asks at its end; None if it asks nothing."""
-    found = _NAMED.search(message.content) if isinstance(message, AssistantMessage) else None
+    before = messages[-2] if len(messages) > 1 else None
+    found = _NAMED.search(before.content) if isinstance(before, AssistantMessage) else None
     return Asked(found["question"], found["process"]) if found else None
 
 
 def too_late(question: Question) -> str:
-    """What is said to the answer to a question that is closed. Its last line shows what the client has not seen."""
+    """What is said to the answer to a question that is closed; its last line shows what the client has not seen."""
     status = "withdrawn" if question.status == "open" else question.status
-    return "\n\n".join(
-        [
-            f"This question is {status} already: {question.message}",
-            "Nothing was done about your answer. The conversation goes on with what you say next.",
-            f"(Question {question.id} of process {question.process_id} is closed)",
-        ]
-    )
-
-
-def is_too_late(message: Message) -> bool:
-    """Whether a message says that an answer came too late."""
-    return isinstance(message, AssistantMessage) and _TOO_LATE.search(message.content) is not None
+    told = f"This question is {status} already, and nothing was done about your answer: {question.message}"
+    named = f"(Question {question.id} of process {question.process_id} is closed)"
+    return f"{told}\n\nThe conversation goes on with what you say next.\n\n{named}"
 
 
 def read_answer(question: Question, text: str) -> Answer | Unclear:

@@ -2,21 +2,21 @@
 
 import json
 import time
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sse_starlette import ServerSentEvent
 
-from goalport.llm import TokenUsage
+from goalport.llm import Message, TokenUsage, UserMessage
 from goalport.openai_api.completions import comment
 from goalport.openai_api.replies import Note, Reply, ReplyEnd, ReplyText, Text, Thought
-from goalport.process import new_id
 from goalport.secrecy import hide_known
 from goalport.words import cleaned
 
-__all__ = ["ResponseFormat"]
+__all__ = ["ResponseFormat", "item_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,13 @@ class ResponseFormat:
     """The id of the response that it follows; empty: none."""
     instructions: str = ""
     stored: bool = True
+    created: int = field(default_factory=lambda: int(time.time()))
+    """When it was asked for, in seconds since 1970."""
+
+    @property
+    def begun(self) -> Mapping[str, Any]:
+        """A response that is being made."""
+        return _Writing(self).response([], None)
 
     def whole(self, reply: ReplyText) -> Mapping[str, Any]:
         """A reply as one object; a failure is told in it."""
@@ -41,8 +48,8 @@ class ResponseFormat:
     async def stream(self, reply: Reply) -> AsyncGenerator[ServerSentEvent]:
         """A reply as events: what is begun, each piece of text, what is complete, and the whole response at the end."""
         writing = _Writing(self)
-        yield writing.event("response.created", response=writing.response([], None))
-        yield writing.event("response.in_progress", response=writing.response([], None))
+        yield writing.event("response.created", response=self.begun)
+        yield writing.event("response.in_progress", response=self.begun)
         said: list[str] = []
         async with aclosing(reply.pieces()) as pieces:
             async for each in pieces:
@@ -74,8 +81,7 @@ class _Writing:
 
     def __init__(self, written: ResponseFormat) -> None:
         self._format = written
-        self._created = int(time.time())
-        self._item = f"msg_{new_id()}"
+        self._item = f"msg_{written.id}"
         self._number = 0
 
     def event(self, kind: str, **fields: Any) -> ServerSentEvent:
@@ -117,7 +123,7 @@ class _Writing:
         return {
             "id": written.id,
             "object": "response",
-            "created_at": self._created,
+            "created_at": written.created,
             "completed_at": int(time.time()) if status == "completed" else None,
             "status": status,
             "background": False,
@@ -146,6 +152,17 @@ _STATUS = {True: "incomplete", False: "failed"}
 
 def _part(text: str) -> Mapping[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def item_of(name: str, message: Message) -> Mapping[str, Any]:
+    """A message that was said, as an item with that id."""
+    item = {"id": name, "type": "message", "status": "completed"}
+    if not isinstance(message, UserMessage):
+        return {**item, "role": "assistant", "content": [_part(hide_known(message.content))]}
+    images = (f"data:{each.media_type};base64,{b64encode(each.data).decode()}" for each in message.images)
+    shown = [{"type": "input_image", "image_url": each, "detail": "auto"} for each in images]
+    texts = [{"type": "input_text", "text": hide_known(message.content)}] if message.content else []
+    return {**item, "role": "user", "content": [*texts, *shown]}
 
 
 def _usage(used: TokenUsage) -> Mapping[str, Any]:
