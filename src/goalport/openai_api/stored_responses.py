@@ -5,7 +5,7 @@ Nothing is stored of a response besides its conversation, or the process of its 
 
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 from pydantic_core import to_jsonable_python
@@ -80,12 +80,13 @@ class StoredResponses:
         raise Problem(HTTPStatus.NOT_FOUND, "response-not-found", detail)
 
     async def _of_goal(self, given: str, model: GoalModel, process: AgentProcess) -> _Stored:
-        reply = GoalReply(self._platform, process, model, self._publisher.runs)
-        began = cast("object", to_jsonable_python(process.blackboard.history[0], by_alias=True))
-        said = cast("dict[str, object]", began)[model.field] if isinstance(began, dict) else began
-        written = ResponseFormat(id=given, model=model.name)
-        whole = None if process.outcome is None else await gathered(reply)
-        return _Stored(written, whole, {process.id: UserMessage(str(said))}, process)
+        reply = None
+        if process.outcome is not None:
+            reply = await gathered(GoalReply(self._platform, process, model, self._publisher.runs))
+        first = next(iter(process.blackboard.history), "")  # none, if an action has cleared the blackboard
+        began: str | dict[str, str] = to_jsonable_python(first, by_alias=True, fallback=str)
+        said = UserMessage(began if isinstance(began, str) else began.get(model.field, ""))
+        return _Stored(ResponseFormat(id=given, model=model.name), reply, {process.id: said}, process)
 
     async def _show(self, request: Request, stored: _Stored) -> Mapping[str, Any]:
         if request.query_params.get("stream", "false") != "false":
@@ -94,9 +95,9 @@ class StoredResponses:
 
     async def _input_items(self, request: Request, stored: _Stored) -> Mapping[str, Any]:
         page = read(_Page, dict(request.query_params))
-        items = [item_of(f"msg_{name}", each) for name, each in stored.said.items()][
-            :: 1 if page.order == "asc" else -1
-        ]
+        items = [item_of(f"msg_{name}", each) for name, each in stored.said.items()]
+        if page.order == "desc":
+            items.reverse()
         begin = next((place for place, each in enumerate(items, 1) if each["id"] == page.after), 0)
         shown = items[begin : begin + page.limit]
         first, last = (shown[0]["id"], shown[-1]["id"]) if shown else ("", "")
@@ -116,9 +117,7 @@ class StoredResponses:
         return {"id": stored.written.id, "object": "response", "deleted": True}
 
     async def _cancel(self, _: Request, stored: _Stored) -> Mapping[str, Any]:
-        detail = (
-            f"Cannot cancel {stored.written.id}: only background responses can be cancelled, and there are none here."
-        )
+        detail = f"{stored.written.id} cannot be cancelled: only background responses can, and there are none here."
         raise Problem(HTTPStatus.BAD_REQUEST, "not-in-background", detail)
 
 
@@ -136,7 +135,7 @@ async def _of_chatbot(given: str, named: ResponseId, session: ChatSession) -> _S
         instructions=told.message.content if told else "",
         created=int(said.at.timestamp()),
     )
-    end, is_last = ReplyEnd(), [said, *replies][-1].id == conversation.entries[-1].id
+    end, is_last = ReplyEnd(), [said, *replies][-1].id == conversation.loaded.record.head
     if is_last and session.idle and (turn := await session.last_turn()) is not None:
         result = await turn.result()
         end = ReplyEnd(result.usage, result.failure)
