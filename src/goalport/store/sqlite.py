@@ -244,10 +244,10 @@ class _Writer:
         return self._queue.get()
 
     def _look(self) -> None:
-        now = time.monotonic()
-        self._next_look = now + _LOOK
         if self.log_is_old:
             self._empty_log()
+        now = time.monotonic()  # after the log: who reads it may hinder that for longer than `_LOOK`, and jobs wait
+        self._next_look = now + _LOOK
         changed = self._changed()
         over = [each for each in self._watches if changed or now >= each.until or each.done.done()]
         if over:

@@ -298,6 +298,24 @@ async def test_a_file_that_another_program_reads_is_waited_for_when_its_log_must
         await store.close()
 
 
+async def test_who_reads_what_was_deleted_keeps_nobody_from_writing(store: SqliteProcessStore, file: Path) -> None:
+    written = anyio.Event()
+
+    async def delete_and_write() -> None:
+        assert await store.delete_context("anna")
+        assert await store.save_context("bert", "green", instead_of=None)
+        written.set()
+
+    assert await store.save_context("anna", "blue", instead_of=None)
+    async with anyio.create_task_group() as group:
+        with closing(sqlite3.connect(file)) as reader:
+            reader.execute("begin")
+            reader.execute("select count(*) from sqlite_master").fetchone()
+            group.start_soon(delete_and_write)
+            with anyio.fail_after(20):
+                await written.wait()
+
+
 # What it costs those who do not use it.
 
 
