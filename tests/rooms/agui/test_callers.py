@@ -93,6 +93,18 @@ async def test_a_turn_counts_as_a_process_while_it_runs(tmp_path: Path) -> None:
         assert other.said == ["user: Hello", "assistant: 1: Hello … Hello"]
 
 
+async def test_only_so_many_runs_are_read_at_once(tmp_path: Path) -> None:
+    thinker = Thinker()
+    async with front_end(tmp_path, thinker, Parrot(), max_event_streams=1) as server:
+        events = server.thread("Thinker").say("wait").stream()
+        while not thinker.begun:
+            await anext(events)
+        refused = await server.http.post("/agui/Parrot", json=RUN)
+        assert (refused.status_code, "1 streams of events open" in refused.json()["detail"]) == (429, True)
+        thinker.go_on.set()
+        assert [each async for each in events][-1]["type"] == "RUN_FINISHED"
+
+
 async def test_the_log_has_a_line_for_each_run_that_says_what_came_of_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

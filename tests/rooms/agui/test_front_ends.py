@@ -46,13 +46,9 @@ def call_of(events: list[dict[str, Any]]) -> str:
 
 
 def answered(thread: Thread, call_id: str, **result: str) -> Thread:
-    thread.messages.append({"id": call_id, "role": "assistant", "toolCalls": [_call(call_id)]})
+    assert [each["id"] for each in thread.messages[-1]["toolCalls"]] == [call_id]
     thread.messages.append({"id": f"r-{call_id}", "role": "tool", "toolCallId": call_id, "content": "Done", **result})
     return thread
-
-
-def _call(call_id: str) -> dict[str, Any]:
-    return {"id": call_id, "type": "function", "function": {"name": "paint", "arguments": "{}"}}
 
 
 async def test_a_call_goes_to_the_front_end_and_its_result_to_the_action(tmp_path: Path) -> None:
@@ -68,6 +64,7 @@ async def test_a_call_goes_to_the_front_end_and_its_result_to_the_action(tmp_pat
         assert thread.said[-1] == "assistant: Done; Page: Teas; {'shop': 7}; {'theme': 'dark'}"
         again = await thread.run(**OFFERED)
         assert again[-1]["outcome"] == {"type": "success"}
+        assert not only(again, "MESSAGES_SNAPSHOT")
 
 
 async def test_a_call_that_failed_or_was_left_out_is_told_as_such(tmp_path: Path) -> None:

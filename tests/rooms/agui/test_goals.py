@@ -65,6 +65,15 @@ async def test_a_goal_whose_question_is_cancelled_says_why_it_has_no_result(tmp_
         assert "prepare" in told
 
 
+async def test_of_two_answers_to_one_question_the_first_counts(tmp_path: Path) -> None:
+    async with front_end(tmp_path, Kitchen()) as web:
+        thread = web.thread("prepare")
+        (yes,) = interrupts(await thread.run(forwardedProps={"input": ORDER}))
+        code, told = error(await thread.run(resume=[answer(yes, True), answer(yes, False)]))
+        assert (code, "answered already" in told) == ("already-answered", True)
+        assert (await thread.run(resume=[answer(yes, True)]))[-1]["result"] == {"text": "2 plates of soup"}
+
+
 async def test_a_run_that_is_sent_again_joins_the_process_that_it_began(tmp_path: Path) -> None:
     async with front_end(tmp_path, Kitchen()) as web:
         thread = web.thread("prepare")

@@ -112,6 +112,11 @@ def test_a_head_is_read_as_it_was_meant(tmp_path: Path, head: str, description: 
             ],
         ),
         (
+            "---\nname: my-skill\ndescription: x\nmetadata: me\n---\nDo.\n",
+            ["4: metadata: expected names with texts, such as `author: me`, but came 'me'. Put numbers"],
+        ),
+        ("---\nname: my-skill\ndescription: x\nmetadata:\n  author: me\n---\nDo.\n", []),
+        (
             "---\nname: my-skill\ndescription: x\nallowed-tools: [Read]\n---\nDo.\n",
             ["4: allowed-tools: expected one text with names separated by spaces, but came ['Read']."],
         ),
