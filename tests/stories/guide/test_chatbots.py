@@ -95,8 +95,10 @@ async def law(tmp_path: Path) -> SqliteDocumentStore:
 
 
 async def ask(session: ChatSession, *texts: str) -> list[str]:
-    """The replies to some messages, one after the other."""
-    return [(await session.on_user_message(UserMessage(each))).text for each in texts]
+    """The replies to some messages, one after the other, none of which fails."""
+    results = [await session.on_user_message(UserMessage(each)) for each in texts]
+    assert not any(each.failure for each in results)
+    return [each.text for each in results]
 
 
 async def test_a_chatbot_of_the_whole_platform_answers_from_sources_by_a_template(
@@ -112,8 +114,7 @@ async def test_a_chatbot_of_the_whole_platform_answers_from_sources_by_a_templat
     channel = Channel()
     session = await chatbot.create_session(CLAUSE, channel)
     with caplog.at_level(logging.INFO, logger="goalport.process"):
-        await session.on_user_message(UserMessage("What does this document say about taxes?"))
-        await session.on_user_message(UserMessage("What did I ask?"))
+        await ask(session, "What does this document say about taxes?", "What did I ask?")
 
     assert channel.messages == ["In May (Taxes).", "You asked about taxes."]
     assert [each.role for each in session.conversation.entries] == ["user", "assistant", "user", "assistant"]
