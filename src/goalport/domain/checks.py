@@ -6,7 +6,7 @@ raises `TypeError` with the name of the parameter, what came and what to write.
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Final, TypeGuard, cast, get_origin
 
@@ -91,9 +91,9 @@ def require_names(what: str, value: object) -> None:
 
 def require_types(what: str, value: object) -> None:
     """Raise `TypeError` unless the value is a list of types."""
-    if isinstance(value, (str, type)) or not isinstance(value, Iterable):
+    if isinstance(value, str) or not isinstance(value, Sequence):  # a set has another order in each program
         raise TypeError(f"Expected {what} to be a list of types, but got {value!r}. Write {what}=[YourType].")
-    for each in cast("Iterable[object]", value):
+    for each in cast("Sequence[object]", value):
         if not isinstance(each, type) and not hasattr(each, "__origin__"):
             raise TypeError(f"Expected {what} to hold types, but got {each!r}. Write the class, not an instance.")
 

@@ -49,6 +49,7 @@ FAULTS = {
     "syntax": (agent("Bad", parameters="self, u: 'list['"), "Bad"),
     "division": (agent("Bad", parameters="self, u: '1/0'"), "division"),
     "no_list": (agent("Bad", goal=", export=Export(starting_input_types=Out)"), "list of types"),
+    "a_set": (agent("Bad", goal=", export=Export(starting_input_types={Out})"), "list of types"),  # of no sure order
     "instances": (agent("Bad", goal=", export=Export(starting_input_types=[Out(1)])"), "not an instance"),
     "a_dict": (agent("Bad", goal=', export={"remote": True}'), "Write Export(remote=True)"),
     "a_number": (agent("Bad", goal=", export=Export(name=5)"), "name to be a string"),
