@@ -77,7 +77,7 @@ def limit_reached(error: LimitReached) -> Problem:
 
 def _entry(line: str, within: str) -> dict[str, str]:
     field, colon, reason = line.partition(": ")
-    if not colon:
+    if not colon or "; came " in field:  # a line about the whole, which may end with the value that came
         field, reason = "", line
     place = ".".join(filter(None, (within, field)))
     return {"field": place, "detail": cleaned(hide_known(reason))}

@@ -125,6 +125,9 @@ async def test_each_wrong_field_has_an_entry(tmp_path: Path) -> None:
         state = (await server.start("order_pizza", {"size": 30})).json()
         refused = await server.resume(state, {"name": "ham", "portions": 0})
         assert [each["field"] for each in refused.json()["errors"]] == ["response.portions"]
+        refused = await server.resume(state, "name: ham")
+        (error,) = refused.json()["errors"]
+        assert (error["field"], error["detail"]) == ("response", "should be an object with fields; came 'name: ham'")
         assert (await server.resume(state, {"name": "ham"})).json()["result"] == {"content": "30 cm with 1 ham"}
 
 
