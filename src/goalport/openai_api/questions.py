@@ -4,19 +4,21 @@ A question ends with a line that names it, so that the next request of a client 
 to be is known by its form (`publish.forms`). Above: `replies`, which ask, and `answering`, which takes the answers.
 """
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
+
+from pydantic_core import from_json
 
 from goalport.errors import BadInput
 from goalport.llm import AssistantMessage, Message
 from goalport.process import Question
-from goalport.publish.elicitation import FormField, fields_of
+from goalport.publish.elicitation import FlatForm, FormField
 from goalport.publish.forms import Form, form_of
-from goalport.publish.portability import Schema
 from goalport.tools.schemas import UNREADABLE, holds_secret
+from goalport.words import in_json
 
 __all__ = ["TOO_LATE", "Answer", "Asked", "Unclear", "asked_in", "in_words", "read_answer", "too_late"]
 
@@ -134,39 +136,69 @@ def _needed(question: Question) -> Iterator[str]:
         )
     elif form.options:
         yield "\n".join(f"{number}. {each['label']}" for number, each in enumerate(form.options, 1))
-    elif [*_fields(form.schema)] != [_ONLY]:
-        yield "\n".join(["Answer with a line for each of these:", *map(_field, fields_of(form.schema))])
-    elif told := _can_be(fields_of(form.schema)[0]):
+    elif (flat := FlatForm.of(form.schema, whole=True)) is None:
+        yield "Answer with a JSON object."
+    elif [each.name for each in flat.fields] != [_ONLY]:
+        yield "\n".join(["Answer with a line for each of these:", *map(_field, flat.fields)])
+    elif told := _notes(flat.fields[0]):
         yield f"({told})"
 
 
 def _field(field: FormField) -> str:
-    """A field in a line: its name, what it is, what it can be, and whether it may be left out."""
+    """A field in a line: its name, what it is, and the notes on it."""
     what = field.schema.get("description") or field.schema.get("title") or ""
-    notes = "; ".join(filter(None, (_can_be(field), "" if field.needed else "optional")))
-    return "- " + field.name + (f": {what}" if what else "") + (f" ({notes})" if notes else "")
+    return "- " + field.name + (f": {what}" if what else "") + (f" ({notes})" if (notes := _notes(field)) else "")
 
 
-def _can_be(field: FormField) -> str:
-    return "; ".join(filter(None, (", ".join(each.text for each in field.choices), *field.limits)))
+def _notes(field: FormField) -> str:
+    """What a field can be, and what counts where it is left out."""
+    plain = "yes or no" if field.schema.get("type") == "boolean" else ", ".join(each.title for each in field.choices)
+    return "; ".join(filter(None, (plain, *field.limits, "" if field.required else _left_out(field))))
+
+
+def _left_out(field: FormField) -> str:
+    titles = {each.text: each.title for each in field.choices}
+    match field.default:
+        case None | "" | []:
+            return "optional"
+        case bool(default):
+            return f"default: {'yes' if default else 'no'}"
+        case str(default):
+            return f"default: {titles.get(default, default)}"
+        case default:
+            return f"default: {in_json(default)}"
 
 
 def _given(form: Form, said: str) -> object:
     """What a form reads, in what was said: JSON, lines with the fields, the number of an option, or the only field."""
     if said.startswith("{"):
-        try:
-            return json.loads(said)
-        except ValueError:
-            pass
+        with suppress(ValueError):
+            return cast("object", from_json(said))
     if form.options:
         return _option(form.options, said)
-    fields = _fields(form.schema)
-    lines = filter(None, map(_line, said.splitlines()))
-    named = {_name(fields, field): value for field, value in lines}
-    if named and set(named) <= fields.keys():
-        return named
-    wanted = list(form.schema.get("required", ())) or list(fields)
-    return {wanted[0]: said} if len(wanted) == 1 else {}
+    flat = FlatForm.of(form.schema, whole=True)
+    fields = {each.name: each for each in flat.fields} if flat else {}
+    named = {_name(fields, field): value for field, value in filter(None, map(_line, said.splitlines()))}
+    required = [each.name for each in fields.values() if each.required]
+    wanted = required or list(fields)
+    if not (named or required or said.lower().rstrip(".!") in _YES):
+        return said  # no yes to a draft
+    if len(wanted) == 1 and not (named and named.keys() <= fields.keys()):
+        named = {wanted[0]: said}
+    content = {name: _value(fields[name], text) if name in fields else text for name, text in named.items()}
+    return content if flat is None else flat.answer(content)
+
+
+def _value(field: FormField, said: str) -> object:
+    """What a text means in a field: a choice by its text or title, several with commas between them, or JSON."""
+    kind = field.schema.get("type")
+    if said.startswith(("[", "{")) and kind in {"array", "object"}:
+        with suppress(ValueError):
+            return cast("object", from_json(said))
+    texts = {name.lower(): each.text for each in field.choices for name in (each.title, each.text)}
+    if kind == "array":
+        return [texts.get(each.strip().lower(), each.strip()) for each in said.split(",")]
+    return texts.get(said.lower(), said)
 
 
 def _line(line: str) -> tuple[str, str] | None:
@@ -186,11 +218,7 @@ def _option(options: Sequence[Mapping[str, str]], said: str) -> str:
     return next(meant, said)
 
 
-def _name(fields: Mapping[str, Any], said: str) -> str:
+def _name(fields: Collection[str], said: str) -> str:
     """The field that was meant, whatever its capitals and spaces are."""
     plain = said.lower().replace(" ", "_")
     return next((each for each in fields if each.lower() == plain), said)
-
-
-def _fields(schema: Schema) -> Mapping[str, Schema]:
-    return cast("Mapping[str, Schema]", schema.get("properties", {}))

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from goalport.publish.portability import Schema, is_object
 from goalport.words import limit_told
 
-__all__ = ["FieldChoice", "FlatForm", "FormField", "fields_of"]
+__all__ = ["FieldChoice", "FlatForm", "FormField"]
 
 _CHOICES_WITH_TITLES: Final = "2025-11-25"
 """The first protocol version with choices that have titles, several choices, and defaults of all fields."""
@@ -230,15 +230,6 @@ class FlatForm:
                 answer.update((group.name, made) for made in group.made_of(*_values(inside, content)))
         given, empty = _values([each for each in self.fields if len(each.path) == 1], content)
         return {**answer, **empty, **given}
-
-
-def fields_of(schema: Schema) -> Sequence[FormField]:
-    """The fields of an object, for those who show them as text: one that is an object itself is one field."""
-    properties = [(name, *_without_null(each), needed) for name, each, needed in _properties(schema)]
-    return [
-        _field((name,), inner, needed=needed, nullable=nullable, required=needed, whole=True)
-        for name, inner, nullable, needed in properties
-    ]
 
 
 def _values(fields: Sequence[FormField], content: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, None]]:

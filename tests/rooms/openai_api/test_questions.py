@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import date
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -198,7 +199,7 @@ async def test_a_goal_asks_for_its_fields_and_goes_on_with_them(tmp_path: Path) 
     async with chats(tmp_path, Courier) as server:
         asked = await _say(server, "deliver", "a parcel")
         assert asked.startswith("Where does a parcel go?\n\nAnswer with a line for each of these:\n- street")
-        assert "- floor (optional)" in asked
+        assert "- floor (default: 0)" in asked
         wrong = await _say(server, "deliver", "a parcel", asked, "street: Elm\nnumber: many")
         assert "number" in wrong.split("Where does")[0]
         for answer in ("Street: Elm\nnumber: 5\nfloor: 2", '{"street": "Elm", "number": 5, "floor": 2}'):
@@ -223,11 +224,27 @@ async def test_a_response_that_asks_is_answered_by_the_one_that_follows_it(tmp_p
                 )
 
 
+class Size(Enum):
+    SMALL = 1
+    LARGE = 2
+
+
+class Parcel(BaseModel):
+    to: Address
+    size: Size
+    again: bool = False
+    tags: list[str] = []
+
+
 GO = WaitFor.confirmation(Order("tea"), "Go?")
 SECRET = WaitFor.form_submission("Which token?", Login)
 WHICH = WaitFor.choice("Which?", [Order("Red tea"), Order("Green tea")], Order, label=lambda order: order.what)
 WHERE = WaitFor.form_submission("Where?", Address)
 PAGE = WaitFor.url("Pay", "https://pay.example.com")
+SEND = WaitFor.form_submission("Send it?", Parcel)
+DRAFTED = Parcel(to=Address("Elm", 5), size=Size.LARGE, again=True)
+DRAFT = WaitFor.form_submission("Send it so?", Parcel, prefill=DRAFTED)
+SENT = DRAFTED.model_copy(update={"tags": ["a", "b"]})
 
 
 @pytest.mark.parametrize(
@@ -250,6 +267,12 @@ PAGE = WaitFor.url("Pay", "https://pay.example.com")
         (WHERE, "Number: 5\n- street = Elm", Answer(Address("Elm", 5))),
         (WHERE, "Elm 5", None),
         (WHERE, "skip", Answer(declined="The person said: skip")),
+        (SEND, "to.street: Elm\nTo.Number: 5\nsize: large\nagain: yes\ntags: a, b", Answer(SENT)),
+        (SEND, '{"to": {"street": "Elm", "number": 5}, "size": 2, "again": true, "tags": ["a", "b"]}', Answer(SENT)),
+        (SEND, '{"to": ' + "[" * 100_000, None),
+        (DRAFT, "tags: a, b", Answer(SENT)),
+        (DRAFT, "Yes.", Answer(DRAFTED)),
+        (DRAFT, "That is not what I want", None),
     ],
 )
 def test_an_answer_is_read_as_people_write_it(wait: WaitFor[object], text: str, expected: Answer | None) -> None:
@@ -269,10 +292,17 @@ class Booking(BaseModel):
     keys: Annotated[list[Literal["front", "back"]], Field(min_length=1)]
 
 
+PARCEL = """Answer with a line for each of these:
+- to.street
+- to.number
+- to.floor (default: 0)
+- size: Size (Small, Large)
+- again (yes or no; default: no)
+- tags (optional)"""
 BOOKING = """Answer with a line for each of these:
 - nights (at least 1; at most 14)
 - room: Which room (at most 4 characters; match the pattern ^[A-Z][0-9]+$)
-- board (half, full; optional)
+- board (half, full; default: half)
 - guests (more than 0; a multiple of 0.5; optional)
 - day (a date, such as 2026-11-22)
 - name
@@ -283,6 +313,7 @@ BOOKING = """Answer with a line for each of these:
     ("kind", "told"),
     [
         (Booking, BOOKING),
+        (Parcel, PARCEL),
         (Annotated[int, Field(ge=1, lt=10)], "(at least 1; less than 10)"),
         (Literal["half", "full"], "(half, full)"),
     ],
@@ -292,6 +323,14 @@ def test_a_question_says_what_its_fields_may_be_before_anybody_errs(kind: Any, t
     question = Questions("calm-owl-000000000000").ask("Act.ask", wait)
     asked = in_words(question).split("\n\n")
     assert asked[1] == told
+
+
+def test_a_question_shows_the_draft_of_its_answer() -> None:
+    questions = Questions("calm-owl-000000000000")
+    assert "(default: Tea)" in in_words(questions.ask("Act.ask", WaitFor.input("Drink?", prefill="Tea")))
+    told = in_words(questions.ask("Act.ask", DRAFT))
+    assert "- to.street (default: Elm)\n" in told
+    assert "- size: Size (Small, Large; default: Large)\n- again (yes or no; default: yes)\n" in told
 
 
 @pytest.mark.parametrize(
