@@ -33,6 +33,8 @@ class ResponseFormat:
     stored: bool = True
     created: int = field(default_factory=lambda: int(time.time()))
     """When it was asked for, in seconds since 1970."""
+    completed: int | None = None
+    """When it was complete, of one that is stored; None: now."""
 
     @property
     def begun(self) -> Mapping[str, Any]:
@@ -124,7 +126,7 @@ class _Writing:
             "id": written.id,
             "object": "response",
             "created_at": written.created,
-            "completed_at": int(time.time()) if status == "completed" else None,
+            "completed_at": (written.completed or int(time.time())) if status == "completed" else None,
             "status": status,
             "background": False,
             "error": error if status == "failed" else None,

@@ -84,9 +84,11 @@ class StoredResponses:
         if process.outcome is not None:
             reply = await gathered(GoalReply(self._platform, process, model, self._publisher.runs))
         first = next(iter(process.blackboard.history), "")  # none, if an action has cleared the blackboard
-        began: str | dict[str, str] = to_jsonable_python(first, by_alias=True, fallback=str)
-        said = UserMessage(began if isinstance(began, str) else began.get(model.field, ""))
-        return _Stored(ResponseFormat(id=given, model=model.name), reply, {process.id: said}, process)
+        start: str | dict[str, str] = to_jsonable_python(first, by_alias=True, fallback=str)
+        said = UserMessage(start if isinstance(start, str) else start.get(model.field, ""))
+        began, ended = process.created_at, process.finished_at or process.created_at
+        times = {"created": int(began.timestamp()), "completed": int(ended.timestamp())}
+        return _Stored(ResponseFormat(id=given, model=model.name, **times), reply, {process.id: said}, process)
 
     async def _show(self, request: Request, stored: _Stored) -> Mapping[str, Any]:
         if request.query_params.get("stream", "false") != "false":
@@ -134,6 +136,7 @@ async def _of_chatbot(given: str, named: ResponseId, session: ChatSession) -> _S
         previous=str(ResponseId(conversation.id, previous.id)) if previous else "",
         instructions=told.message.content if told else "",
         created=int(said.at.timestamp()),
+        completed=int([said, *replies][-1].at.timestamp()),
     )
     end, is_last = ReplyEnd(), [said, *replies][-1].id == conversation.loaded.record.head
     if is_last and session.idle and (turn := await session.last_turn()) is not None:

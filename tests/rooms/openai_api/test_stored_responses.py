@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,18 @@ async def test_a_response_is_shown_again_as_it_was_given(tmp_path: Path) -> None
         with pytest.raises(BadRequestError, match="sent whole") as refused:
             await retrieve(first.id, stream=True)
         assert refused.value.param == "stream"
+
+
+async def test_a_response_says_a_minute_later_when_it_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with chats(tmp_path, Echo, Courier) as server:
+        responses, now = server.openai.responses, time.time
+        given = [await responses.create(model=each, input="one") for each in ("Echo", "deliver")]
+        monkeypatch.setattr(time, "time", lambda: now() + 60)
+        for each in given:
+            shown = await responses.retrieve(each.id)
+            for then, told in ((each.created_at, shown.created_at), (each.completed_at, shown.completed_at)):
+                assert then is not None
+                assert told == pytest.approx(then, abs=10)
 
 
 async def test_what_was_said_before_a_response_is_listed_in_pages(tmp_path: Path) -> None:
