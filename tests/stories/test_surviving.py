@@ -107,10 +107,10 @@ async def test_a_waiting_goal_and_what_goals_remember_survive_a_server_that_is_k
 async def test_a_step_that_has_run_and_is_called_otherwise_in_the_next_version_keeps_nobody_from_answering(
     tmp_path: Path, place: dict[str, Any]
 ) -> None:
-    async with running(tmp_path, {"agents/cooks.py": COOK}, **place) as first, first.client("http") as client:
+    async with running(tmp_path, {"agents/cooks.py": COOK}, **place) as first, first.client("http", "auto") as client:
         handle = (await call(client, "fill_cake", content="a cake")).structured_content
         assert handle is not None
     renamed = {"agents/cooks.py": COOK.replace("def weigh", "def measure")}
-    async with running(tmp_path, renamed, **place) as second, second.client("http") as client:
+    async with running(tmp_path, renamed, **place) as second, second.client("http", "auto") as client:
         result = await call(client, "process_answer", processId=handle["processId"], answer={"name": "plums"})
         assert result.structured_content == {"content": "500 g with plums"}
