@@ -105,6 +105,7 @@ def chat(
         raise BadInput("--continue goes on with your last conversation, so leave out --conversation and --new.")
     if server is not None and model is not None:
         raise BadInput("A server has models of its own. Leave out --model.")
+    given = [_text(each) for each in messages]
     models = {} if model is None else {"models": {"default_llm": model}}
     settings = load_settings(workspace_root(workspace), **models)
     place = "" if workspace == Path() else f" --workspace {workspace}"
@@ -112,7 +113,7 @@ def chat(
         dialogue = _dialogue(chats, runner, chatbot, conversation, continued=continued, new=new)
         kept = server is None or settings.data_dir.exists()
         history = settings.data_dir / _HISTORY if kept else None
-        said = GivenMessages(map(_text, messages)) if messages else messages_here(runner, history, chats)
+        said = GivenMessages(given) if given else messages_here(runner, history, chats)
         view = ChatView(steps=not quiet, texts=not structured)
         attended = sys.stdin.isatty() and not messages
         return ChatLoop(chats, dialogue, Replies(runner, view, attended=attended, structured=structured), said).run()
@@ -183,4 +184,7 @@ def _chosen(chats: Chats, runner: asyncio.Runner) -> str:
 
 
 def _text(given: str) -> str:
-    return sys.stdin.read().rstrip("\n") if given == "-" else given
+    said = sys.stdin.read().rstrip("\n") if given == "-" else given
+    if not said.strip():
+        raise BadInput("--message was expected to be a message, but it is empty.")
+    return said

@@ -200,5 +200,5 @@ def _new_instructions(session: ChatSession, given: Sequence[Message], after: str
 
 def not_found(conversation: str, model: Model) -> Problem:
     """The refusal of a conversation, or of a response, that the caller does not have with a model."""
-    told = f"There is no conversation {conversation[:100]!r} of yours with {model.name}. Give another id, or none."
-    return Problem(HTTPStatus.NOT_FOUND, "conversation-not-found", told)
+    told = f"There is no conversation or response {conversation[:100]!r} of yours with {model.name}"
+    return Problem(HTTPStatus.NOT_FOUND, "conversation-not-found", f"{told}. Give another id, or none.")

@@ -297,6 +297,8 @@ def test_another_model_is_asked_where_the_chatbot_names_none(chat: Chat, monkeyp
 
 
 def test_wrong_options_are_told(chat: Chat, place: Path) -> None:
+    empty = chat("-m", " ")
+    assert (empty.code, "--message was expected to be a message" in empty.err) == (2, True)
     assert "There is no conversation of yours to go on with." in chat("--continue", "-m", "hello").err
     assert "Leave out --model." in chat("--server", "http://127.0.0.1:1", "--model", "x", "-m", "hello").err
     assert "leave out --conversation and --new" in chat("--continue", "--new", "-m", "hello").err

@@ -67,7 +67,7 @@ async def test_what_is_not_to_be_stored_is_deleted_when_it_is_answered(tmp_path:
         assert response.output_text == "1: psst"
         assert response.conversation is not None
         assert await _stored(server, response.conversation.id) == 0
-        with pytest.raises(NotFoundError, match="There is no conversation"):
+        with pytest.raises(NotFoundError, match="There is no conversation or response"):
             await server.openai.responses.create(model="Echo", input="and?", previous_response_id=response.id)
 
 
