@@ -60,6 +60,12 @@ _KEPT: Final = "\n\t\u200c\u200d"
 """Besides line feed and tab, the joiners: several scripts and emoji need them, and they hide nothing."""
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 """Unicode categories of invisible characters: control, format (zero width, direction, tags), private and unassigned."""
+_SEQUENCE: Final = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, and all that moves the cursor
+    r"|\x1b[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # links, titles and other strings
+    r"|\x1b[ -/]*[0-~]"
+)
+"""An escape sequence for terminals (ECMA-48)."""
 _MOST_LINES: Final = 20
 _MOST_ERRORS: Final = 5_000
 """Beyond this, describing each error would keep the event loop from its other work."""
@@ -315,8 +321,9 @@ def shortened(problems: Sequence[str], most: int = _MOST_LINES) -> tuple[str, ..
 def cleaned(text: str, limit: int = _LONGEST_TEXT) -> str:
     """The text without invisible characters, cut at `limit` characters.
 
-    Control characters steer terminals, direction marks make a text look different from what it says, zero-width
-    characters hide words from people but not from models, and lone surrogates cannot be encoded as UTF-8.
+    Control characters and escape sequences steer terminals, direction marks make a text look different from what it
+    says, zero-width characters hide words from people but not from models, and lone surrogates cannot be encoded as
+    UTF-8.
     """
     kept = text[: 2 * limit]
     shown = visible(kept).strip()
@@ -324,9 +331,11 @@ def cleaned(text: str, limit: int = _LONGEST_TEXT) -> str:
 
 
 def visible(text: str) -> str:
-    """The text without invisible characters, as `cleaned` says; its margins and its length stay."""
+    """The text without invisible characters and escape sequences, as `cleaned` says; nothing else is cut."""
     if text.isprintable():
         return text
+    if "\x1b" in text:
+        text = _SEQUENCE.sub("", text)
     hidden = [ord(each) for each in set(text) if not _is_visible(each)]  # a text has few different characters
     return text.translate(dict.fromkeys(hidden)) if hidden else text
 

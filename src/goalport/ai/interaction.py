@@ -69,6 +69,8 @@ class LlmOperations(BaseModel):
     """The number of replies to one request that may call tools; the calls of the last of them are not made."""
     tool_timeout: Seconds = 60.0
     """Seconds that one call of a tool may take. The model is told of a time-out, and may go on in another way."""
+    tool_result_characters: Count = 100_000
+    """The most characters of a tool's result that a model gets at once; it reads on with a tool."""
     parallel_tools: bool = True
     """Whether several calls in one reply run at the same time. Their results keep the order of the calls."""
     unknown_tool_attempts: Count = 3

@@ -15,6 +15,7 @@ import anyio
 
 from goalport.ai.engine import Engine, Operation, use_engine
 from goalport.ai.interaction import LlmOperations
+from goalport.ai.long_results import LongResults
 from goalport.ai.model_requests import ModelRequests, reply_text
 from goalport.ai.tool_offers import CompletedCall, ToolOffers, arguments_of
 from goalport.ai.toolbox import Toolbox
@@ -162,7 +163,8 @@ class ToolLoop:
     _nudged: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self.offers = ToolOffers(self.calls.tools, self.requests.request.interaction)
+        long = LongResults(self.calls.settings.tool_result_characters)
+        self.offers = ToolOffers(self.calls.tools, self.requests.request.interaction, long)
         if self.requests.tools:  # a request that is to be answered without tools has none
             self._offer()
 
@@ -226,6 +228,7 @@ class ToolLoop:
             raise TooManyTurns(self._tool_turns)
         called = self.offers.after(await self._run(reply.message.calls))
         self._pass_on(called)
+        replies = self.offers.replies(called, sees=self.requests.model.card.vision is not False)
         self._offer()
         self._unknown = 0 if any(each.tool for each in called) else self._unknown + 1
         if self._unknown > self.calls.settings.unknown_tool_attempts:
@@ -233,8 +236,7 @@ class ToolLoop:
         direct = next((each.result for each in called if each.is_direct), None)
         if direct is not None:
             return self._end(FinalAnswer(reply, direct))
-        sees = self.requests.model.card.vision is not False
-        self.messages += [reply.message, *(each.reply(sees=sees) for each in called)]
+        self.messages += [reply.message, *replies]
         return None
 
     async def _run(self, calls: Sequence[ToolCall]) -> list[CompletedCall]:

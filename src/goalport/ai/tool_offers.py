@@ -13,6 +13,7 @@ from typing import Any, cast
 from pydantic_core import from_json
 
 from goalport.ai.interaction import Interaction, ToolChaining, ToolUse
+from goalport.ai.long_results import LongResults
 from goalport.ai.toolbox import Toolbox, UnfoldingTool
 from goalport.errors import GoalportError
 from goalport.llm import Image, ToolCall, ToolReply
@@ -57,6 +58,7 @@ class ToolOffers:
 
     box: Toolbox
     interaction: Interaction
+    long: LongResults
     uses: list[ToolUse] = field(default_factory=list[ToolUse], init=False)
     """The calls so far."""
     _chained: dict[type, tuple[Tool, ...]] = field(default_factory=dict[type, tuple[Tool, ...]], init=False)
@@ -87,6 +89,17 @@ class ToolOffers:
         if any(each.fold.exclusive for each in unfolded.values() if isinstance(each, UnfoldingTool)):
             self.box = Toolbox({name: tool for name, tool in self.box.tools.items() if name in unfolded})
         return [self._added(self._unfolded(each)) for each in called]
+
+    def replies(self, called: Sequence[CompletedCall], *, sees: bool) -> list[ToolReply]:
+        """The results of a turn for the model; of a long one the beginning, and from then on a tool that reads on."""
+        return [self._shortened(each, each.reply(sees=sees)) for each in called]
+
+    def _shortened(self, called: CompletedCall, reply: ToolReply) -> ToolReply:
+        if called.tool is self.long.tool or len(reply.content) <= self.long.limit:
+            return reply
+        self.box, _ = self.box.plus("result", [self.long.tool])
+        reader = next(name for name, each in self.box.tools.items() if each is self.long.tool)
+        return replace(reply, content=self.long.beginning(reply.content, reader))
 
     def _uses(self, called: Sequence[CompletedCall]) -> list[ToolUse]:
         return [ToolUse(self.box.known_as(each.call.name), each.result) for each in called if each.tool is not None]

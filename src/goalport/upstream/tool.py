@@ -13,7 +13,7 @@ from pydantic_core import to_json
 
 from goalport.tools import Tool, ToolResult, identity
 from goalport.upstream.pins import fingerprint
-from goalport.words import cleaned
+from goalport.words import cleaned, visible
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, Tool as Definition
@@ -159,7 +159,7 @@ def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
 
 
 def _cleaned_schema(schema: Mapping[str, object]) -> dict[str, object]:
-    """A copy of a JSON Schema with clean titles and descriptions. Raises `ValueError` for one that is too deep."""
+    """A copy of a JSON Schema with clean texts. Raises `ValueError` for one that is too deep."""
     return cast("dict[str, object]", _clean(schema, _SCHEMA_LEVELS))
 
 
@@ -177,7 +177,7 @@ def _clean(value: object, depth: int) -> object:
         }
     if isinstance(value, list | tuple):
         return [_clean(each, depth - 1) for each in cast("Sequence[object]", value)]
-    return value
+    return visible(value) if isinstance(value, str) else value
 
 
 def result_of(result: "CallToolResult", note: str = "") -> ToolResult:
@@ -185,9 +185,13 @@ def result_of(result: "CallToolResult", note: str = "") -> ToolResult:
     from mcp_types import TextContent
 
     blocks, cut = _bounded(result.content)
-    structured: object = result.structured_content
-    if structured is not None and len(to_json(structured)) > _RESULT:
+    blocks = [each.model_validate(_all_visible(each.model_dump(by_alias=True))) for each in blocks]
+    structured: object = _all_visible(result.structured_content)
+    data = "" if structured is None else to_json(structured).decode()
+    if len(data) > _RESULT:
         structured, cut = None, True
+    elif data and all(each.type == "text" and not each.text for each in blocks):
+        blocks = [TextContent(type="text", text=data)]
     notes = (_CUT if cut else "", note)
     blocks.extend(TextContent(type="text", text=each) for each in notes if each)
     first = blocks[0] if blocks else None
@@ -200,6 +204,19 @@ def result_of(result: "CallToolResult", note: str = "") -> ToolResult:
         is_error=result.is_error,
         structured=cast("dict[str, object]", structured) if isinstance(structured, dict) else None,
     )
+
+
+def _all_visible(value: object) -> object:
+    """JSON data whose texts have no invisible characters."""
+    match value:
+        case str():
+            return visible(value)
+        case Mapping():
+            return {name: _all_visible(each) for name, each in cast("Mapping[str, object]", value).items()}
+        case list():
+            return [_all_visible(each) for each in cast("list[object]", value)]
+        case _:
+            return value
 
 
 def _bounded(content: "Iterable[ContentBlock]") -> "tuple[list[ContentBlock], bool]":
