@@ -110,13 +110,15 @@ def call(
 def check(*, timeout: Timeout = None, workspace: WorkspaceFolder = Path()) -> int:
     """Connect to each server of mcp_config.json and print one line on the result.
 
-    If a person has to sign in, a browser is opened. Exit codes: 0 all servers answer, 1 one does not.
+    If a person has to sign in, a browser is opened. Exit codes: 0 all servers answer, 1 one does not, or the file is
+    wrong.
     """
     loaded = open_workspace(workspace)
     upstream = loaded.platform.upstream
+    problems = upstream.problems if upstream.config.servers else upstream.config.problems
     for problem in upstream.config.problems:
-        say(f"{'problem' if problem in upstream.problems else 'warning'}: {problem}")
-    has_problems = bool(upstream.problems)
+        say(f"{'problem' if problem in problems else 'warning'}: {problem}")
+    has_problems = bool(problems)
 
     async def reported() -> tuple[ServerReport, ...]:
         async with connected(loaded, timeout) as platform:
@@ -232,7 +234,7 @@ def _tools(platform: AgentPlatform) -> Iterator[Record]:
     config = platform.upstream.config
     pinned = {
         role
-        for role, group in config.groups.items()
+        for role, group in platform.upstream.groups.config.items()
         if group.pin or any(config.servers[each].pin for each in group.servers if each in config.servers)
     }
     for group in platform.groups.groups:

@@ -186,7 +186,7 @@ def read_server(name: str, section: Section) -> ServerConfig | None:
     url = section.text("url", "serverUrl", "httpUrl")
     transport = _transport(section)
     disabled = section.flag("disabled", careful=True) or section.get("enabled")[0] is False
-    required = section.flag("required")
+    required = section.flag("required", careful=True)
     found = ServerConfig(
         name,
         transport or "stdio",

@@ -1,8 +1,8 @@
-"""The core roles web, maps, browser_automation and github: groups that are there when a known server is configured.
+"""The groups that nobody declares: the core roles web, maps, browser_automation and github, and one for each server.
 
 Servers are known by words in their names, packages and hosts. Tools are chosen by patterns, since lists of names go out
 of date. A role that `toolGroups` declares is left to the declaration. Math, the fifth, needs no server:
-`goalport.tools.arithmetic`. User guide, section 3.24.1.
+`goalport.tools.arithmetic`. User guide, section 3.24.1. A server that no group names is a group by its own name.
 """
 
 import re
@@ -97,14 +97,23 @@ class CoreRoles:
         self._found: Mapping[str, GroupConfig] = {}
 
     def of(self, config: McpConfig) -> Mapping[str, GroupConfig]:
-        """The groups of `core_groups`."""
+        """The groups of `core_groups`, and those of `own_groups` whose roles are free."""
         if self._latest is not config:
-            self._found = core_groups(config)
+            self._found = own_groups(config) | core_groups(config)
             self._latest = config
         return self._found
 
 
-def core_groups(config: McpConfig) -> Mapping[str, GroupConfig]:
+def own_groups(config: McpConfig) -> dict[str, GroupConfig]:
+    """A group for each server that the configuration puts into none, by the name of the server."""
+    placed = {name for group in config.groups.values() for name in group.servers}
+    free = config.servers.keys() - placed - config.groups.keys()
+    return {
+        name: GroupConfig(name, (name,), f"The tools of the server {name}") for name in config.servers if name in free
+    }
+
+
+def core_groups(config: McpConfig) -> dict[str, GroupConfig]:
     """The groups of core roles that servers of this configuration can play, without roles that it declares itself.
 
     Disabled servers count where there are no others, so that a report can say that they have to be enabled.

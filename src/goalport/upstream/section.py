@@ -2,8 +2,8 @@
 
 Every setting that is read is known; other keys are noted with the nearest known one. A value of a wrong kind is noted
 too, and its default is used. Values are never shown, as they may be secret. Variables in texts (`${VAR}`,
-`${VAR:-default}`, `${env:VAR}`, and the folders that editors know, such as `${workspaceFolder}`) are filled here.
-Above: `config_file`.
+`${VAR:-default}`, `${env:VAR}`, `{env:VAR}`, and the folders that editors know, such as `${workspaceFolder}`) are
+filled here. Above: `config_file`.
 """
 
 import os
@@ -24,7 +24,9 @@ _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MILLISECONDS_FROM: Final = 1_000
 """A bare number from here on counts milliseconds, as in the files of other hosts: nobody waits so many seconds."""
-_VARIABLE = re.compile(r"\$\{(?P<inside>[^{}]*)\}")
+_VARIABLE = re.compile(r"\$\{(?P<inside>[^{}]*)\}|\{env:(?P<named>[A-Za-z_]\w*)\}")
+_BARE = re.compile(r"(?:\S+ )?\$[A-Z_][A-Z0-9_]*")
+"""A text, or the second word of one, that other hosts take for a variable. It may also be a password."""
 _NAMED = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)(?::-(?P<default>.*))?", re.DOTALL)
 _SHORTEST_SECRET: Final = 4
 """Characters. Hiding shorter values would make messages unreadable."""
@@ -54,9 +56,10 @@ class Variables:
         secrets: list[str] = []
 
         def value(found: re.Match[str]) -> str:
-            if found["inside"] in kept:
+            inside = found["inside"] if found["named"] is None else found["named"]
+            if inside in kept:
                 return found[0]
-            filled, is_secret = self._value(found["inside"])
+            filled, is_secret = self._value(inside)
             if is_secret and len(filled) >= _SHORTEST_SECRET:
                 secrets.append(filled)
             return filled
@@ -164,6 +167,10 @@ class Section:
 
         The variables `kept` stay as they are written.
         """
+        given, place = self.get(name, *others)
+        if given is not None and not isinstance(given, dict):
+            self.mistakes.append((f"{name} should be an object, but is {_kind(given)}.", place))
+            return {}
         found = [each for each in self.items(name, *others) if each[1] is not None]
         return {key: _text(self, value, at, name, kept) for key, value, at in found}
 
@@ -264,6 +271,10 @@ def _text(section: Section, value: object, at: JsonPath, name: str, kept: Contai
                 section.mistakes.append((str(problem), at))
                 return ""
             section.secrets += secrets
+            if _BARE.fullmatch(value):
+                section.notes.add(
+                    f"{name} has a text with `$NAME`, which stays as it is. A variable is `${{NAME}}`.", at
+                )
             return filled
         case bool():
             return str(value).lower()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,9 +23,10 @@ from goalport import (
 )
 from goalport.errors import ProcessStuck, SettingsError
 from goalport.platform import UpstreamServers
-from goalport.testing import ScriptedModel
+from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import Tool, ToolGroupRequirement
 from goalport.upstream import GroupConfig, McpConfig, NamingConfig, ServerConfig
+from goalport.upstream.config_file import read_config
 from tests.rooms.upstream.connected import MARK, PLAIN, QUICK, marked, nothing_left_behind, plain
 
 GROUP = GroupConfig("voices", ("plain",), include=("echo",), naming=NamingConfig(prefix="my_"))
@@ -81,6 +83,29 @@ async def test_a_file_may_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with nothing_left_behind():
         async with AgentPlatform([Echo], upstream=file) as platform:
             assert await said(platform) == "hello"
+
+
+@pytest.mark.parametrize("groups", [{}, {"others": {"servers": ["plane"]}}])
+async def test_in_a_file_of_another_host_each_server_is_a_group_of_its_own_name(
+    tmp_path: Path, groups: dict[str, object]
+) -> None:
+    entry = {"command": sys.executable, "args": ["-S", "-E", PLAIN], "env": {MARK: str(os.getpid())}}
+    file = tmp_path / "claude_desktop_config.json"
+    file.write_text(json.dumps({"mcpServers": {"voices": entry, "plane": entry}, "toolGroups": groups}))
+    model = ScriptedModel([calls_tool("echo", text="hello"), "done"])
+    with nothing_left_behind():
+        servers = quick(read_config(file, {}), tmp_path)
+        async with AgentPlatform([Asker], models=model, upstream=servers) as platform:
+            assert await said(platform) == "done"
+            assert {each.role for each in platform.upstream.groups.reports()} == {"voices", *(groups or {"plane"})}
+    assert model.calls[1].messages[-1].content == "hello"
+
+
+async def test_a_server_of_a_declared_group_is_no_group_of_its_own(tmp_path: Path) -> None:
+    voices = plain(name="voices")
+    group = GroupConfig("others", ("voices",), include=("echo",))
+    async with AgentPlatform(upstream=quick(config(voices, group=group), tmp_path)) as platform:
+        assert [each.role for each in platform.upstream.groups.reports()] == ["others"]
 
 
 async def test_a_model_is_offered_the_tools_under_their_final_names(tmp_path: Path) -> None:

@@ -168,11 +168,12 @@ def test_everything_that_an_entry_may_say_is_read(tmp_path: Path) -> None:
     [
         ("${TOKEN}", "sesame-open"),
         ("${env:TOKEN}!", "sesame-open!"),
+        ("Bearer {env:TOKEN}", "Bearer sesame-open"),
         ("${MISSING:-x y}", "x y"),
         ("${EMPTY:-x}", "x"),
         ("${EMPTY}", ""),
         ("${MISSING:-}", ""),
-        ("$TOKEN", "$TOKEN"),
+        ("$token", "$token"),
         ("a${TOKEN}b${TOKEN}", "asesame-openbsesame-open"),
     ],
 )
@@ -231,11 +232,29 @@ BARE_ENTRY = {"command": "it"}
         ({"command": "it", "envFile": "none.env"}, "its envFile is no file."),
         ({"command": "it", "args": [["x"]]}, "args should hold texts, but there is a list."),
         ({"command": "it", "env": {"A": []}}, "env should hold texts, but there is a list."),
+        ({"command": "it", "env": ["A=b"]}, "env should be an object, but is a list."),
+        ({"url": "https://it.example", "headers": ["x"]}, "headers should be an object, but is a list."),
         ({"command": {}}, "command should hold texts, but there is an object."),
     ],
 )
 def test_a_server_that_cannot_be_used_says_why_in_one_line(tmp_path: Path, settings: Any, reason: str) -> None:
     assert wrong(tmp_path, **settings) == [f"server 'it' cannot be used: {reason}"]
+
+
+def test_a_variable_as_other_hosts_write_it_is_not_filled_and_that_is_told(tmp_path: Path) -> None:
+    for written in ("$TOKEN", "Bearer $TOKEN"):
+        config = read(tmp_path, json.dumps({"mcpServers": {"it": {"url": "https://it.example", "auth": written}}}))
+        (problem,) = config.problems
+        assert problem.message == "auth has a text with `$NAME`, which stays as it is. A variable is `${NAME}`."
+        assert config.servers["it"].headers == {"Authorization": "Bearer $TOKEN"}
+
+
+def test_a_server_that_may_be_required_is(tmp_path: Path) -> None:
+    config = read(tmp_path, json.dumps({"mcpServers": {"it": {"command": "it", "required": "true"}}}))
+    assert [each.message for each in config.problems] == [
+        "required should be true or false, but is a text. It counts as true."
+    ]
+    assert config.servers["it"].required
 
 
 def test_only_a_required_server_is_fatal(tmp_path: Path) -> None:

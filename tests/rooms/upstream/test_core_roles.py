@@ -35,7 +35,8 @@ def tools_of(tmp_path: Path, server: ServerConfig, tools: str) -> dict[str, list
     servers.lists(server.name, *tools.split())
     groups = UpstreamGroups(servers, Pins(tmp_path / "pins.json"))
     assert groups.warnings() == ()
-    return {each.role: [tool.name for tool in each.tools] for each in groups.groups()}
+    found = {each.role: [tool.name for tool in each.tools] for each in groups.groups()}
+    return {role: names for role, names in found.items() if role != server.name or role in core_groups(servers.config)}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,13 @@ def test_a_core_group_is_a_default(tmp_path: Path) -> None:
     servers = Servers(McpConfig({"fetch": stdio("fetch", "x")}), {"fetch": Listed()})
     servers.lists("fetch", "fetch")
 
-    assert [each.is_default for each in UpstreamGroups(servers, Pins(tmp_path / "p.json")).groups()] == [True]
+    groups = UpstreamGroups(servers, Pins(tmp_path / "p.json")).groups()
+    assert [(each.role, each.is_default) for each in groups] == [("fetch", True), ("web", True)]
+
+
+def test_a_core_role_goes_before_the_name_of_a_server() -> None:
+    github = ServerConfig("github", "http", url="https://api.githubcopilot.com/mcp/")
+    assert "github/merge_*" in CoreRoles().of(McpConfig({"github": github}))["github"].exclude
 
 
 def test_a_disabled_server_plays_a_role_only_where_no_other_does() -> None:
@@ -135,9 +142,9 @@ def test_the_roles_of_a_configuration_are_worked_out_once_and_of_each_its_own() 
     roles = CoreRoles()
     assert roles.of(brave) is roles.of(brave)
     assert [list(roles.of(each)) for each in (brave, playwright, brave)] == [
-        ["web"],
-        ["browser_automation"],
-        ["web"],
+        ["brave", "web"],
+        ["playwright", "browser_automation"],
+        ["brave", "web"],
     ]
 
 

@@ -294,7 +294,7 @@ async def test_groups_of_real_servers_lose_and_regain_the_tools_of_one_that_dies
         servers.config = replace(servers.config, groups=config.groups)
         groups = UpstreamGroups(servers, Pins(tmp_path / "pins.json"))
         assert names(groups, "main") == ["x_die", "x_echo", "x_safe_die"]
-        (group,) = groups.groups()
+        group, _ = groups.groups()
         echo, die = (next(each for each in group.tools if each.name == name) for name in ("x_echo", "x_die"))
         with anyio.fail_after(60):
             assert "hello" in (await echo.call({"text": "hello"})).text
