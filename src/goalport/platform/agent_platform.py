@@ -215,10 +215,12 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         *,
         listeners: Iterable[EventListener] = (),
         models: Models | None = None,
+        upstream: UpstreamServers | None = None,
     ) -> Self:
         """A platform that serves what a workspace holds; what cannot be deployed is in `problems`.
 
-        `models` take the place of those that the workspace and its settings name.
+        `models` take the place of those that the workspace and its settings name, `upstream` that of the servers in
+        its `mcp_config.json`.
         """
         store = workspace_store(settings)
         platform = cls(
@@ -235,7 +237,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             lease_seconds=settings.lease_seconds,
             engine=workspace_engine(settings),
             keep_journals=settings.keep_journals,
-            upstream=workspace_upstream(workspace, settings),
+            upstream=upstream or workspace_upstream(workspace, settings),
         )
         register_secrets(platform, secrets_of(settings))
         platform._documents.make = lambda: document_index(platform.models, settings)

@@ -30,6 +30,7 @@ __all__ = [
     "matches",
     "plan_of",
     "streams",
+    "upstream_of",
 ]
 
 __getattr__ = lazy_exports(
@@ -42,5 +43,6 @@ __getattr__ = lazy_exports(
         "replay": ["Recording", "Replay"],
         "rules": ["Answers", "UnexpectedPrompt"],
         "scripted": ["ScriptedModel", "calls_tool", "streams"],
+        "upstream": ["upstream_of"],
     },
 )

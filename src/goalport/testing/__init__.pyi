@@ -27,3 +27,4 @@ from goalport.testing.scripted import (
     calls_tool as calls_tool,
     streams as streams,
 )
+from goalport.testing.upstream import upstream_of as upstream_of

@@ -4,15 +4,16 @@ The client is the official one, connected without a network to the server that g
 fixtures of these functions.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from goalport.platform import AgentPlatform
+from goalport.platform import CONFIG_FILE, AgentPlatform, UpstreamServers
 from goalport.settings import load_settings
 from goalport.testing.models import ScriptedModels
+from goalport.testing.upstream import upstream_of
 from goalport.tools import ToolGroup
 from goalport.workspace import Workspace
 
@@ -52,7 +53,7 @@ McpClient = Callable[..., "AbstractAsyncContextManager[Client]"]
 
 @asynccontextmanager
 async def client_of(
-    platform: AgentPlatform, *, workspace: Workspace | None = None, **options: Any
+    platform: AgentPlatform, *, workspace: Workspace | None = None, options: Mapping[str, Any] | None = None
 ) -> "AsyncGenerator[Client]":
     """A client of a server that publishes the goals of a platform, and the tools that a workspace exports.
 
@@ -69,14 +70,15 @@ async def client_of(
         settings = load_settings(root, data_dir=Path(folder))
         async with platform:
             server, _ = make_server(McpState(Publisher(platform, workspace or Workspace(root), settings)))
-            async with Client(server, **options) as client:
+            async with Client(server, **(options or {})) as client:
                 yield client
 
 
-def platform_of(request: "pytest.FixtureRequest") -> AgentPlatform:
+def platform_of(request: "pytest.FixtureRequest", upstream: UpstreamServers | None = None) -> AgentPlatform:
     """A platform that serves the workspace under test, with the scripted models of the test if it has any."""
     workspace: Workspace = request.getfixturevalue("goalport_workspace")
-    return AgentPlatform.from_workspace(workspace, load_settings(workspace.root), models=_scripted(request))
+    settings = load_settings(workspace.root)
+    return AgentPlatform.from_workspace(workspace, settings, models=_scripted(request), upstream=upstream)
 
 
 def clients_for(request: "pytest.FixtureRequest") -> McpClient:
@@ -84,15 +86,18 @@ def clients_for(request: "pytest.FixtureRequest") -> McpClient:
 
     @asynccontextmanager
     async def connect(
-        *agents: object, options: dict[str, Any] | None = None, **settings: Any
+        *agents: object, options: dict[str, Any] | None = None, upstream: Any = None, **settings: Any
     ) -> "AsyncGenerator[Client]":
+        if isinstance(upstream, Mapping):
+            servers = cast("Mapping[str, Any]", upstream)
+            upstream = upstream_of(servers, request.config.rootpath / CONFIG_FILE)
         if agents:
-            setup: dict[str, Any] = {"models": _scripted(request), **settings}
-            opened = client_of(AgentPlatform(agents, **setup), **(options or {}))
+            setup: dict[str, Any] = {"models": _scripted(request), "upstream": upstream, **settings}
+            opened = client_of(AgentPlatform(agents, **setup), options=options)
         else:
-            platform: AgentPlatform = request.getfixturevalue("agent_platform")
+            platform = platform_of(request, upstream) if upstream else request.getfixturevalue("agent_platform")
             workspace: Workspace = request.getfixturevalue("goalport_workspace")
-            opened = client_of(platform, workspace=workspace, **(options or {}))
+            opened = client_of(platform, workspace=workspace, options=options)
         async with opened as client:
             yield client
 

@@ -26,7 +26,7 @@ from goalport.secrecy import hide_in, register_secrets
 from goalport.upstream.active_calls import Ask
 from goalport.upstream.caller_servers import CallerServers
 from goalport.upstream.config import ConfigProblem, McpConfig, OAuthConfig, ServerConfig
-from goalport.upstream.connection import Sample, SignIn, Timing
+from goalport.upstream.connection import Sample, SignIn, Timing, Transport
 from goalport.upstream.pins import PINS_FILE, Pins
 from goalport.upstream.status import ServerReport, ServerState
 from goalport.upstream.stdio_transport import BurstLimit, StdioTransport, Watchdog, WindowsStdioTransport
@@ -60,8 +60,9 @@ class UpstreamServers:
     """The servers of a configuration, connected from `open` to `close`; their tools are in `groups`.
 
     `data_dir` is where pins and tokens are kept; the tokens are encrypted with `state_keys`, or with a key that is made
-    there. `read` reads the configuration again, where it comes from a file. One
-    task owns the connections from their beginning to their end, so that any task of the event loop may open and close.
+    there. `read` reads the configuration again, where it comes from a file. `transports` are those of servers, by
+    name, that are not reached as their configuration says. One task owns the connections from their beginning to their
+    end, so that any task of the event loop may open and close.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class UpstreamServers:
         sample: Sample | None = None,
         show_sign_in: SignIn | None = None,
         state_keys: Sequence[SecretStr] = (),
+        transports: Mapping[str, Transport] | None = None,
     ) -> None:
         self.config = config
         self.groups = UpstreamGroups(self, Pins(data_dir / PINS_FILE))
@@ -89,6 +91,7 @@ class UpstreamServers:
         """Called when a server's state or its list of tools has changed; it must not raise."""
         self._read = read
         self._timing = timing
+        self._transports = transports or {}
         self.redirect_uri = ""
         """Where a web server takes the browsers of people who have signed in, for `come_back`; empty: there is none."""
         self._data_dir, self._state_keys = data_dir, state_keys
@@ -252,6 +255,8 @@ class UpstreamServers:
     def _made(self, config: ServerConfig, owner: str, **more: Any) -> UpstreamServer:
         """A server whose tokens are those of an owner; empty: all callers share them."""
         more |= {"timing": self._timing, "sample": self.sample}
+        if config.name in self._transports:
+            return UpstreamServer(config, self._transports[config.name], **more)
         if config.transport == "stdio":
             windows = sys.platform == "win32"
             transport = WindowsStdioTransport(config) if windows else StdioTransport(config, self._watchdog)

@@ -34,7 +34,7 @@ from tests.agents.adventure.nights import (
 @pytest.mark.parametrize("ending", GAMES)
 async def test_the_night_ends_in_one_of_five_ways(ending: str, era: str) -> None:
     assert GAMES.keys() == ENDINGS.keys()
-    async with client_of(AgentPlatform([NightAtTheMuseum()]), mode=era) as client:
+    async with client_of(AgentPlatform([NightAtTheMuseum()]), options={"mode": era}) as client:
         night = Night(client)
         tale = await night.play(GAMES[ending])
     assert tale["ending"] == ending
@@ -54,7 +54,7 @@ async def test_a_client_that_shows_forms_gets_the_choices_as_an_enumeration(era:
         return ElicitResult(action="accept", content={"choice": str(next(answers))})
 
     platform = AgentPlatform([NightAtTheMuseum()])
-    async with client_of(platform, mode=era, elicitation_callback=person) as client:
+    async with client_of(platform, options={"mode": era, "elicitation_callback": person}) as client:
         tale = await client.call_tool("play_adventure", {"name": "Ada"})
     assert tale.structured_content is not None
     assert tale.structured_content["ending"] == "flight"

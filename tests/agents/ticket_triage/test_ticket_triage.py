@@ -94,7 +94,7 @@ async def test_an_account_is_not_touched_before_it_is_clear_who_asks(mcp_client:
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_one_tool_stands_for_all_ways_of_handling(era: str) -> None:
-    async with client_of(AgentPlatform([TicketTriage()]), mode=era) as client:
+    async with client_of(AgentPlatform([TicketTriage()]), options={"mode": era}) as client:
         tools = (await client.list_tools()).tools
         assert [each.name for each in tools if "ticket" in each.name] == ["triage_ticket"]
         for ticket, _, _ in TICKETS.values():

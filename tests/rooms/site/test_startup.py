@@ -114,7 +114,11 @@ SWITCHED_OFF = '{"mcpServers": {"fetch": {"command": "uvx", "args": ["mcp-server
 async def test_a_group_whose_servers_are_switched_off_is_not_down(tmp_path: Path) -> None:
     async with served(tmp_path, files={"mcp_config.json": SWITCHED_OFF}) as server:
         told = [each for each in startup_report(server.state.publisher) if "group" in each or "server" in each]
-    assert told == ["  tool group web: disabled, 0 tools", "  upstream server fetch: disabled"]
+    assert told == [
+        "  tool group fetch: disabled, 0 tools",
+        "  tool group web: disabled, 0 tools",
+        "  upstream server fetch: disabled",
+    ]
 
 
 def test_problems_come_with_file_and_line_and_warnings_with_the_clients(tmp_path: Path) -> None:
