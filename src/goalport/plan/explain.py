@@ -110,14 +110,14 @@ class Explanation:
         return bool(self.failures) and self.failures[0].lacks_only_groups
 
     def with_reasons(
-        self, why_missing: Callable[[str], str], why_no_answer: Callable[[str], str] = lambda _: ""
+        self, why_unmet: Callable[[GroupAvailable], str], why_no_answer: Callable[[str], str] = lambda _: ""
     ) -> "Explanation":
         """The same, with what is wrong with the tool groups and the conditions that are missing, by their names."""
 
         def reasoned(missing: Missing) -> Missing:
             match missing:
-                case Missing(GroupAvailable(role), value=True):
-                    return replace(missing, why=Unproduced(why_missing(role)))
+                case Missing(GroupAvailable() as group, value=True):
+                    return replace(missing, why=Unproduced(why_unmet(group)))
                 case Missing(Holds(condition), why=NoAnswer()):
                     return replace(missing, why=NoAnswer(why_no_answer(condition)))
                 case _:

@@ -491,7 +491,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         require_types("given", given)
         agent, found = self.agents.goal(goal)
         explanation = explain_goal(self.agents.scope(agent), found, given, self.expected_groups, self.service)
-        return explanation.with_reasons(self.groups.why_missing)
+        return explanation.with_reasons(self.groups.why_unmet)
 
     def starting_types(self, goal: str | Goal) -> tuple[object, ...]:
         """The types from which a goal can be started: declared, else those that its plan needs and no action makes."""

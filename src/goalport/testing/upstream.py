@@ -72,3 +72,6 @@ class _InMemory:
 
     def is_unanswered(self, request_id: object) -> bool:
         return False
+
+    def retry_after(self) -> float:
+        return 0.0

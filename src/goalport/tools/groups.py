@@ -212,6 +212,11 @@ class ToolGroupResolver:
         """What sources say is wrong with a role, in sentences; empty when they report nothing."""
         return " ".join(filter(None, (each.why_missing(role) for each in self._sources)))
 
+    def why_unmet(self, requirement: Requirement) -> str:
+        """Why a requirement is not met, as far as a group or a source tells; empty: there is no group of the role."""
+        role = requirement.role
+        return self.why_missing(role) if self.find(role) is None else self.missing(requirement) or ""
+
     async def obtain(self, requirement: Requirement) -> None:
         """Have the person behind the running action sign in, where a requirement is not met before somebody does.
 

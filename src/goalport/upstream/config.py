@@ -107,6 +107,8 @@ class ServerConfig:
     cwd: Path | None = None
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    ca_file: Path | None = None
+    """The certificates of authorities that its certificate may come from, beside those that the machine trusts."""
     oauth: OAuthConfig | None = None
     forward_auth: bool = False
     """Whether the server gets the credentials of whoever calls, over a connection of their own."""

@@ -196,6 +196,7 @@ def read_server(name: str, section: Section) -> ServerConfig | None:
         # What is relative, is relative to the folder of the file.
         cwd=section.variables.folder / Path(section.text("cwd")).expanduser(),
         url=url,
+        ca_file=section.variables.folder / Path(written).expanduser() if (written := section.text("caFile")) else None,
         oauth=read_oauth(section),
         disabled=disabled,
         required=required,
@@ -306,6 +307,8 @@ def _check(server: ServerConfig, section: Section) -> None:
         section.mistakes.append(("its url should begin with http:// or https:// and name a host.", section.at))
     elif server.cwd is not None and not server.cwd.is_dir():
         section.mistakes.append(("its cwd is no folder.", (*section.at, "cwd")))
+    elif server.ca_file is not None and not server.ca_file.is_file():
+        section.mistakes.append(("its caFile is no file.", (*section.at, "caFile")))
     elif server.forward_auth and not server.caller_headers:
         reason = "it says forward_auth, and none of its headers has ${caller.token} or ${caller.id}."
         section.mistakes.append((reason, (*section.at, "headers")))

@@ -80,6 +80,10 @@ class Transport(Protocol):
         """Whether a request got no answer from the server; the error that the session gets is then the transport's."""
         ...
 
+    def retry_after(self) -> float:
+        """The seconds after which the server wants to be asked again; 0: it did not say."""
+        ...
+
 
 class ConnectionLost(Exception):
     """The connection cannot be used any more; the message says why, as far as that is known."""

@@ -6,10 +6,14 @@ Above: `servers`.
 """
 
 import json
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final
 
 import httpx2
@@ -33,6 +37,13 @@ _ADVICE: Final = {
     HTTPStatus.FORBIDDEN: "its credentials do not suffice",
     HTTPStatus.NOT_FOUND: "there is no MCP server under this address",
 }
+_OF_OTHER_TYPE: Final = {
+    "http": (frozenset({404, 405}), "if it speaks the older HTTP with SSE, set its `type` to sse"),
+    "sse": (frozenset({400, 404, 405, 406}), "if it speaks streamable HTTP, set its `type` to http"),
+}
+"""By transport, the statuses that a server of the other one gives, and the advice."""
+_LONGEST_PAUSE: Final = 600.0
+"""Seconds that a server may have itself left alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +65,9 @@ class HttpTransport:
         self._config = config
         self._auth = auth
         self._status = 0
+        self._retry_after = 0.0
+        self._reached = False
+        """Whether the server has given an answer other than an error."""
         self._session_expired = False
         self.challenge = Challenge()
         """The last refusal of a request without a token that suffices."""
@@ -65,8 +79,13 @@ class HttpTransport:
         if not self._status:
             return ""
         status = next((each for each in HTTPStatus if each == self._status), None)
-        advice = f", {_ADVICE[status]}" if status is not None and status in _ADVICE else ""
-        return f"HTTP {self._status} {status.phrase if status else ''}".rstrip() + advice
+        advice = [_ADVICE[status]] if status is not None and status in _ADVICE else []
+        statuses, other_type = _OF_OTHER_TYPE.get(self._config.transport, (frozenset[int](), ""))
+        if self._status in statuses and not self._reached:
+            advice.append(other_type)
+        if self._retry_after:
+            advice.append(f"it wants to be asked again in {self._retry_after:.0f} s")
+        return ", ".join((f"HTTP {self._status} {status.phrase if status else ''}".rstrip(), *advice))
 
     def stderr_tail(self) -> str:
         return ""
@@ -78,11 +97,14 @@ class HttpTransport:
     def is_unanswered(self, request_id: object) -> bool:
         return request_id in self._unanswered
 
+    def retry_after(self) -> float:
+        return self._retry_after
+
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any]:
         from mcp.client.streamable_http import streamable_http_client
 
-        self._status, self._session_expired = 0, False
+        self._status, self._session_expired, self._retry_after, self._reached = 0, False, 0.0, False
         self._unanswered.clear()
         if self._config.transport == "sse":
             from mcp.client.sse import sse_client
@@ -107,6 +129,7 @@ class HttpTransport:
             self._unanswered.add,
             headers={**self._config.headers, **self._config.listing_headers},
             timeout=httpx2.Timeout(_CONNECT, read=read),
+            verify=True if self._config.ca_file is None else _trusting(self._config.ca_file),
             auth=self._auth(),
             event_hooks={"request": [send_trace, _prepare], "response": [self._note_status, self._bound]},
         )
@@ -119,16 +142,37 @@ class HttpTransport:
             bound(response, None if _is_stream(response) else self._config.max_message_bytes, None)
 
     async def _note_status(self, response: httpx2.Response) -> None:
-        # 405: a server without a stream for its own messages says so, and all is well.
-        if response.status_code >= HTTPStatus.BAD_REQUEST and response.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+        # 405: a server without a stream for its own messages, or without sessions, says so, and all is well.
+        refused = response.status_code == HTTPStatus.METHOD_NOT_ALLOWED and self._config.transport == "http"
+        is_fine = refused and response.request.method != "POST"
+        if response.status_code >= HTTPStatus.BAD_REQUEST and not is_fine:
             self._status = response.status_code
+            self._retry_after = _seconds(response.headers.get("retry-after", ""))
             # Without a session, 404 is an error of the call: a method that there is not.
             in_session = "mcp-session-id" in response.request.headers
             self._session_expired = in_session and response.status_code == HTTPStatus.NOT_FOUND
             if str(response.url) == self._config.url:
                 self.challenge = Challenge(response.status_code, response.headers.get("www-authenticate", ""))
         elif response.is_success:
-            self._status, self._session_expired = 0, False
+            self._status, self._session_expired, self._retry_after, self._reached = 0, False, 0.0, True
+
+
+def _seconds(retry_after: str) -> float:
+    """The seconds that the header `Retry-After` gives, as a number or a date, within bounds; 0: none."""
+    if retry_after.isdecimal():
+        return min(float(retry_after), _LONGEST_PAUSE)
+    try:
+        until = parsedate_to_datetime(retry_after) - datetime.now(UTC)
+    except (TypeError, ValueError):
+        return 0.0
+    return max(0.0, min(until.total_seconds(), _LONGEST_PAUSE))
+
+
+def _trusting(authorities: Path) -> ssl.SSLContext:
+    """What the machine trusts, and the certificates in a file."""
+    context = ssl.create_default_context()
+    context.load_verify_locations(authorities)
+    return context
 
 
 async def _prepare(request: httpx2.Request) -> None:

@@ -5,14 +5,17 @@ Those above show these records. `upstream_server` makes `ServerReport`, `upstrea
 
 import errno
 import re
+import socket
+import ssl
 from dataclasses import dataclass
 from enum import StrEnum
 from time import monotonic
 from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from goalport.errors import leaves
+from goalport.errors import causes, leaves
 from goalport.tools import ToolGroup
 from goalport.upstream.config import ServerConfig, TransportKind
 from goalport.upstream.connection import ConnectionLost
@@ -134,11 +137,29 @@ def _described(config: ServerConfig, error: BaseException) -> str:
         case OSError(errno=errno.EACCES | errno.ENOEXEC) if config.transport == "stdio":
             return f"the command {config.command!r} is no program, or may not be run"
         case _ if type(error).__name__ in {"ConnectError", "ConnectTimeout"}:
-            return f"nothing answers at {config.shown_address}"
+            return _unreachable(config, error)
         case ValidationError():
             return f"it does not keep to the protocol: {error_text(error)}"
         case _:
             return error_summary(error)
+
+
+def _unreachable(config: ServerConfig, error: BaseException) -> str:
+    host = urlsplit(config.url).hostname
+    for each in causes(error, implicit=True):
+        match each:
+            case ssl.SSLCertVerificationError():
+                return (
+                    f"the certificate of {host} is not trusted ({each.verify_message}): if it is right, "
+                    "name a file with the certificate of its authority in `caFile`"
+                )
+            case ssl.SSLError():
+                return f"there is no TLS connection with {host} ({each.reason}): look at the scheme and port of its url"
+            case socket.gaierror():
+                return f"the name {host} is not known ({each.strerror}): look at its url, or at the DNS of this machine"
+            case _:
+                continue
+    return f"nothing answers at {config.shown_address}"
 
 
 def error_text(error: Exception) -> str:

@@ -214,6 +214,8 @@ class StdioTransport:
         self._watchdog = watchdog
         self._stderr = StderrLog(config.name)
         self._why = ""
+        self._ending = False
+        """Whether it was us who ended the process."""
 
     def last_error(self) -> str:
         """Why the connection ended; empty: it is not known."""
@@ -228,9 +230,12 @@ class StdioTransport:
     def is_unanswered(self, request_id: object) -> bool:
         return False
 
+    def retry_after(self) -> float:
+        return 0.0
+
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any]:
-        self._why = ""
+        self._why, self._ending = "", False
         process = await self._start()
         to_session, from_server = anyio.create_memory_object_stream["SessionMessage"](0)
         to_server, from_session = anyio.create_memory_object_stream["SessionMessage"](0)
@@ -242,6 +247,7 @@ class StdioTransport:
                 try:
                     yield from_server, to_server
                 finally:
+                    self._ending = True
                     with anyio.CancelScope(shield=True):
                         from_server.close()
                         await _end_process(process, self._config.shutdown_timeout)
@@ -287,7 +293,8 @@ class StdioTransport:
                 elif line.strip():
                     invalid += 1
                     self._note_invalid(line, invalid)
-        self._why = self._why or "its process closed its stdout"
+        if not self._ending:
+            self._why = self._why or "its process closed its stdout"
 
     def _note_invalid(self, line: bytes, number: int) -> None:
         shown = self._stderr.shortened(line.decode(errors="replace"))
@@ -309,7 +316,8 @@ class StdioTransport:
                 line = each.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(f"{line}\n".encode())
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            self._why = self._why or "its process does not read its stdin any more"
+            if not self._ending:
+                self._why = self._why or "its process does not read its stdin any more"
             to_session.close()
 
 
@@ -330,6 +338,9 @@ class WindowsStdioTransport:
 
     def is_unanswered(self, request_id: object) -> bool:
         return False
+
+    def retry_after(self) -> float:
+        return 0.0
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any]:

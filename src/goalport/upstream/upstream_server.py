@@ -144,6 +144,7 @@ class UpstreamServer:
                     delay = self._timing.first_delay if lasted > self._timing.steady else delay
                     if not self._stopping:
                         pause = delay * random.uniform(0.5, 1)  # noqa: S311 - not a secret
+                        pause = max(pause, self._transport.retry_after())
                         self.retry_at = monotonic() + pause
                         # Notifications from before were about the connection that is gone, and must not end the pause.
                         self._wakeup = Wakeup()

@@ -3,11 +3,19 @@
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ssl import SSLContext
+from pathlib import Path
+from ssl import PROTOCOL_TLS_SERVER, SSLContext, create_default_context
 from threading import Thread
 
-__all__ = ["Page", "Site", "serving"]
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+__all__ = ["Page", "Site", "certificate_for", "serving"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,10 @@ def serving(certificate: SSLContext | None = None) -> Generator[Site]:
             self.end_headers()
             self.wfile.write(page.content)
 
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.do_GET()
+
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the standard library
             """Say nothing."""
 
@@ -73,3 +85,23 @@ def serving(certificate: SSLContext | None = None) -> Generator[Site]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def certificate_for(host: str, folder: Path) -> tuple[SSLContext, SSLContext]:
+    """A certificate that a host signed itself, for its server, and for clients that trust it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+    start = datetime.now(UTC) - timedelta(days=1)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start + timedelta(days=3))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .sign(key, SHA256())
+    )
+    file = folder / "certificate.pem"
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    file.write_bytes(made.public_bytes(Encoding.PEM) + secret)
+    server = SSLContext(PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(file)
+    return server, create_default_context(cafile=str(file))

@@ -2,21 +2,14 @@
 
 import gzip
 from collections.abc import Generator, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from ssl import PROTOCOL_TLS_SERVER, SSLContext, create_default_context
 
 import httpx2
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from goalport.documents import WebFetcher, WebLimits
 from goalport.errors import DocumentError
-from tests.rooms.documents.loopback import Page, Site, serving
+from tests.rooms.documents.loopback import Page, Site, certificate_for, serving
 
 
 @pytest.fixture
@@ -215,26 +208,6 @@ async def test_a_host_that_is_not_known_is_said_to_be_so() -> None:
 
     with pytest.raises(DocumentError, match=r"the host 'nowhere\.invalid' cannot be found"):
         await WebFetcher(resolve=resolve).fetch("https://nowhere.invalid/")
-
-
-def certificate_for(host: str, folder: Path) -> tuple[SSLContext, SSLContext]:
-    """A certificate that a host signed itself, for its server, and for clients that trust it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    start = datetime.now(UTC) - timedelta(days=1)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(start)
-        .not_valid_after(start + timedelta(days=3))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
-        .sign(key, SHA256())
-    )
-    file = folder / "certificate.pem"
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    file.write_bytes(made.public_bytes(Encoding.PEM) + secret)
-    server = SSLContext(PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(file)
-    return server, create_default_context(cafile=str(file))
 
 
 async def test_a_certificate_is_checked_against_the_name_and_not_the_address(tmp_path: Path) -> None:

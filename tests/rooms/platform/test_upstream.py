@@ -129,6 +129,23 @@ async def test_an_action_whose_server_is_down_is_stuck_and_the_log_has_the_reaso
     assert "Upstream server 'plain' is down: there is no command 'goalport-no-such'" in caplog.text
 
 
+@agent(description="Echoes in vain")
+class Misled:
+    @achieves_goal(description="The echo")
+    @action(tool_group_requirements=[ToolGroupRequirement("voices", tools=("my_ecko",))])
+    async def echo(self, said: UserInput) -> Said:
+        return Said(said.content)
+
+
+async def test_a_requirement_for_a_tool_that_the_group_lacks_says_so(tmp_path: Path) -> None:
+    async with AgentPlatform([Misled], upstream=quick(config(plain()), tmp_path)) as platform:
+        with pytest.raises(ProcessStuck) as caught:
+            await said(platform)
+        explained = platform.explain("echo", [UserInput]).text()
+    for words in (str(caught.value), explained):
+        assert "The tool group 'voices' lacks my_ecko. It has my_echo: add the missing ones to the group" in words
+
+
 async def test_an_action_that_only_names_the_group_runs_without_its_tools_and_that_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
