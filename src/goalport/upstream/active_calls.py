@@ -2,14 +2,14 @@
 
 `call_hooks` is for those above, who know the person behind a call; `ActiveCalls` belongs to one connection and answers
 the questions (elicitations) that its server asks during a call. A question does not always say which call it belongs
-to. It is declined where that cannot be known, because it must not reach the caller of another call. This module sends
-nothing to a server: `connection` does.
+to, and it must not reach the caller of another call. So it waits until it can belong to one call alone, and is declined
+if that takes too long. This module sends nothing to a server: `connection` does.
 """
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -88,9 +88,12 @@ def current_hooks() -> CallHooks:
 
 
 class Call:
-    """One call. It is cancelled after its `seconds`; the clock stands still while a person is waited for."""
+    """One call. It is cancelled after its `seconds`; the clock stands still while a person is waited for.
 
-    def __init__(self, hooks: CallHooks, seconds: float) -> None:
+    It has one of the server's `turns`, which it gives up while it waits, and takes again if one is left then.
+    """
+
+    def __init__(self, hooks: CallHooks, seconds: float, turns: anyio.Semaphore) -> None:
         self.hooks = hooks
         self.seconds = seconds
         self.signal: Signal | None = None
@@ -99,7 +102,12 @@ class Call:
         """Why a question of the server was declined without asking anybody; empty: none was."""
         self.sign_in_needed = False
         """Whether it was refused, as nobody has signed in; the server has done nothing then."""
+        self.asked = False
+        """Whether a person was asked a question of the server."""
         self.scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
+        self._turns = turns
+        self._has_turn = True
+        self._over = False
         self._left = seconds
         self._pauses = 0
         self._waits: list[anyio.CancelScope] = []
@@ -115,8 +123,10 @@ class Call:
 
     def finish(self) -> None:
         """Stop waiting for people. Raises the signal when there is one, and `TimeoutError` when the time was over."""
+        self._over = True
         for wait in self._waits:
             wait.cancel()
+        self._give_up_turn()
         if self.signal is not None:
             raise self.signal
         if self.scope.cancelled_caught:
@@ -128,6 +138,7 @@ class Call:
         if not self._pauses:
             self._left = self.scope.deadline - anyio.current_time()
             self.scope.deadline = math.inf
+            self._give_up_turn()
         self._pauses += 1
         scope = anyio.CancelScope()
         self._waits.append(scope)
@@ -137,8 +148,17 @@ class Call:
         finally:
             self._waits.remove(scope)
             self._pauses -= 1
-            if not self._pauses:
+            if not (self._pauses or self._over):
                 self.scope.deadline = anyio.current_time() + self._left
+                # Without a turn it goes on too: the call that has the turn may be behind this one at the server.
+                with suppress(anyio.WouldBlock):
+                    self._turns.acquire_nowait()
+                    self._has_turn = True
+
+    def _give_up_turn(self) -> None:
+        if self._has_turn:
+            self._has_turn = False
+            self._turns.release()
 
 
 _CALL: ContextVar[Call | None] = ContextVar("goalport_upstream_call", default=None)
@@ -156,14 +176,19 @@ class ActiveCalls:
     def __init__(self, server: str) -> None:
         self._server = server
         self._running: dict[Call, None] = {}
+        self._ended = anyio.Event()
+        """Set when a call ends; another one takes its place then."""
 
     def __bool__(self) -> bool:
         return bool(self._running)
 
     @contextmanager
-    def begin(self, seconds: float) -> Generator[Call]:
-        """A call that lasts as long as the block. Raises its `Signal`, or `TimeoutError` after the seconds."""
-        call = Call(current_hooks(), seconds)
+    def begin(self, seconds: float, turns: anyio.Semaphore) -> Generator[Call]:
+        """A call that lasts as long as the block, and has a turn, which is released after it.
+
+        Raises its `Signal`, or `TimeoutError` after the seconds.
+        """
+        call = Call(current_hooks(), seconds, turns)
         self._running[call] = None
         token = _CALL.set(call)
         try:
@@ -172,19 +197,24 @@ class ActiveCalls:
         finally:
             _CALL.reset(token)
             del self._running[call]
+            self._ended.set()
+            self._ended = anyio.Event()
             call.finish()
 
     async def elicit(self, context: object, params: Any) -> Any:
         """Answer a question of the server (`elicitation/create`); called by the SDK."""
         from mcp_types import ElicitResult
 
-        call = self._call_of_question()
-        refusal = self._refusal(call)
-        if refusal or call is None or call.hooks.ask is None:
+        candidates = await self._calls_of_question()
+        if refusal := self._refusal(candidates):
             _log.info("%s asks something, which is declined: %s", self._server, refusal)
-            for each in self._running if call is None else (call,):
+            # The question of a call that asked somebody was most likely that one.
+            for each in [each for each in candidates if not each.asked] or candidates:
                 each.unanswered = refusal
             return ElicitResult(action="decline")
+        (call,) = candidates
+        assert call.hooks.ask is not None
+        call.asked = True
         asked: Mapping[str, object] | str = params.url if params.mode == "url" else params.requested_schema
         try:
             with call.waiting() as scope:
@@ -203,16 +233,22 @@ class ActiveCalls:
         content = cast("Mapping[str, object]", answer) if isinstance(answer, Mapping) else None
         return ElicitResult.model_validate({"action": "accept", "content": None if content is None else dict(content)})
 
-    def _call_of_question(self) -> Call | None:
-        """The call that a question belongs to, when there can be no doubt."""
+    async def _calls_of_question(self) -> list[Call]:
+        """The calls that a question may belong to; of several, one is waited for as long as they can do without it."""
         call = _CALL.get()
-        if call is not None:
-            return call if call in self._running else None
-        return next(iter(self._running)) if len(self._running) == 1 else None
+        candidates = [*self._running] if call is None else [call]
+        running = [each for each in candidates if each in self._running]
+        # Half of the time is left to the server, to go on without an answer.
+        end = min((each.scope.deadline for each in running), default=0)
+        with anyio.move_on_after((end - anyio.current_time()) / 2):
+            while len(running) > 1 and any(each.hooks.ask for each in running):
+                await self._ended.wait()
+                running = [each for each in candidates if each in self._running]
+        return running
 
-    def _refusal(self, call: Call | None) -> str:
-        if call is None:
-            return "it does not say which of several calls it belongs to" if self._running else "there is no call"
-        if call.hooks.ask is None:
+    def _refusal(self, candidates: Sequence[Call]) -> str:
+        if not candidates:
+            return "there is no call"
+        if not any(each.hooks.ask for each in candidates):
             return "there is nobody to ask"
-        return ""
+        return "it does not say which of several calls it belongs to" if len(candidates) > 1 else ""

@@ -29,7 +29,7 @@ _MOST_OF_ERROR: Final = 2_000
 
 
 class ToolClient:
-    """Calls the tools of one server, at most `ServerConfig.concurrency` at once.
+    """Calls the tools of one server, at most `ServerConfig.concurrency` at once, besides those that wait for a person.
 
     `connected` waits for the connection and raises `ToolError` where there is none. A server may be another goalport,
     which answers a long or waiting call with the process that it began; the client follows the process to its result.
@@ -102,17 +102,15 @@ class ToolClient:
         seconds = self._config.timeout
         await self._acquire_turn(seconds)
         try:
-            if connection.broken:
-                raise NotCalled(f"the server {self._config.name!r} went away before the call.")
-            with connection.calls.begin(seconds) as call:
+            with connection.calls.begin(seconds, self._turns) as call:
+                if connection.broken:
+                    raise NotCalled(f"the server {self._config.name!r} went away before the call.")
                 return await self._request(connection, request, call)
         except TimeoutError:
             raise ToolError(
                 f"the server {self._config.name!r} gave nothing within {seconds:g} s, and was told to stop. "
                 "Ask for less, or do without it."
             ) from None
-        finally:
-            self._turns.release()
 
     async def _acquire_turn(self, seconds: float) -> None:
         """Wait until the server may get one more call. Raises `ToolError` when that takes longer than these seconds."""

@@ -1,12 +1,22 @@
 """What goes on while a form is shown: other servers ask, progress is told, and many answer at once."""
 
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import pytest
+from mcp import Client
 from mcp.client import ClientRequestContext
-from mcp_types import CallToolResult, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, InputRequiredResult
+from mcp_types import (
+    CallToolResult,
+    ElicitRequestParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    InputRequiredResult,
+    TextContent,
+)
 
 from goalport.serve.server import make_server
 from tests.rooms.serve.askers import Answering, Pizzeria, call
@@ -32,6 +42,101 @@ class Office:
     async def find(self, said: UserInput, context: ActionContext) -> Sign:
         return Sign((await context.tool("ask").call({})).text)
 """
+
+
+class Thinking:
+    """A person who answers a form with this sign once they may, and what was asked."""
+
+    def __init__(self, sign: str) -> None:
+        self.sign = sign
+        self.asked, self.may_answer = anyio.Event(), anyio.Event()
+
+    async def __call__(self, _: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        self.asked.set()
+        await self.may_answer.wait()
+        return ElicitResult(action="accept", content={"sign": self.sign})
+
+
+@asynccontextmanager
+async def office(root: Path, **server: object) -> AsyncGenerator[Served]:
+    """A goal that asks by a tool of an upstream server, which answers other calls meanwhile."""
+    groups = {"theirs": {"include": ["ask_later"]}, "others": {"include": ["echo"], "exports": True}}
+    config = {"mcpServers": {"plain": {**server_entry(), **server}}, "toolGroups": groups}
+    agents = OFFICE.replace(
+        '(await context.tool("ask").call({})).text', 'str((await context.tool("ask_later").call({})).content)'
+    )
+    files = {"agents/office.py": agents, "mcp_config.json": json.dumps(config)}
+    with nothing_left_behind():
+        state = state_of(root, files=files, upstream_wait_seconds=20)
+        try:
+            async with state.publisher.connected():
+                yield Served(state, make_server(state)[0])
+        finally:
+            await state.platform.aclose()
+
+
+async def test_a_call_that_waits_for_a_person_leaves_its_turn_to_others(tmp_path: Path) -> None:
+    person = Thinking("Leo")
+    async with (
+        office(tmp_path, concurrency=1, timeout=0.5) as server,
+        server.client("legacy", elicitation_callback=person) as client,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(lambda: call(client, "find_sign", content="mine"))
+        with anyio.fail_after(60):
+            await person.asked.wait()
+        assert (await call(client, "echo", text="hi")).content == [TextContent(type="text", text="hi")]
+        person.may_answer.set()
+
+
+async def test_a_question_waits_until_it_can_belong_to_one_call_alone(tmp_path: Path) -> None:
+    first, second, found = Thinking("Leo"), Thinking("Aries"), dict[str, str]()
+
+    async def find(client: Client, whose: str) -> None:
+        found[whose] = str((await call(client, "find_sign", content=whose)).structured_content)
+
+    async with (
+        office(tmp_path) as server,
+        server.client("legacy", elicitation_callback=first) as one,
+        server.client("legacy", elicitation_callback=second) as other,
+    ):
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(find, one, "first")
+                await first.asked.wait()
+                tasks.start_soon(find, other, "second")
+                await anyio.wait_all_tasks_blocked()
+                assert not second.asked.is_set()
+                first.may_answer.set()
+                await second.asked.wait()
+                second.may_answer.set()
+    assert ["Leo" in found["first"], "Aries" in found["second"]] == [True, True]
+    assert "declined" not in str(found)
+
+
+async def test_a_question_that_stays_unclear_is_declined_and_only_calls_that_asked_nobody_are_told(
+    tmp_path: Path,
+) -> None:
+    first, second, found = Thinking("Leo"), Thinking("Aries"), dict[str, str]()
+
+    async def find(client: Client, whose: str) -> None:
+        found[whose] = str((await call(client, "find_sign", content=whose)).structured_content)
+
+    async with (
+        office(tmp_path, timeout=2) as server,
+        server.client("legacy", elicitation_callback=first) as one,
+        server.client("legacy", elicitation_callback=second) as other,
+    ):
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(find, one, "first")
+                await first.asked.wait()
+                await find(other, "second")
+                first.may_answer.set()
+    assert "decline" in found["second"]
+    assert "Leo" in found["first"]
+    assert "decline" not in found["first"]
+    assert not second.asked.is_set()
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -33,12 +33,15 @@ GIVEN = OPTIONS.parse_args()
 
 PLAIN = {"type": "object", "properties": {"text": {"type": "string"}, "count": {"type": "integer"}}}
 NAMES = (
-    "echo never die pid environment ask ask_page change progress picture fail huge slow cancelled structured lie sample"
+    "echo never die pid environment ask ask_later ask_page change progress picture fail huge slow cancelled structured "
+    "lie sample"
 )
 SAFE = {"readOnlyHint": True, "destructiveHint": False}
 MORE: list[str] = []
 CANCELLED: list[Any] = []
 LATER: list[dict[str, Any]] = []
+OPEN: dict[str, Any] = {}
+"""The calls that wait for an answer, by the id of their question, while others are answered."""
 ASKED: list[str] = []
 """The methods of what came, in order."""
 
@@ -128,6 +131,9 @@ def text(value: object, **more: Any) -> dict[str, Any]:
 
 def call(request_id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
     """What a tool gives; None: nothing, now or ever."""
+    if params["name"] == "ask_later":
+        OPEN[f"later {request_id}"] = request_id
+        ask({}, f"later {request_id}")
     known = CALLS.get(params["name"])
     if known is None:
         write({"id": request_id, "error": {"code": -32602, "message": f"Unknown tool: {params['name']}"}})
@@ -163,10 +169,14 @@ def arguments(params: dict[str, Any]) -> dict[str, Any]:
     return params.get("arguments") or {}
 
 
-def ask(more: dict[str, Any]) -> object:
+def ask(more: dict[str, Any], name: str = "q1") -> None:
     schema = {"type": "object", "properties": {"sign": {"type": "string"}}}
     params = {"message": "Which sign?", **({} if "url" in more else {"requestedSchema": schema}), **more}
-    write({"id": "q1", "method": "elicitation/create", "params": params})
+    write({"id": name, "method": "elicitation/create", "params": params})
+
+
+def asked(more: dict[str, Any]) -> object:
+    ask(more)
     answer = answer_to("q1")
     return answer.get("result") or answer["error"]
 
@@ -227,8 +237,9 @@ CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "pid": lambda _: text(str(os.getpid())),
     "environment": lambda _: text(dict(os.environ)),
     "cancelled": lambda _: text(CANCELLED),
-    "ask": lambda _: text(ask({"mode": "form"} if GIVEN.revision >= "2025-11-25" else {})),
-    "ask_page": lambda _: text(ask({"mode": "url", "url": "https://example.com/", "elicitationId": "1"})),
+    "ask": lambda _: text(asked({"mode": "form"} if GIVEN.revision >= "2025-11-25" else {})),
+    "ask_later": lambda _: None,
+    "ask_page": lambda _: text(asked({"mode": "url", "url": "https://example.com/", "elicitationId": "1"})),
     "sample": lambda _: text(sample()),
     "change": change,
     "progress": progress,
@@ -259,9 +270,11 @@ def serve() -> None:
     for message in messages():
         method, request_id = message.get("method"), message.get("id")
         ASKED.append(str(method))
-        if GIVEN.mute or method is None:
+        if GIVEN.mute:
             continue
         match method:
+            case None if request_id in OPEN:
+                write({"id": OPEN.pop(request_id), "result": text(message["result"])})
             case "initialize":
                 write({"id": request_id, "result": initialized()})
             case "tools/list" if GIVEN.list_once and ASKED.count("tools/list") > 1:
@@ -276,7 +289,7 @@ def serve() -> None:
                 write({"id": request_id, "result": {}})
             case "notifications/cancelled":
                 CANCELLED.append(message["params"]["requestId"])
-            case _ if request_id is not None and not (method == "ping" and GIVEN.deaf_to_pings):
+            case _ if method and request_id is not None and not (method == "ping" and GIVEN.deaf_to_pings):
                 write({"id": request_id, "error": {"code": -32601, "message": "Method not found"}})
             case _:
                 pass

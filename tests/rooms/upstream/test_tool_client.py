@@ -190,7 +190,7 @@ async def test_a_question_never_reaches_somebody_elses_caller() -> None:
     async def ask(message: str, schema: object) -> Mapping[str, object]:
         raise AssertionError("it is not known whose question it is")
 
-    async with connected(plain()) as servers, anyio.create_task_group() as tasks:
+    async with connected(plain(timeout=0.5)) as servers, anyio.create_task_group() as tasks:
 
         async def other() -> None:
             await servers.call("never")
@@ -258,15 +258,13 @@ async def test_a_server_inherits_few_variables_and_gets_those_that_it_is_given()
 async def test_a_server_that_stays_busy_is_said_to_be() -> None:
     results: list[str] = []
 
-    async def ask(message: str, schema: object) -> Mapping[str, object]:
-        # The call waits for a person, which takes no time of its own and holds the only turn.
-        results.append((await servers.call("echo", text="now")).text)
-        return {}
+    async def call() -> None:
+        results.append((await servers.call("never")).text)
 
-    async with connected(plain(concurrency=1, timeout=0.3)) as servers:
-        with call_hooks(ask=ask):
-            assert not (await servers.call("ask")).is_error
-    assert results == ["echo: the server 'plain' is busy with other calls. Try again later."]
+    async with connected(plain(concurrency=1, timeout=0.3)) as servers, anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(call)
+    assert "never: the server 'plain' is busy with other calls. Try again later." in results
 
 
 async def test_whoever_is_asked_may_say_why_there_is_no_answer() -> None:
