@@ -197,9 +197,9 @@ class _Asker:
         try:
             match asked:
                 case SignInAddress(url):
-                    wait = WaitFor.url(words, url, calls_back=True)
+                    wait = WaitFor.url(words, _unfilled(url), calls_back=True)
                 case str():
-                    wait = WaitFor.url(words, asked)
+                    wait = WaitFor.url(words, _unfilled(asked))
                 case _:
                     wait = _form(words, asked)
         except TypeError as error:
@@ -215,6 +215,11 @@ class _Asker:
         far = f"{done:g}" if of is None else f"{done:g}/{of:g}"
         words = f"{self.server}: {message or far}"
         self.attempt.process.emit(ProgressUpdated(words, process_id=self.attempt.process.id))
+
+
+def _unfilled(url: str) -> str:
+    """The same address without placeholders for our ids, which only the addresses of our own actions have."""
+    return url.replace("{", "%7B").replace("}", "%7D")
 
 
 def _form(message: str, schema: Mapping[str, object]) -> WaitFor[Any]:

@@ -36,6 +36,8 @@ __all__ = [
 _log = logging.getLogger(__name__)
 MOST_ASKED: Final = 4_000
 """Characters of a server's question that a person is shown."""
+_FIELD: Final = 80
+"""Characters of the name of a field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +207,9 @@ class ActiveCalls:
         """Answer a question of the server (`elicitation/create`); called by the SDK."""
         from mcp_types import ElicitResult
 
+        asked: Mapping[str, object] | str = params.url if params.mode == "url" else params.requested_schema
         candidates = await self._calls_of_question()
-        if refusal := self._refusal(candidates):
+        if refusal := self._refusal(candidates) or _form_fault(asked):
             _log.info("%s asks something, which is declined: %s", self._server, refusal)
             # The question of a call that asked somebody was most likely that one.
             for each in [each for each in candidates if not each.asked] or candidates:
@@ -215,7 +218,6 @@ class ActiveCalls:
         (call,) = candidates
         assert call.hooks.ask is not None
         call.asked = True
-        asked: Mapping[str, object] | str = params.url if params.mode == "url" else params.requested_schema
         try:
             with call.waiting() as scope:
                 answer = await call.hooks.ask(cleaned(params.message, MOST_ASKED), asked)
@@ -252,3 +254,20 @@ class ActiveCalls:
         if not any(each.hooks.ask for each in candidates):
             return "there is nobody to ask"
         return "it does not say which of several calls it belongs to" if len(candidates) > 1 else ""
+
+
+def _form_fault(asked: Mapping[str, object] | str) -> str:
+    """Why the answer to a form cannot be sent, whatever a person enters; empty: it can."""
+    fields = None if isinstance(asked, str) else asked.get("properties")
+    for name, field in cast("Mapping[str, Any]", fields).items() if isinstance(fields, dict) else ():
+        kind = _type_of(field)
+        if kind == "object" or (kind == "array" and _type_of(field.get("items")) not in {None, "string"}):
+            return (
+                f"MCP has no answer for its field {cleaned(name, _FIELD)!r}, which is an object or a list of no texts"
+            )
+    return ""
+
+
+def _type_of(schema: object) -> str | None:
+    kind = cast("Mapping[str, object]", schema).get("type") if isinstance(schema, dict) else None
+    return None if kind is None else str(kind)

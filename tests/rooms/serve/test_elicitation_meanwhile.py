@@ -20,7 +20,7 @@ from mcp_types import (
 
 from goalport.serve.server import make_server
 from tests.rooms.serve.askers import Answering, Pizzeria, call
-from tests.rooms.serve.served import ERAS, Served, served, state_of
+from tests.rooms.serve.served import ERAS, Served, served, state_of, text_of
 from tests.rooms.serve.test_upstream import server_entry
 from tests.rooms.upstream.connected import nothing_left_behind
 
@@ -44,6 +44,18 @@ class Office:
 """
 
 
+class Visiting:
+    """A person who opens each address and says that it is done there, and what was asked."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    async def __call__(self, _: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        self.seen.append(params.url if isinstance(params, ElicitRequestURLParams) else params.message)
+        content = None if isinstance(params, ElicitRequestURLParams) else {"confirmed": True}
+        return ElicitResult.model_validate({"action": "accept", "content": content})
+
+
 class Thinking:
     """A person who answers a form with this sign once they may, and what was asked."""
 
@@ -58,13 +70,11 @@ class Thinking:
 
 
 @asynccontextmanager
-async def office(root: Path, **server: object) -> AsyncGenerator[Served]:
-    """A goal that asks by a tool of an upstream server, which answers other calls meanwhile."""
-    groups = {"theirs": {"include": ["ask_later"]}, "others": {"include": ["echo"], "exports": True}}
+async def office(root: Path, asks: str = '"ask_later").call({})', **server: object) -> AsyncGenerator[Served]:
+    """A goal that asks by a tool of an upstream server; its result is all that the tool gives."""
+    groups = {"theirs": {"include": ["ask*"]}, "others": {"include": ["echo"], "exports": True}}
     config = {"mcpServers": {"plain": {**server_entry(), **server}}, "toolGroups": groups}
-    agents = OFFICE.replace(
-        '(await context.tool("ask").call({})).text', 'str((await context.tool("ask_later").call({})).content)'
-    )
+    agents = OFFICE.replace('(await context.tool("ask").call({})).text', f"str((await context.tool({asks}).content)")
     files = {"agents/office.py": agents, "mcp_config.json": json.dumps(config)}
     with nothing_left_behind():
         state = state_of(root, files=files, upstream_wait_seconds=20)
@@ -162,13 +172,7 @@ async def test_the_question_of_an_upstream_server_is_a_form_of_our_client(tmp_pa
 async def test_the_address_of_an_upstream_server_is_opened_by_our_client(tmp_path: Path, era: str) -> None:
     config = {"mcpServers": {"plain": server_entry()}, "toolGroups": {"theirs": {"include": ["ask_page"]}}}
     files = {"agents/office.py": OFFICE.replace('"ask"', '"ask_page"'), "mcp_config.json": json.dumps(config)}
-    seen: list[str] = []
-
-    async def person(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-        seen.append(params.url if isinstance(params, ElicitRequestURLParams) else params.message)
-        content = None if isinstance(params, ElicitRequestURLParams) else {"confirmed": True}
-        return ElicitResult.model_validate({"action": "accept", "content": content})
-
+    person = Visiting()
     with nothing_left_behind():
         state = state_of(tmp_path, files=files, upstream_wait_seconds=20)
         try:
@@ -180,7 +184,29 @@ async def test_the_address_of_an_upstream_server_is_opened_by_our_client(tmp_pat
             await state.platform.aclose()
     assert result.structured_content is not None
     assert json.loads(result.structured_content["content"]) == {"action": "accept"}
-    assert seen == ["https://example.com/", "plain asks: Which sign?\n\nSend this once it is done there."]
+    assert person.seen == ["https://example.com/", "plain asks: Which sign?\n\nSend this once it is done there."]
+
+
+async def test_the_address_of_an_upstream_server_is_not_filled_with_ids_of_ours(tmp_path: Path) -> None:
+    person = Visiting()
+    address = "https://example.com/{process_id}/{question_id}?mine={question_id}"
+    async with (
+        office(tmp_path, f'"ask_page").call({{"text": "{address}"}})') as server,
+        server.client("legacy", elicitation_callback=person) as client,
+    ):
+        await call(client, "find_sign", content="mine")
+    assert person.seen[0] == "https://example.com/%7Bprocess_id%7D/%7Bquestion_id%7D?mine=%7Bquestion_id%7D"
+
+
+async def test_a_form_that_the_protocol_has_no_answer_for_is_not_shown_and_the_call_says_why(tmp_path: Path) -> None:
+    person = Answering.with_({"city": "Rome"})
+    async with (
+        office(tmp_path, '"ask_object").call({})') as server,
+        server.client("legacy", elicitation_callback=person) as client,
+    ):
+        result = await call(client, "find_sign", content="mine")
+    assert person.asked == []
+    assert "was declined: MCP has no answer for its field 'home'" in text_of(result).replace("\\", "")
 
 
 async def test_progress_grows_while_a_person_is_asked_and_after_that(tmp_path: Path) -> None:

@@ -33,9 +33,10 @@ GIVEN = OPTIONS.parse_args()
 
 PLAIN = {"type": "object", "properties": {"text": {"type": "string"}, "count": {"type": "integer"}}}
 NAMES = (
-    "echo never die pid environment ask ask_later ask_page change progress picture fail huge slow cancelled structured "
-    "lie sample"
+    "echo never die pid environment ask ask_later ask_page ask_object change progress picture fail huge slow cancelled "
+    "structured lie sample"
 )
+NESTED = {"type": "object", "properties": {"home": {"type": "object", "properties": {"city": {"type": "string"}}}}}
 SAFE = {"readOnlyHint": True, "destructiveHint": False}
 MORE: list[str] = []
 CANCELLED: list[Any] = []
@@ -181,6 +182,10 @@ def asked(more: dict[str, Any]) -> object:
     return answer.get("result") or answer["error"]
 
 
+def page(params: dict[str, Any]) -> str:
+    return arguments(params).get("text") or "https://example.com/"
+
+
 def sample() -> object:
     said = {"role": "user", "content": {"type": "text", "text": "Say something"}}
     write({"id": "s1", "method": "sampling/createMessage", "params": {"messages": [said], "maxTokens": 10}})
@@ -239,7 +244,8 @@ CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "cancelled": lambda _: text(CANCELLED),
     "ask": lambda _: text(asked({"mode": "form"} if GIVEN.revision >= "2025-11-25" else {})),
     "ask_later": lambda _: None,
-    "ask_page": lambda _: text(asked({"mode": "url", "url": "https://example.com/", "elicitationId": "1"})),
+    "ask_page": lambda params: text(asked({"mode": "url", "url": page(params), "elicitationId": "1"})),
+    "ask_object": lambda _: text(asked({"requestedSchema": NESTED})),
     "sample": lambda _: text(sample()),
     "change": change,
     "progress": progress,
