@@ -15,6 +15,7 @@ from goalport import __version__
 from goalport.errors import GoalportError
 from goalport.upstream.active_calls import ActiveCalls, Call
 from goalport.upstream.config import ServerConfig
+from goalport.upstream.inflow import Inflow
 from goalport.upstream.remote_process import PREFERS_HANDLE
 from goalport.words import cleaned
 
@@ -155,12 +156,16 @@ class _MonitoredStream:
     """One of a session's two streams of messages. It calls `lost` when the transport has lost the server.
 
     Only the transport knows that: the code of an error does not tell, as servers use -32000 for errors of their own.
+    The stream also ends when the server sends too much.
     """
 
-    def __init__(self, stream: Any, lost: Callable[[], None], is_unanswered: Callable[[object], bool]) -> None:
+    def __init__(
+        self, stream: Any, lost: Callable[[], None], is_unanswered: Callable[[object], bool], inflow: Inflow
+    ) -> None:
         self._stream = stream
         self._lost = lost
         self._is_unanswered = is_unanswered
+        self._inflow = inflow
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -169,6 +174,14 @@ class _MonitoredStream:
         return self
 
     async def __anext__(self) -> Any:
+        while not self._inflow.fault:
+            item = await self._next()
+            if self._inflow.admits(getattr(item, "message", None)):
+                return item
+        self._lost()
+        raise StopAsyncIteration
+
+    async def _next(self) -> Any:
         item = None
         try:
             item = await self._stream.__anext__()
@@ -207,6 +220,7 @@ class Connection:
         self._transport = transport
         self._wakeup = wakeup
         self._sample = sample if config.sampling else None
+        self._inflow = Inflow()
         self._client: Client | None = None
         self._listing = Listing()
 
@@ -241,6 +255,16 @@ class Connection:
     @property
     def protocol_version(self) -> str:
         return self._client.protocol_version if self._client else ""
+
+    @property
+    def flooded(self) -> bool:
+        """Whether it ended because the server sent too much."""
+        return bool(self._inflow.fault)
+
+    @property
+    def last_error(self) -> str:
+        """Why it ended, or the last operation failed, as far as that is known; empty: it is not."""
+        return self._inflow.fault or self._transport.last_error()
 
     @property
     def tool_names(self) -> list[str]:
@@ -303,8 +327,8 @@ class Connection:
         transport = self._transport
         async with transport.open() as (reading, writing):
             yield (
-                _MonitoredStream(reading, self.mark_broken, transport.is_unanswered),
-                _MonitoredStream(writing, self.mark_broken, transport.is_unanswered),
+                _MonitoredStream(reading, self.mark_broken, transport.is_unanswered, self._inflow),
+                _MonitoredStream(writing, self.mark_broken, transport.is_unanswered, self._inflow),
             )
 
     async def _on_message(self, message: object) -> None:

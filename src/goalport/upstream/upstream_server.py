@@ -206,7 +206,7 @@ class UpstreamServer:
         raise ToolError(f"{why[:1].lower()}{why[1:]} Call it again after that, or do without it.")
 
     async def _connect_once(self) -> float:
-        """One connection from its beginning to its end; the seconds that it was up."""
+        """One connection from its beginning to its end; the seconds that it was up, 0 if the server flooded it."""
         self._up_since = 0.0
         self._begun += 1
         self._wakeup = Wakeup()
@@ -226,7 +226,7 @@ class UpstreamServer:
             self._fail(failure_reason(self.config, error, self._transport.last_error(), self._transport.stderr_tail()))
         finally:
             self._connection = None
-        return monotonic() - self._up_since if self._up_since else 0.0
+        return monotonic() - self._up_since if self._up_since and not connection.flooded else 0.0
 
     async def _enter(self, connection: Connection, listing: Listing) -> None:
         self._connections += 1
@@ -245,7 +245,7 @@ class UpstreamServer:
             if self._stopping:
                 return
             if connection.broken:
-                raise ConnectionLost(self._transport.last_error() or "the connection ended")
+                raise ConnectionLost(connection.last_error or "the connection ended")
             if connection.changed:
                 await anyio.sleep(self._timing.refresh_gap)
                 with anyio.fail_after(self.config.connect_timeout):

@@ -287,6 +287,36 @@ async def test_a_silent_tool_is_heard_of_and_what_it_tells_goes_on_from_there(tm
     assert second[1] == second[0]
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_of_very_many_messages_about_progress_some_are_passed_on_and_the_call_has_its_result(
+    tmp_path: Path, era: str
+) -> None:
+    told: list[float] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append(progress)
+
+    groups = {"theirs": {"include": ["progress"], "exports": True}}
+    servers = {"plain": {**server_entry(), "timeout": 60}}
+    async with wired(tmp_path, groups, servers) as server, server.client(era) as client:
+        assert text_of(await client.call_tool("progress", {"count": 20_000}, progress_callback=note)) == "done"
+    assert 100 < len(told) < 10_000
+
+
+async def test_a_server_that_floods_us_is_dropped_with_the_reason_and_comes_back(tmp_path: Path) -> None:
+    groups = {"theirs": {"include": ["progress", "pid"], "exports": True}}
+    servers = {"plain": {**server_entry(), "shutdownTimeout": 0.1, "timeout": 50}}
+    async with wired(tmp_path, groups, servers) as server, server.client() as client:
+        before = text_of(await client.call_tool("pid", {}))
+        flooded = await client.call_tool("progress", {"count": 10_000_000})
+        assert flooded.is_error
+        assert "went away during the call (it sent more than 25,000 messages" in text_of(flooded)
+        upstream = server.platform.upstream
+        await until(lambda: "more than 25,000 messages" in upstream.reports()[0].last_error)
+        await until(lambda: "pid" in server.state.publication.tools)
+        assert text_of(await client.call_tool("pid", {})) != before
+
+
 async def test_an_error_of_the_tool_is_an_error_for_the_caller(tmp_path: Path) -> None:
     groups = {"theirs": {"include": ["fail", "lie"], "exports": True}}
     async with wired(tmp_path, groups) as server, server.client() as client:
@@ -303,7 +333,7 @@ async def test_the_report_tells_of_groups_servers_and_what_is_probably_not_meant
     assert "  tool group theirs: up, 1 tool, published\n" in told
     assert "  tool group lost: down, 0 tools. There is no server 'plane' in mcp_config.json.\n" in told
     assert "  tool group loud: up, 1 tool, published\n" in told
-    assert "  upstream server plain: up, 2025-06-18, 18 tools\n" in told
+    assert "  upstream server plain: up, 2025-06-18, 20 tools\n" in told
     assert "  warning: Tool group 'theirs': include 'ecko' matches no tool. Did you mean 'echo'?" in told
     assert "tool group 'lost' names the server 'plane'" in told
     assert "tool group math" not in told

@@ -194,9 +194,9 @@ def sample() -> object:
 
 
 def progress(params: dict[str, Any]) -> dict[str, Any]:
-    token = params["_meta"]["progressToken"]
-    for done in (1, 2):
-        said = {"progressToken": token, "progress": done, "total": 2, "message": f"step {done}"}
+    token, steps = params["_meta"].get("progressToken", "unwanted"), int(arguments(params).get("count", 2))
+    for done in range(1, steps + 1):
+        said = {"progressToken": token, "progress": done, "total": steps, "message": f"step {done}"}
         write({"method": "notifications/progress", "params": said})
     return text("done")
 
