@@ -128,6 +128,8 @@ def _reason_to_withhold(definition: "Definition") -> str:
     name = definition.name
     if not name.strip() or len(name) > _NAME or cleaned(name, _NAME) != name or "\n" in name or "\t" in name:
         return "its name is empty, too long, or has characters that cannot be seen"
+    if definition.execution is not None and definition.execution.task_support == "required":
+        return "it can be called as a task only, which goalport does not do"
     for schema in (definition.input_schema, definition.output_schema):
         try:
             if schema is not None and len(to_json(_cleaned_schema(schema))) > _SCHEMA:

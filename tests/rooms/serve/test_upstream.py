@@ -220,6 +220,18 @@ async def test_errors_speak_of_a_tool_by_the_name_that_it_is_published_under(tmp
         assert "tool lie" not in lie
 
 
+async def test_a_tool_that_can_only_be_called_as_a_task_is_left_out_with_a_note(tmp_path: Path) -> None:
+    groups = {"theirs": {"exclude": ["echo"], "exports": True}}
+    servers = {"plain": server_entry("--odd-tools", "--revision", "2025-11-25")}
+    async with wired(tmp_path, groups, servers) as server:
+        assert "either" in server.state.publication.tools
+        assert "long" not in server.state.publication.tools
+        (report,) = server.platform.upstream.reports()
+        assert (
+            "the tool 'long' is left out: it can be called as a task only, which goalport does not do" in report.notes
+        )
+
+
 async def test_only_what_changed_is_published_anew(tmp_path: Path) -> None:
     async with wired(tmp_path, {"theirs": {"exclude": ["echo"], "exports": True}}) as server, server.client() as client:
         before = server.state.publication

@@ -118,6 +118,8 @@ def odd_tools() -> list[dict[str, Any]]:
         tool("spiked", description=hidden + "x" * 10_000, inputSchema=spiked),
         *(tool(each) for each in ("flood", "hologram", "refuse", "quota", "asked")),
         tool("echo"),
+        tool("long", execution={"taskSupport": "required"}),
+        tool("either", execution={"taskSupport": "optional"}),
         tool(""),
         tool("bell\x07"),
         tool("deep", inputSchema=deep),

@@ -36,6 +36,7 @@ async def test_tools_that_are_not_fit_to_be_offered_are_left_out_and_said() -> N
     assert not {"", "bell\x07", "deep", "wide"} & set(names)
     assert [note.rpartition(": ")[2] for note in notes] == [
         "another one has the same name",
+        "it can be called as a task only, which goalport does not do",
         "its name is empty, too long, or has characters that cannot be seen",
         "its name is empty, too long, or has characters that cannot be seen",
         "a schema of more than 30 levels",
