@@ -118,6 +118,8 @@ class ServerConfig:
     """Sent in their place by the connection that lists the tools, which no caller has asked for."""
     max_callers: int = 100
     """Connections of callers to the server at once, at most; the longest unused one makes room for another."""
+    protocol_version: str = ""
+    """The revision of the protocol to speak; empty: the newest that the server speaks."""
     connect_timeout: float = 30.0
     """Seconds from the start of an attempt until the list of tools must have come."""
     timeout: float = 60.0

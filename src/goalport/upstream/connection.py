@@ -226,7 +226,7 @@ class Connection:
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[Listing]:
-        """Connect, in whichever revision of the protocol the server speaks, and list its tools.
+        """Connect, in the revision that the server is said to need or else the newest it speaks, and list its tools.
 
         Raises whatever the transport and the SDK raise; `status.failure_reason` puts it into words.
         """
@@ -240,6 +240,7 @@ class Connection:
             sampling_callback=None if self._sample is None else self._answer_sampling,
             message_handler=self._on_message,
             cache=None,
+            mode="legacy" if "" < self._config.protocol_version < MODERN else "auto",
         )
         async with client, anyio.create_task_group() as tasks:
             self._client = client

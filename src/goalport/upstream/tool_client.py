@@ -13,7 +13,14 @@ from goalport.secrecy import hide
 from goalport.tools import ToolResult
 from goalport.upstream.active_calls import MOST_ASKED, Ask, Call, current_hooks
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.connection import Connection, ConnectionLost, NotCalled, SignInNeeded, Transport
+from goalport.upstream.connection import (
+    MODERN,
+    Connection,
+    ConnectionLost,
+    NotCalled,
+    SignInNeeded,
+    Transport,
+)
 from goalport.upstream.remote_process import remote_process, with_renamed_tools
 from goalport.upstream.status import error_text
 from goalport.upstream.tool import ToolRequest, result_of
@@ -24,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ToolClient"]
 
+_NO_BACK_CHANNEL: Final = "no back-channel"
+"""What servers say whose tools ask the client during a call, as the newest revision does not let them."""
 _MOST_OF_ERROR: Final = 2_000
 """Characters of an error that a model reads: the words in it are the server's."""
 
@@ -146,14 +155,24 @@ class ToolClient:
                     "asked to is not known; it is being connected again."
                 ) from error
             why = "; ".join(filter(None, (error.message, self._transport.last_error())))
-            raise ToolError(f"the server {server!r} refused the call: {why}") from error
+            raise ToolError(f"the server {server!r} refused the call: {why}{self._help(connection, why)}") from error
         except (RuntimeError, ValueError, OSError) as error:
             # The SDK speaks of the tool by the name that the server knows.
             message = error_text(error).replace(f"tool {request.own_name}", f"tool {request.shown}")
             raise ToolError(f"what the server {server!r} answered is no result: {message}") from error
         note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
         renamed = with_renamed_tools(result, request.rename, connection.tool_names)
-        return result_of(renamed, note if call.unanswered else "")
+        said = " ".join(each.text for each in result.content if each.type == "text") if result.is_error else ""
+        return result_of(renamed, note if call.unanswered else self._help(connection, said))
+
+    def _help(self, connection: Connection, said: str) -> str:
+        """What helps against an error in which a server says that it cannot ask its client; empty for any other."""
+        if _NO_BACK_CHANNEL not in said or connection.protocol_version < MODERN:
+            return ""
+        return (
+            f" (The tool asks its client during a call. Revision {MODERN} has no way for that: set"
+            f' "protocolVersion": "2025-11-25" for {self._config.name!r} in the configuration of servers.)'
+        )
 
     async def _followed(self, connection: Connection, result: "CallToolResult", call: Call) -> "CallToolResult":
         """The result of a process on another goalport; its questions are put to the person behind the call.

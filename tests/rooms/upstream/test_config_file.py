@@ -290,6 +290,10 @@ def test_a_disabled_server_needs_nothing(tmp_path: Path) -> None:
             ["mcp_config.json:3:3: unknown key 'timeot' is ignored. Did you mean 'timeout'?"],
         ),
         (
+            '{"mcpServers": {"it": {"command": "x", "protocolEra": "legacy"}}}',
+            ["mcp_config.json:1:40: unknown key 'protocolEra' is ignored. Did you mean 'protocolVersion'?"],
+        ),
+        (
             '{"toolGroups": {" ": {}}, "z": 1}',
             [
                 "mcp_config.json:1:17: a tool group without a role is left out.",

@@ -240,3 +240,16 @@ async def test_an_answer_that_could_unfold_without_bounds_is_not_read() -> None:
     async with web("--json", "--packed") as address, connected(remote(address)) as servers:
         assert servers.server("web").state is ServerState.DOWN
         assert "encoded with gzip, which was not asked for" in servers.server("web").last_error
+
+
+async def test_a_server_that_asks_as_older_revisions_do_works_in_the_revision_that_its_entry_names(
+    webs: Servers,
+) -> None:
+    config = remote(webs[()])
+    async with connected(config) as servers:
+        failed = await servers.call("ask", "web", text="as older servers do")
+        assert failed.is_error
+        assert 'set "protocolVersion": "2025-11-25"' in failed.text
+    async with connected(replace(config, protocol_version="2025-11-25")) as servers:
+        assert servers.server("web").report().protocol == "2025-11-25"
+        assert '"action": "decline"' in (await servers.call("ask", "web", text="as older servers do")).text

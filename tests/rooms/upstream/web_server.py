@@ -94,7 +94,7 @@ async def never() -> None:
 
 async def ask(ctx: Any, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
     schema = {"type": "object", "properties": {"sign": {"type": "string"}}}
-    if ctx.protocol_version < "2026":
+    if ctx.protocol_version < "2026" or (params.arguments or {}).get("text") == "as older servers do":
         answer = await ctx.session.elicit_form("Which sign?", schema, related_request_id=ctx.request_id)
         return text({"action": answer.action, "content": answer.content})
     if params.input_responses is None:
