@@ -45,7 +45,8 @@ from goalport.tools.naming import (
 from goalport.tools.objects import ToolObject, tools_of
 from goalport.tools.resources import ListedResource, ReadResource, ResourcePage, ResourceProvider, ResourceTemplate
 from goalport.tools.results import ToolResult
-from goalport.tools.schemas import schema_fault, schema_problems
+from goalport.tools.schemas import problems_in_time, schema_fault, schema_problems
+from goalport.tools.validators import NotChecked
 
 if TYPE_CHECKING:
     from mcp_types import ContentBlock as ContentBlock
@@ -65,6 +66,7 @@ __all__ = [
     "ListedResource",
     "McpToolExport",
     "Naming",
+    "NotChecked",
     "Parameter",
     "Permission",
     "ReadResource",
@@ -88,6 +90,7 @@ __all__ = [
     "mark_of",
     "math_group",
     "prefixed",
+    "problems_in_time",
     "reference_prefix",
     "renamed",
     "schema_fault",

@@ -23,6 +23,7 @@ from pydantic_core import PydanticSerializationError
 from typing_extensions import is_typeddict
 
 from goalport.blackboard import field_kinds
+from goalport.tools.validators import SECONDS, NotChecked, schema_errors, violations
 from goalport.words import field_path, first_line, one_line, requirement, shown, type_name
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "may_hold_secret",
     "non_finite_in_words",
     "non_finite_numbers",
+    "problems_in_time",
     "rooted",
     "schema_fault",
     "schema_problems",
@@ -49,8 +51,6 @@ _LABELS: Final = ("label", "title")
 _PLAIN: Final = frozenset[type]({str, int, bool, NoneType})
 """The types of defaults that are JSON as they are."""
 _MESSAGE_LIMIT = 300
-_MOST_ERRORS = 5_000
-"""Beyond this, describing each error would keep the event loop from its other work."""
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
@@ -230,27 +230,30 @@ def _is_expressible(kind: Any, mode: JsonSchemaMode) -> bool:
     return True
 
 
-def schema_fault(schema: Mapping[str, object]) -> str:
-    """Why a mapping is no valid JSON Schema; empty when it is one."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import SchemaError
-
+def schema_fault(schema: Mapping[str, object], *, formats: bool = True) -> str:
+    """Why a mapping is no valid JSON Schema; empty when it is one. `formats`: its patterns are ones of Python too."""
     try:
-        Draft202012Validator.check_schema(dict(schema))
-    except SchemaError as error:
-        return f"{field_path(error.absolute_path)}: {one_line(error.message, _MESSAGE_LIMIT)}".removeprefix(": ")
-    return ""
+        found = schema_errors(schema, formats=formats)
+    except NotChecked as error:
+        return f"it cannot be checked: {error}"
+    place_and_reason = (
+        f"{field_path(each.absolute_path)}: {one_line(each.message, _MESSAGE_LIMIT)}".removeprefix(": ")
+        for each in found
+    )
+    return next(place_and_reason, "")
 
 
 def schema_problems(schema: Mapping[str, object], arguments: Mapping[str, object]) -> tuple[str, ...]:
-    """One line for each place where the arguments violate a JSON Schema."""
-    from jsonschema import Draft202012Validator
-    from referencing.jsonschema import EMPTY_REGISTRY
+    """One line for each place where the arguments violate a JSON Schema, or why they cannot be checked against it."""
+    try:
+        return problems_in_time(schema, dict(arguments))
+    except NotChecked as error:
+        return (f"cannot be checked against the schema: {error}",)
 
-    # The empty registry prevents that the references of a foreign schema are fetched from the network.
-    validator: Any = Draft202012Validator(dict(schema), registry=EMPTY_REGISTRY)
-    errors = islice(validator.iter_errors(dict(arguments)), _MOST_ERRORS)
-    found = sorted(errors, key=lambda each: list(map(str, each.absolute_path)))
+
+def problems_in_time(schema: Mapping[str, object], value: object, *, seconds: float = SECONDS) -> tuple[str, ...]:
+    """One line for each place where a value violates a JSON Schema. Raises `NotChecked`, also after these seconds."""
+    found = sorted(violations(schema, value, seconds), key=lambda each: list(map(str, each.absolute_path)))
     if not found:
         return ()
     repeated = not holds_secret(schema)

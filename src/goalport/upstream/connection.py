@@ -4,20 +4,25 @@ A connection never comes back; `upstream_server`, above, makes a new one. Below 
 knows by the `Transport` protocol alone. All methods but `call` are used by the one task that opened the connection.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
 
 import anyio
+from anyio import to_thread
+from pydantic_core import to_json
 
 from goalport import __version__
 from goalport.errors import GoalportError
+from goalport.tools import NotChecked, problems_in_time, schema_fault
 from goalport.upstream.active_calls import ActiveCalls, Call
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.inflow import Inflow
 from goalport.upstream.remote_process import PREFERS_HANDLE
-from goalport.words import cleaned
+from goalport.upstream.tool import MOST_OF_RESULT, valid_tools
+from goalport.words import cleaned, shortened
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -37,6 +42,7 @@ __all__ = [
     "Wakeup",
 ]
 
+_log = logging.getLogger(__name__)
 MODERN: Final = "2026-07-28"
 _RESUBSCRIBE_FIRST: Final = 1.0
 """Seconds until a subscription that ended is opened again; doubled for each that ends early."""
@@ -47,6 +53,9 @@ _NOTE: Final = 200
 """Characters of an error of the server that a note repeats."""
 _PROGRESS: Final = 500
 """Characters of a message about progress."""
+_CHECK: Final = 1.0
+"""Seconds of processor time in which a result is checked against the schema of its tool."""
+_MOST_PROBLEMS: Final = 3
 _MOST_TOOLS: Final = 10_000
 _MOST_PAGES: Final = 1_000
 
@@ -148,7 +157,7 @@ class Listing:
     """The tools that a server lists."""
 
     definitions: "tuple[Definition, ...]" = ()
-    note: str = ""
+    notes: tuple[str, ...] = ()
     """Why it is not all of them; empty: it is."""
 
 
@@ -156,16 +165,23 @@ class _MonitoredStream:
     """One of a session's two streams of messages. It calls `lost` when the transport has lost the server.
 
     Only the transport knows that: the code of an error does not tell, as servers use -32000 for errors of their own.
-    The stream also ends when the server sends too much.
+    The stream also ends when the server sends too much. `look_at` is called with each message before the session gets
+    it.
     """
 
     def __init__(
-        self, stream: Any, lost: Callable[[], None], is_unanswered: Callable[[object], bool], inflow: Inflow
+        self,
+        stream: Any,
+        lost: Callable[[], None],
+        is_unanswered: Callable[[object], bool],
+        inflow: Inflow,
+        look_at: Callable[[Any], None] = lambda _: None,
     ) -> None:
         self._stream = stream
         self._lost = lost
         self._is_unanswered = is_unanswered
         self._inflow = inflow
+        self._look_at = look_at
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -190,6 +206,7 @@ class _MonitoredStream:
             message: Any = getattr(item, "message", None)
             if item is None or (hasattr(message, "error") and self._is_unanswered(message.id)):
                 self._lost()
+        self._look_at(message)
         return item
 
     async def send(self, item: Any) -> None:
@@ -223,6 +240,10 @@ class Connection:
         self._inflow = Inflow()
         self._client: Client | None = None
         self._listing = Listing()
+        self._schema_faults: dict[str, str] = {}
+        """Why the output schema of a tool is none, by its name, for tools that were called since the last list."""
+        self._invalid: list[str] = []
+        """A sentence for each tool of the list that was left out, as it breaks the protocol."""
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[Listing]:
@@ -244,7 +265,9 @@ class Connection:
         )
         async with client, anyio.create_task_group() as tasks:
             self._client = client
-            self._listing = listing = await _list_tools(client)
+            # The SDK's own check runs the patterns of a foreign schema in an engine that they can hold up for hours.
+            client.session.validate_tool_result = self._check_result
+            listing = await self._read_list(client)
             capability = client.server_capabilities.tools
             if client.protocol_version >= MODERN and capability is not None and capability.list_changed:
                 tasks.start_soon(self._subscribe, client)
@@ -294,12 +317,19 @@ class Connection:
         assert self._client is not None
         self.changed = False
         try:
-            self._listing = await _list_tools(self._client)
+            await self._read_list(self._client)
         except MCPError as error:
             if self.broken:
                 raise
             note = f"its list of tools changed and could not be read again: {cleaned(error.message, _NOTE)}"
-            self._listing = Listing(self._listing.definitions, note)
+            self._listing = Listing(self._listing.definitions, (note,))
+        return self._listing
+
+    async def _read_list(self, client: "Client") -> Listing:
+        self._invalid.clear()
+        listing = await _list_tools(client)
+        self._listing = replace(listing, notes=(*listing.notes, *self._invalid))
+        self._schema_faults.clear()
         return self._listing
 
     async def ping(self) -> None:
@@ -317,6 +347,35 @@ class Connection:
             if self.broken:
                 raise
 
+    async def _check_result(self, name: str, result: "CallToolResult") -> None:
+        """Raise `ValueError` for a result that does not fit the output schema of its tool.
+
+        One that is left out in any case, or that cannot be checked in time, is taken as it is.
+        """
+        schema = next((each.output_schema for each in self._listing.definitions if each.name == name), None)
+        content: object = result.structured_content
+        if schema is None or len(to_json(content)) > MOST_OF_RESULT:
+            return
+        if content is None and "structured_content" not in result.model_fields_set:
+            raise ValueError(f"tool {name} has an output schema, and gave no structured content")
+        # In a thread: a megabyte takes seconds, in which others are served.
+        if words := await to_thread.run_sync(self._misfit, name, schema, content):
+            raise ValueError(f"tool {name}: {words}")
+
+    def _misfit(self, name: str, schema: Mapping[str, object], content: object) -> str:
+        if name not in self._schema_faults:
+            self._schema_faults[name] = schema_fault(schema, formats=False)
+        if fault := self._schema_faults[name]:
+            return f"its output schema is no JSON Schema: {fault}"
+        try:
+            problems = problems_in_time(schema, content, seconds=_CHECK)
+        except NotChecked as error:
+            _log.info("What %s of the server %r gave is not checked: %s", name, self._config.name, error)
+            return ""
+        return (
+            f"its structured content does not fit: {'; '.join(shortened(problems, _MOST_PROBLEMS))}" if problems else ""
+        )
+
     def mark_broken(self) -> None:
         """Mark the connection as broken, and wake the task that owns it."""
         if not self.broken:
@@ -328,9 +387,19 @@ class Connection:
         transport = self._transport
         async with transport.open() as (reading, writing):
             yield (
-                _MonitoredStream(reading, self.mark_broken, transport.is_unanswered, self._inflow),
+                _MonitoredStream(
+                    reading, self.mark_broken, transport.is_unanswered, self._inflow, self._leave_out_invalid_tools
+                ),
                 _MonitoredStream(writing, self.mark_broken, transport.is_unanswered, self._inflow),
             )
+
+    def _leave_out_invalid_tools(self, message: Any) -> None:
+        """Leave out of a page of the list the tools that break the protocol: the SDK would refuse the whole page."""
+        found = getattr(message, "result", None)
+        page = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        if self._client is not None and isinstance(page.get("tools"), list):
+            page["tools"], notes = valid_tools(page, self.protocol_version, _MOST_TOOLS)
+            self._invalid.extend(notes)
 
     async def _on_message(self, message: object) -> None:
         from mcp_types import ToolListChangedNotification
@@ -393,7 +462,7 @@ async def _list_tools(client: "Client") -> Listing:
         cursor = page.next_cursor
         if cursor is None:
             more = f"it lists {len(found):,} tools, of which the first {_MOST_TOOLS:,} are used"
-            return Listing(tuple(found[:_MOST_TOOLS]), more if len(found) > _MOST_TOOLS else "")
+            return Listing(tuple(found[:_MOST_TOOLS]), (more,) if len(found) > _MOST_TOOLS else ())
         if cursor in cursors:
-            return Listing(tuple(found[:_MOST_TOOLS]), "its list of tools goes round in a circle, and was cut")
-    return Listing(tuple(found[:_MOST_TOOLS]), "its list of tools does not end, and was cut")
+            return Listing(tuple(found[:_MOST_TOOLS]), ("its list of tools goes round in a circle, and was cut",))
+    return Listing(tuple(found[:_MOST_TOOLS]), ("its list of tools does not end, and was cut",))

@@ -13,12 +13,20 @@ from pydantic_core import to_json
 
 from goalport.tools import Tool, ToolResult, identity
 from goalport.upstream.pins import fingerprint
-from goalport.words import cleaned, visible
+from goalport.words import cleaned, shortened, validation_problems, visible
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, Tool as Definition
 
-__all__ = ["CallTool", "ToolRequest", "UpstreamTool", "result_of", "tools_of_list"]
+__all__ = [
+    "MOST_OF_RESULT",
+    "CallTool",
+    "ToolRequest",
+    "UpstreamTool",
+    "result_of",
+    "tools_of_list",
+    "valid_tools",
+]
 
 _DESCRIPTION: Final = 4_000
 """Characters, as for title and name."""
@@ -31,8 +39,11 @@ _SCHEMA_TEXTS: Final = ("description", "title")
 """Members of a schema that models read as texts."""
 _SCHEMA_TEXT: Final = 1_000
 """Characters of each."""
-_RESULT: Final = 1_000_000
+MOST_OF_RESULT: Final = 1_000_000
 """Characters of texts, and of data in base64, that one result may have together."""
+_MOST_FAULTS: Final = 3
+_OTHERS: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+"""What a page of a list has besides tools."""
 _CUT: Final = "[The result was too long, and not all of it is here. Ask for less.]"
 
 
@@ -98,6 +109,39 @@ class _Handler:
 
     async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
         return await self.call(ToolRequest(self.own_name, arguments, self.name, self.repeatable, self.rename))
+
+
+def valid_tools(page: Mapping[str, Any], revision: str, most: int) -> tuple[list[Any], list[str]]:
+    """The tools in a page of a list that keep to a revision of the protocol, and a sentence for each other one.
+
+    If there is any other, the page is cut at `most` tools.
+    """
+    if not _faults({**page}, revision):
+        return page["tools"], []
+    kept: list[Any] = []
+    withheld: list[str] = []
+    for number, each in enumerate(page["tools"][:most], 1):
+        faults = _faults({"tools": [each], **_OTHERS}, revision)
+        if faults:
+            name = cast("dict[str, object]", each).get("name") if isinstance(each, dict) else None
+            called = repr(cleaned(name, 80)) if isinstance(name, str) else f"number {number} of its list"
+            reasons = "; ".join(line.removeprefix("tools[0]").lstrip(".: ") for line in shortened(faults, _MOST_FAULTS))
+            withheld.append(f"the tool {called} is left out: {reasons}")
+        else:
+            kept.append(each)
+    return kept, withheld
+
+
+def _faults(page: dict[str, Any], revision: str) -> tuple[str, ...]:
+    """What is wrong with a page of a list of tools, by the protocol."""
+    from mcp_types import methods
+    from pydantic import ValidationError
+
+    try:
+        methods.parse_server_result("tools/list", revision, page)
+    except ValidationError as error:
+        return validation_problems(error, page, repeated=False)
+    return ()
 
 
 def tools_of_list(
@@ -190,7 +234,7 @@ def result_of(result: "CallToolResult", note: str = "") -> ToolResult:
     blocks = [each.model_validate(_all_visible(each.model_dump(by_alias=True))) for each in blocks]
     structured: object = _all_visible(result.structured_content)
     data = "" if structured is None else to_json(structured).decode()
-    if len(data) > _RESULT:
+    if len(data) > MOST_OF_RESULT:
         structured, cut = None, True
     elif data and all(each.type == "text" and not each.text for each in blocks):
         blocks = [TextContent(type="text", text=data)]
@@ -224,7 +268,7 @@ def _all_visible(value: object) -> object:
 def _bounded(content: "Iterable[ContentBlock]") -> "tuple[list[ContentBlock], bool]":
     """The blocks that fit in, and whether something had to be left out."""
     kept: list[Any] = []
-    left = _RESULT
+    left = MOST_OF_RESULT
     cut = False
     for each in content:
         size = _size(each)

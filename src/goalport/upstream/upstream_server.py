@@ -262,7 +262,7 @@ class UpstreamServer:
         # In a thread: ten thousand tools take a second, in which others are served.
         found, call = listing.definitions, self._call
         self.tools, withheld = await to_thread.run_sync(tools_of_list, self.name, found, call, self.tools)
-        notes = (*filter(None, (listing.note,)), *withheld)
+        notes = (*listing.notes, *withheld)
         if notes != self._notes:
             for note in notes[:10]:
                 _log.warning("Upstream server %r: %s", self._shown, note)

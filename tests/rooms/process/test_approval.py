@@ -352,6 +352,24 @@ async def test_what_a_server_asks_that_is_no_form_is_put_to_nobody(schema: Mappi
         assert "The server 'strange' asked for something that is no form" in str(process.outcome)
 
 
+async def test_a_pattern_in_the_form_of_a_server_holds_nobody_up() -> None:
+    async def handle(arguments: Mapping[str, object]) -> ToolResult:
+        ask = current_hooks().ask
+        assert ask is not None
+        fields = {"code": {"type": "string", "pattern": "^(a+)+$"}}
+        return ToolResult.of_text(str(await ask("Which code?", {"type": "object", "properties": fields})))
+
+    odd = Tool("odd", "d", {"type": "object"}, handle, server="strange")
+    async with started(Plain, "odd", ToolGroup("files", (odd,))) as (platform, process):
+        (question,) = process.open_questions
+        with anyio.fail_after(10):
+            with pytest.raises(BadInput, match="code: should match the pattern"):
+                await platform.answer(process.id, question.id, {"code": "a" * 40 + "!"})
+            await anyio.lowlevel.checkpoint()
+        await answer(platform, process, {"code": "aaa"})
+        assert "aaa" in str(process.outcome)
+
+
 async def test_a_server_s_progress_is_progress_of_the_process() -> None:
     heard: list[Event] = []
     async with asking_server(heard=heard, text="progress") as (_, _, process):

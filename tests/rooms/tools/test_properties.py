@@ -12,7 +12,17 @@ from hypothesis import given, settings, strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 
-from goalport.tools import Tool, ToolResult, composed, prefixed, reference_prefix, snake, suffixed
+from goalport.tools import (
+    Tool,
+    ToolResult,
+    composed,
+    prefixed,
+    reference_prefix,
+    schema_fault,
+    schema_problems,
+    snake,
+    suffixed,
+)
 
 
 @dataclass
@@ -113,6 +123,49 @@ def test_any_json_is_either_taken_or_explained_a_line_for_each_field(
         assert first == "The arguments need correcting:"
         assert lines
         assert all(line.startswith("- ") for line in lines)
+
+
+TEXTS = st.text("ab", max_size=2)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 2) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+PATTERNS = st.sampled_from(["a", "^b", "a$", "^[ab]{2}$"])
+KEYWORDS: dict[str, st.SearchStrategy[Any]] = {
+    "type": st.sampled_from(["object", "array", "string", "integer", "null"]),
+    "pattern": PATTERNS,
+    "uniqueItems": st.booleans(),
+    "enum": st.lists(VALUES, min_size=1, max_size=3),
+    "required": st.lists(TEXTS, max_size=2, unique=True),
+    "unevaluatedItems": st.booleans(),
+}
+
+
+def nesting(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    keywords: dict[str, st.SearchStrategy[Any]] = {
+        "properties": st.dictionaries(TEXTS, inner, max_size=2),
+        "patternProperties": st.dictionaries(PATTERNS, inner, max_size=2),
+        "additionalProperties": st.booleans() | inner,
+        "items": inner,
+        "anyOf": st.lists(inner, min_size=1, max_size=2),
+        "not": inner,
+    }
+    return st.fixed_dictionaries({}, optional=KEYWORDS | keywords)
+
+
+SCHEMAS = st.recursive(st.fixed_dictionaries({}, optional=KEYWORDS), nesting, max_leaves=5)
+
+
+@settings(max_examples=100)
+@given(SCHEMAS, st.dictionaries(TEXTS, VALUES, max_size=3))
+def test_what_fits_a_json_schema_has_no_problem_and_anything_else_has(
+    schema: dict[str, Any], value: dict[str, object]
+) -> None:
+    validator: Any = Draft202012Validator(schema)
+
+    assert schema_fault(schema) == ""
+    assert (schema_problems(schema, value) == ()) == validator.is_valid(value)
 
 
 @given(st.text(), st.text(), st.text())

@@ -28,6 +28,7 @@ OPTIONS.add_argument("--shout", type=int, default=1, help="how often it is writt
 OPTIONS.add_argument("--exit", type=int, help="ends at once")
 OPTIONS.add_argument("--child", action="store_true", help="starts a process that outlives it")
 OPTIONS.add_argument("--stubborn", action="store_true", help="does not end when its stdin does, nor when it is told to")
+OPTIONS.add_argument("--invalid-tools", action="store_true", help="tools that break the protocol")
 OPTIONS.add_argument("--odd-tools", action="store_true", help="tools that should not be offered as they are")
 GIVEN = OPTIONS.parse_args()
 
@@ -98,12 +99,53 @@ def listed(cursor: str | None) -> dict[str, Any]:
     for each in tools:
         if each["name"] in {"structured", "lie"}:
             each["outputSchema"] = {"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]}
-    return {"tools": tools}
+    return {"tools": tools + INVALID if GIVEN.invalid_tools else tools}
 
 
 def cursor_of(message: dict[str, Any]) -> str | None:
     params: dict[str, Any] = message.get("params") or {}
     return params.get("cursor")
+
+
+LONG = "a" * 40 + "!"
+CHECKED: dict[str, tuple[dict[str, Any], Any]] = {
+    "stall": ({"properties": {"a": {"pattern": "^(a+)+$"}}}, {"a": LONG}),
+    "stall_names": ({"patternProperties": {"^(a+)+$": {"type": "string"}}}, {LONG: 1}),
+    "stall_rest": ({"patternProperties": {"^(a+)+$": True}, "additionalProperties": False}, {LONG: 1}),
+    "stall_unevaluated": ({"patternProperties": {"^(a+)+$": True}, "unevaluatedProperties": False}, {LONG: 1}),
+    "stall_again": (
+        {"properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "^(a+)+$"}}},
+        {"a": LONG},
+    ),
+    "stall_copies": ({"properties": {"a": {"pattern": "(?:a{1,900}b?){1,50}c"}}}, {"a": "a" * 100_000}),
+    "stall_unique": ({"properties": {"a": {"uniqueItems": True}}}, {"a": [{"b": each} for each in range(60_000)]}),
+    "stall_references": (
+        {
+            "$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)} | {"d40": {}},
+            "$ref": "#/$defs/d0",
+        },
+        {},
+    ),
+    "looks_ahead": ({"properties": {"a": {"pattern": "^(?=x)y"}}}, {"a": "x"}),
+    "old_tuple": (
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "properties": {"a": {"type": "array", "items": [{"type": "integer"}]}},
+        },
+        {"a": [1, "x"]},
+    ),
+    "far_reference": ({"$ref": "http://127.0.0.1:9/schema"}, {}),
+    "no_schema": ({"properties": {"a": {"type": "objekt"}}}, {"a": 1}),
+    "without": ({}, None),
+}
+"""Output schemas of tools, and what these give."""
+INVALID: list[Any] = [
+    {"name": "untyped", "inputSchema": {}},
+    {"name": "hasty\u202e", "description": "d"},
+    {"inputSchema": {"type": "object"}},
+    ["a", "list"],
+    tool("odd_hints", annotations={"readOnlyHint": "perhaps"}, title=7),
+]
 
 
 def odd_tools() -> list[dict[str, Any]]:
@@ -117,6 +159,7 @@ def odd_tools() -> list[dict[str, Any]]:
     return [
         tool("spiked", description=hidden + "x" * 10_000, inputSchema=spiked),
         *(tool(each) for each in ("flood", "hologram", "refuse", "quota", "asked")),
+        *(tool(name, outputSchema={"type": "object", **schema}) for name, (schema, _) in CHECKED.items()),
         tool("echo"),
         tool("long", execution={"taskSupport": "required"}),
         tool("either", execution={"taskSupport": "optional"}),
@@ -263,7 +306,13 @@ CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "coloured": lambda _: coloured(),
     "structured": lambda _: text("2", structuredContent={"sum": 2}),
     "lie": lambda _: text("2", structuredContent={"sum": "two"}),
+    **{name: lambda params: given(params["name"]) for name in CHECKED},
 }
+
+
+def given(name: str) -> dict[str, Any]:
+    _, content = CHECKED[name]
+    return text("given", **({} if content is None else {"structuredContent": content}))
 
 
 def initialized() -> dict[str, Any]:

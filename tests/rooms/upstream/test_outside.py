@@ -4,6 +4,7 @@ import json
 import logging
 from typing import Any
 
+import anyio
 import pytest
 from mcp_types import CreateMessageResult, TextContent
 
@@ -11,7 +12,7 @@ from goalport.errors import ModelNotReady
 from goalport.secrecy import hide, register_secrets
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.status import ServerState, failure_reason
-from tests.rooms.upstream.connected import WatchedServers, connected, plain
+from tests.rooms.upstream.connected import WatchedServers, connected, plain, quiet
 
 
 def tool(servers: WatchedServers, name: str) -> Any:
@@ -42,6 +43,88 @@ async def test_tools_that_are_not_fit_to_be_offered_are_left_out_and_said() -> N
         "a schema of more than 30 levels",
         "a schema of more than 200,000 bytes",
     ]
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25"])
+async def test_a_tool_that_breaks_the_protocol_is_left_out_by_its_name_and_the_others_are_there(revision: str) -> None:
+    async with connected(plain("--invalid-tools", "--revision", revision)) as servers:
+        assert (await servers.call("echo", text="hello")).text == "hello"
+        names, report = {each.name for each in servers.server().tools}, servers.server().report()
+    assert not names & {"untyped", "hasty", "odd_hints"}
+    assert report.state is ServerState.UP
+    assert report.notes == (
+        "the tool 'untyped' is left out: inputSchema.type: required, but missing",
+        "the tool 'hasty' is left out: inputSchema: required, but missing",
+        "the tool number 21 of its list is left out: name: required, but missing",
+        "the tool number 22 of its list is left out: should be an object with fields",
+        (
+            "the tool 'odd_hints' is left out: annotations.readOnlyHint: should be yes or no (true or false); "
+            "title: should be a text"
+        ),
+    )
+
+
+async def test_a_list_that_changed_and_has_a_tool_that_breaks_the_protocol_is_read_nevertheless() -> None:
+    async with connected(plain("--invalid-tools")) as servers:
+        await servers.call("change", text="brand_new")
+        await servers.until(lambda: "brand_new" in [each.name for each in servers.server().tools])
+        assert len(servers.server().report().notes) == 5
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "stall",
+        *(f"stall_{each}" for each in ("names", "rest", "unevaluated", "again", "copies", "unique", "references")),
+    ],
+)
+async def test_no_schema_of_a_server_holds_the_event_loop_up(name: str) -> None:
+    async with connected(plain("--odd-tools")) as servers:
+        waits: list[float] = []
+
+        async def wait() -> None:
+            while True:
+                before = anyio.current_time()
+                await quiet(0.01)
+                waits.append(anyio.current_time() - before)
+
+        with anyio.fail_after(50):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wait)
+                result = await servers.call(name)
+                assert ("should match the pattern" in result.text) == (name in {"stall", "stall_again"})
+                tasks.cancel_scope.cancel()
+    assert max(waits, default=0) < 10
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("looks_ahead", "given"),
+        ("old_tuple", "given"),
+        ("far_reference", "given"),
+        ("no_schema", "its output schema is no JSON Schema: properties.a.type: 'objekt' is not valid"),
+        ("without", "has an output schema, and gave no structured content"),
+    ],
+)
+async def test_a_result_is_checked_as_far_as_its_schema_can_be_applied(
+    name: str, says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with connected(plain("--odd-tools")) as servers:
+        for _ in range(2):
+            result = await servers.call(name)
+            assert says in result.text
+            assert result.is_error == (says != "given")
+    told = [each.getMessage() for each in caplog.records if "not checked" in each.getMessage()]
+    if name == "looks_ahead":
+        (line,) = told
+        assert line.startswith("The pattern '^(?=x)y' of a JSON Schema is not checked: look-around")
+    if name == "far_reference":
+        assert told[0] == (
+            "What far_reference of the server 'plain' gave is not checked: its reference 'http://127.0.0.1:9/schema' "
+            "leads nowhere"
+        )
 
 
 async def test_hints_of_the_server_are_passed_on() -> None:
