@@ -37,7 +37,7 @@ from goalport.tools import Tool, ToolResult
 from goalport.upstream.active_calls import Asked, SignInAddress
 from goalport.words import excerpt, one_line
 
-__all__ = ["ActionCalls", "ActionOperation", "Attempt"]
+__all__ = ["ActionCalls", "ActionOperation", "Attempt", "wait_for_server"]
 
 _SHOWN: Final = 2_000
 """The most characters of arguments that a person is shown."""
@@ -193,17 +193,7 @@ class _Asker:
     server: str
 
     def ask(self, message: str, asked: Asked, /) -> Question:
-        words = f"{self.server} asks: {message}"
-        try:
-            match asked:
-                case SignInAddress(url):
-                    wait = WaitFor.url(words, _unfilled(url), calls_back=True)
-                case str():
-                    wait = WaitFor.url(words, _unfilled(asked))
-                case _:
-                    wait = _form(words, asked)
-        except TypeError as error:
-            raise ToolError(f"The server {self.server!r} asked for something that is no form: {error}") from None
+        wait = wait_for_server(self.server, message, asked)
         return self.attempt.process.ask(self.attempt.action, wait, in_action=True)
 
     def withdraw(self, question: Question, /) -> None:
@@ -215,6 +205,21 @@ class _Asker:
         far = f"{done:g}" if of is None else f"{done:g}/{of:g}"
         words = f"{self.server}: {message or far}"
         self.attempt.process.emit(ProgressUpdated(words, process_id=self.attempt.process.id))
+
+
+def wait_for_server(server: str, message: str, asked: Asked) -> WaitFor[Any]:
+    """What a person is asked for an upstream server. Raises `ToolError` if that is not possible."""
+    words = f"{server} asks: {message}"
+    try:
+        match asked:
+            case SignInAddress(url):
+                return WaitFor.url(words, _unfilled(url), calls_back=True)
+            case str():
+                return WaitFor.url(words, _unfilled(asked))
+            case _:
+                return _form(words, asked)
+    except TypeError as error:
+        raise ToolError(f"The server {server!r} asked for something that is no form: {error}") from None
 
 
 def _unfilled(url: str) -> str:

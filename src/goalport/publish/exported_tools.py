@@ -60,16 +60,23 @@ class FunctionTool:
         )
         return cls(tool, exported)
 
-    async def call(self, arguments: dict[str, Any], site: tools.CallSite, *, tells_errors: bool) -> Wire:
+    async def call(self, arguments: Mapping[str, object], site: tools.CallSite, *, tells_errors: bool) -> Wire:
         """Run the tool and return its result; bad arguments and failures become error results for the model.
 
         `site` says who calls, and receives what the tool has to tell.
         """
+        return self.wire(await self.result(arguments, site), tells_errors=tells_errors)
+
+    async def result(self, arguments: Mapping[str, object], site: tools.CallSite) -> tools.ToolResult:
+        """Run the tool: the first half of `call`."""
         try:
             with tools.calling_from(site):
-                result = await self.exported.call(arguments)
+                return await self.exported.call(arguments)
         except Signal as signal:  # signals steer a process, and this call has none
-            result = tools.ToolResult.of_error(str(signal))
+            return tools.ToolResult.of_error(str(signal))
+
+    def wire(self, result: tools.ToolResult, *, tells_errors: bool) -> Wire:
+        """The result as it is sent: the second half of `call`."""
         if result.error is not None:
             return failed(text_block(logged(self.tool.name, result.error, tells_errors=tells_errors)))
         content = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]

@@ -9,7 +9,7 @@ from functools import partial
 
 from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolRequestParams
+from mcp_types import INVALID_PARAMS, CallToolRequestParams, InputRequiredResult
 
 from goalport.auth import current_caller
 from goalport.errors import BadInput, HandedOver, StoreError, UnknownName
@@ -26,6 +26,7 @@ from goalport.publish.limits import LimitReached, Place
 from goalport.publish.output import WrittenResult
 from goalport.publish.publication import PublishedTool, RawTool
 from goalport.serve.admission import GONE, admitted, limit_wire
+from goalport.serve.asking_calls import asks_client, call_asking
 from goalport.serve.call_context import CallContext
 from goalport.serve.chat_calls import call_chatbot
 from goalport.serve.companion_calls import call_companion
@@ -87,10 +88,16 @@ async def _answer(
         case FunctionTool():
             state = context.state
             site = DirectCalls(current_caller(), state.platform.processes.listeners)
-            async with admitted(context, begins=True) as place:
+            async with admitted(context, begins=params.request_state is None) as place:
                 with heartbeat(context, place, params.name), ended_by(context.disconnect):
-                    arguments = params.arguments or {}
-                    wire = await published.call(arguments, site, tells_errors=state.settings.show_errors)
+                    if asks_client(context, published):
+                        wire = await call_asking(context, published, params, place)
+                        if isinstance(wire, InputRequiredResult):
+                            call.status = "waiting"
+                            return wire
+                    else:
+                        arguments = params.arguments or {}
+                        wire = await published.call(arguments, site, tells_errors=state.settings.show_errors)
                     call.status = "failed" if wire.get("isError") else "completed"
                     return state.answers.fitting(params.name, wire)
         case RawTool():

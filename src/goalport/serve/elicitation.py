@@ -47,7 +47,16 @@ from goalport.tools.schemas import UNREADABLE
 from goalport.upstream.remote_process import PREFERS_HANDLE
 from goalport.words import cleaned, first_line
 
-__all__ = ["MOST_ASKED", "Elicitation", "Round", "answer_when_settled", "earlier_round", "take_from_elsewhere"]
+__all__ = [
+    "MOST_ASKED",
+    "AskedQuestion",
+    "Elicitation",
+    "Round",
+    "answer_when_settled",
+    "asked_question",
+    "earlier_round",
+    "take_from_elsewhere",
+]
 
 MOST_ASKED: Final = 3
 """How often one call, or one task, asks a question whose answers are not valid."""
@@ -267,7 +276,7 @@ class Elicitation:
             times = self.asked[question.id]
             if (0 < times <= MOST_ASKED) if repeated else times < MOST_ASKED:
                 problems, opened = self.problems.get(question.id, ""), question.id in self.opened
-                asked = _asked(self._context, question, problems, opened=opened)
+                asked = asked_question(self._context, question, problems, opened=opened)
                 if asked is not None:
                     yield asked
 
@@ -362,7 +371,7 @@ def _calls_back(question: Question) -> bool:
         return False
 
 
-def _asked(context: Context, question: Question, problems: str, *, opened: bool) -> AskedQuestion | None:
+def asked_question(context: Context, question: Question, problems: str, *, opened: bool) -> AskedQuestion | None:
     """The question as this client can be asked; None: it cannot. `opened`: the person has opened its address."""
     declared = (context.session.client_capabilities or ClientCapabilities()).elicitation
     if declared is None:

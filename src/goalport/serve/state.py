@@ -53,6 +53,8 @@ class McpState:
         self.answers = AnswerFormat(self.settings.max_result_bytes)
         self.asked: set[str] = set()
         """The ids of the questions that clients are asked in the middle of their calls just now."""
+        self.asking_calls: dict[str, object] = {}
+        """Calls of upstream tools whose clients have been asked and have to repeat their calls, by their states."""
         publisher.subscribe(self.notifications.announce)
         self.platform.conversations.on_change.append(self._mark_conversation)
 

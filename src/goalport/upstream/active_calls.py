@@ -65,6 +65,8 @@ class CallHooks:
 
     ask: Ask | None = None
     progress: Progress | None = None
+    lasting: bool = True
+    """Whether the call can wait for long, as one of a process can: for a sign-in, or a process of another goalport."""
 
 
 _NOBODY = CallHooks()
@@ -72,12 +74,12 @@ _HOOKS: ContextVar[CallHooks] = ContextVar("goalport_upstream_hooks", default=_N
 
 
 @contextmanager
-def call_hooks(*, ask: Ask | None = None, progress: Progress | None = None) -> Generator[None]:
+def call_hooks(*, ask: Ask | None = None, progress: Progress | None = None, lasting: bool = True) -> Generator[None]:
     """Ask and tell these during calls of upstream tools that are made in this block.
 
     A tool's handler gets arguments and nothing else, so the hooks travel in the context of the call.
     """
-    token = _HOOKS.set(CallHooks(ask, progress))
+    token = _HOOKS.set(CallHooks(ask, progress, lasting))
     try:
         yield
     finally:

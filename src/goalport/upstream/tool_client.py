@@ -101,7 +101,8 @@ class ToolClient:
 
     async def _sign_in(self) -> None:
         """Ask the person behind the call to sign in. Raises `SignInNeeded` if there is nobody."""
-        ask = current_hooks().ask
+        hooks = current_hooks()
+        ask = hooks.ask if hooks.lasting else None
         if ask is None or self.ask_to_sign_in is None:
             raise SignInNeeded(self._config.name)
         await self.ask_to_sign_in(ask)
@@ -179,7 +180,7 @@ class ToolClient:
 
         Where there is nobody to ask, the answer that names the process is the result: the caller can follow it.
         """
-        ask = call.hooks.ask
+        ask = call.hooks.ask if call.hooks.lasting else None
         while ask is not None and (process := remote_process(result)) is not None:
             tool, arguments = process.tool, process.arguments
             if process.question is not None:

@@ -8,7 +8,7 @@ import anyio
 from jsonschema import Draft202012Validator
 from mcp import Client
 from mcp.client import ClientRequestContext
-from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, ErrorData
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, ErrorData
 from pydantic import BaseModel, Field
 
 from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent, run_subagent
@@ -137,3 +137,15 @@ class Answering:
                 return ElicitResult(action=action)
             case content:
                 return ElicitResult.model_validate({"action": "accept", "content": content})
+
+
+class Visiting:
+    """A person who opens each address and says that it is done there, and what was asked."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    async def __call__(self, _: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        self.seen.append(params.url if isinstance(params, ElicitRequestURLParams) else params.message)
+        content = None if isinstance(params, ElicitRequestURLParams) else {"confirmed": True}
+        return ElicitResult.model_validate({"action": "accept", "content": content})

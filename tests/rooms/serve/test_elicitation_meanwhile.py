@@ -12,14 +12,13 @@ from mcp.client import ClientRequestContext
 from mcp_types import (
     CallToolResult,
     ElicitRequestParams,
-    ElicitRequestURLParams,
     ElicitResult,
     InputRequiredResult,
     TextContent,
 )
 
 from goalport.serve.server import make_server
-from tests.rooms.serve.askers import Answering, Pizzeria, call
+from tests.rooms.serve.askers import Answering, Pizzeria, Visiting, call
 from tests.rooms.serve.served import ERAS, Served, served, state_of, text_of
 from tests.rooms.serve.test_upstream import server_entry
 from tests.rooms.upstream.connected import nothing_left_behind
@@ -42,18 +41,6 @@ class Office:
     async def find(self, said: UserInput, context: ActionContext) -> Sign:
         return Sign((await context.tool("ask").call({})).text)
 """
-
-
-class Visiting:
-    """A person who opens each address and says that it is done there, and what was asked."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    async def __call__(self, _: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-        self.seen.append(params.url if isinstance(params, ElicitRequestURLParams) else params.message)
-        content = None if isinstance(params, ElicitRequestURLParams) else {"confirmed": True}
-        return ElicitResult.model_validate({"action": "accept", "content": content})
 
 
 class Thinking:

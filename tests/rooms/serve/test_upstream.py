@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import anyio
 import httpx2
 import pytest
 from mcp import Client
+from mcp_types import ElicitResult, InputRequiredResult
 
 from goalport.caller import ANONYMOUS
 from goalport.process import DirectCalls, Listeners
@@ -20,6 +22,7 @@ from goalport.publish.output import Wire
 from goalport.publish.publication import Publication
 from goalport.serve.server import make_server
 from goalport.site import create_app, startup_report
+from tests.rooms.serve.askers import Answering, Visiting
 from tests.rooms.serve.served import ERAS, Served, state_of, text_of
 from tests.rooms.upstream.connected import MARK, PLAIN, nothing_left_behind
 from tests.rooms.upstream.signing_in import doorkeeper
@@ -230,6 +233,83 @@ async def test_a_tool_that_can_only_be_called_as_a_task_is_left_out_with_a_note(
         assert (
             "the tool 'long' is left out: it can be called as a task only, which goalport does not do" in report.notes
         )
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("asking", ["ask", "ask_later"])
+async def test_the_question_of_a_published_tool_is_asked_through_the_client_that_called(
+    tmp_path: Path, era: str, asking: str
+) -> None:
+    person = Answering.with_({"sign": "Leo"})
+    groups = {"theirs": {"include": ["ask*", "echo"], "naming": {"prefix": "their_"}, "exports": True}}
+    async with wired(tmp_path, groups) as server, server.client(era, elicitation_callback=person) as client:
+        with anyio.fail_after(60):
+            result = await client.call_tool(f"their_{asking}", {})
+        assert json.loads(text_of(result)) == {"action": "accept", "content": {"sign": "Leo"}}
+        assert len(result.content) == 1
+        assert text_of(await client.call_tool("their_echo", {"text": "well"})) == "well"
+    assert person.asked == ["plain asks: Which sign?"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_no_to_the_question_of_a_published_tool_reaches_its_server(tmp_path: Path, era: str) -> None:
+    groups = {"theirs": {"include": ["ask"], "exports": True}}
+    person = Answering.with_("decline")
+    async with wired(tmp_path, groups) as server, server.client(era, elicitation_callback=person) as client:
+        with anyio.fail_after(60):
+            result = await client.call_tool("ask", {})
+        assert json.loads(text_of(result)) == {"action": "decline"}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_address_of_a_published_tool_is_opened_by_the_client_that_called(tmp_path: Path, era: str) -> None:
+    person = Visiting()
+    groups = {"theirs": {"include": ["ask_page"], "exports": True}}
+    servers = {"plain": server_entry("--revision", "2025-11-25")}
+    async with wired(tmp_path, groups, servers) as server, server.client(era, elicitation_callback=person) as client:
+        with anyio.fail_after(60):
+            result = await client.call_tool("ask_page", {"text": "https://example.com/{process_id}"})
+        assert json.loads(text_of(result)) == {"action": "accept"}
+    assert person.seen == ["https://example.com/%7Bprocess_id%7D"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_question_of_a_published_tool_is_declined_where_the_client_cannot_be_asked(
+    tmp_path: Path, era: str
+) -> None:
+    groups = {"theirs": {"include": ["ask"], "exports": True}}
+    async with wired(tmp_path, groups) as server, server.client(era) as client:
+        result = await client.call_tool("ask", {})
+        assert text_of(result).startswith('{"action": "decline"}')
+        assert "there is nobody to ask" in str(result.content[-1])
+
+
+async def test_a_call_of_a_published_tool_whose_client_does_not_come_back_is_cancelled(tmp_path: Path) -> None:
+    groups = {"theirs": {"include": ["ask_later", "cancelled"], "exports": True}}
+    async with (
+        wired(tmp_path, groups, state_ttl_seconds=1) as server,
+        server.client(elicitation_callback=Answering.with_()) as client,
+    ):
+        begun = await client.session.call_tool("ask_later", {}, allow_input_required=True)
+        assert isinstance(begun, InputRequiredResult)
+        await until(lambda: not server.state.asking_calls)
+        with anyio.fail_after(60):
+            while len(json.loads(text_of(await client.call_tool("cancelled", {})))) != 1:
+                pass
+
+
+async def test_an_answer_to_a_published_tool_that_comes_again_begins_no_other_call(tmp_path: Path) -> None:
+    groups = {"theirs": {"include": ["ask_later"], "exports": True}}
+    async with wired(tmp_path, groups) as server, server.client(elicitation_callback=Answering.with_()) as client:
+        begun = await client.session.call_tool("ask_later", {}, allow_input_required=True)
+        assert isinstance(begun, InputRequiredResult)
+        (question,) = begun.input_requests or {}
+        answers: Any = {question: ElicitResult(action="accept", content={"sign": "Leo"})}
+        repeat = partial(client.session.call_tool, "ask_later", {}, request_state=begun.request_state)
+        assert "Leo" in text_of(await repeat(input_responses=answers))
+        again = await repeat(input_responses=answers)
+        assert again.is_error
+        assert "call the tool again" in text_of(again)
 
 
 async def test_only_what_changed_is_published_anew(tmp_path: Path) -> None:

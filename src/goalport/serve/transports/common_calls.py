@@ -122,7 +122,8 @@ class CommonCalls:
         """Whether a call with these parameters has no answer but a result or an error."""
         publication, name = self._state.publisher.publication, params["name"]
         published = publication.tools.get(name)
-        is_quick = isinstance(published, FunctionTool) or (
+        # The server of an upstream tool may ask the client.
+        is_quick = (isinstance(published, FunctionTool) and not published.exported.server) or (
             isinstance(published, GoalTool) and not published.policy.may_give_handle
         )
         return is_quick and name not in publication.mirrored and _MORE.isdisjoint(params)
