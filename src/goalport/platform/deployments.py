@@ -19,6 +19,7 @@ from goalport.blackboard import alternatives
 from goalport.domain import Agent, Goal, ProvidedInput, read_agent
 from goalport.errors import DeclarationError, DeploymentError, UnknownName
 from goalport.introspection import class_place, constructor
+from goalport.platform.kept_results import KEEPER, ResultKeeper
 from goalport.process import SERVICE_TYPES, ArgumentResolver, Scope
 
 __all__ = ["Deployments"]
@@ -123,6 +124,8 @@ class Deployments:
         """The agent or component of that name. Raises `UnknownName`."""
         known = self._now.by_name
         if name not in known:
+            if name == KEEPER:
+                return self._read(ResultKeeper)
             raise UnknownName("agent", name, known)
         return known[name]
 

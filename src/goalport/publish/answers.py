@@ -85,18 +85,13 @@ class AnswerFormat:
         }
         return replace(result, meta=meta)
 
-    def fitting(self, tool: str, wire: Wire) -> WrittenResult:
-        """An exported tool's answer; its text is cut or an error replaces it if it is larger than `max_bytes`."""
+    def fitting(self, tool: str, wire: Wire) -> WrittenResult | None:
+        """An exported tool's answer, cut where its text repeats the rest; None if it is larger than `max_bytes`."""
         try:
             result = WrittenResult.of(wire["content"], wire.get("structuredContent"), is_error=wire["isError"])
         except PydanticSerializationError as error:
             return error_result(f"The result of {tool} cannot be written: {error}.")
-        size = len(result.json)
-        if size <= self.max_bytes:
-            return result
-        return self._with_text_cut(result, _TEXT_CUT) or error_result(
-            f"The result of {tool} takes {size:,} bytes and an answer may have {self.max_bytes:,}. Ask for less."
-        )
+        return result if len(result.json) <= self.max_bytes else self._with_text_cut(result, _TEXT_CUT)
 
     def _end(self, tool: str, output: OutputFormat, process: AgentProcess, outcome: Outcome) -> WrittenResult:
         if not isinstance(outcome, Completed):
@@ -113,12 +108,20 @@ class AnswerFormat:
         The text repeats the structured content and both go in one message, on which clients close the connection when
         it exceeds 1 MiB. So the text is cut first.
         """
-        pages = Pages.of(process, self.max_bytes)
-        assert pages is not None
-        large = LargeResult(process.id, result_uri(process.id), len(pages.pages))
+        large = self._large(process)
         note = f"{_TEXT_CUT[:-1]} To read it in pages, {large.page_call(1)}]"
         if (cut := self._with_text_cut(result, note)) is not None:
             return cut
+        return self.link(tool, process)
+
+    def _large(self, process: AgentProcess) -> LargeResult:
+        pages = Pages.of(process, self.max_bytes)
+        assert pages is not None
+        return LargeResult(process.id, result_uri(process.id), len(pages.pages))
+
+    def link(self, tool: str, process: AgentProcess) -> WrittenResult:
+        """The answer in place of a large result, which is that of a process."""
+        large = self._large(process)
         link = {"type": "resource_link", "uri": f"{large.uri}/1", "name": f"Result of {tool}, first page"}
         return WrittenResult.of([text_block(_large_in_words(large, tool)), link], large.structured)
 

@@ -19,7 +19,8 @@ from goalport import __version__, tools
 from goalport.errors import Signal
 from goalport.platform import AgentPlatform
 from goalport.publish.faults import Fault, logged, read_or_fault
-from goalport.publish.output import Wire, done, failed, refuse_bytes, text_block
+from goalport.publish.handle import LARGE, with_alternatives
+from goalport.publish.output import Wire, done, failed, may_be_large, refuse_bytes, text_block
 from goalport.publish.portability import name_fault, portable
 from goalport.secrecy import hide_known
 
@@ -50,12 +51,16 @@ class FunctionTool:
         output = exported.output_schema
         if output is not None:
             refuse_bytes(dict(output))
+        schema = portable(output) if output is not None else None
+        # A tool of another server knows nothing of the limit here.
+        if schema is not None and exported.server and may_be_large(schema):
+            schema = with_alternatives(schema, LARGE)
         tool = Tool(
             name=exported.name,
             title=exported.title or None,
             description=exported.description,
             input_schema=portable(exported.input_schema),
-            output_schema=portable(output) if output is not None else None,
+            output_schema=schema,
             annotations=annotations_of(exported),
         )
         return cls(tool, exported)

@@ -31,8 +31,10 @@ __all__ = [
     "ascii_size",
     "beginning_of",
     "blocks_of",
+    "document_of",
     "done",
     "failed",
+    "may_be_large",
     "refuse_bytes",
     "text_block",
 ]
@@ -190,7 +192,7 @@ class OutputFormat:
     @property
     def may_be_large(self) -> bool:
         """Whether values may be too large for one answer, as texts, lists and open objects may be."""
-        return self.schema is None or any(map(_is_unbounded, nodes(self.schema)))
+        return may_be_large(self.schema)
 
     def document(self, value: object) -> tuple[str, str]:
         """The media type and the text of the whole value, to be read in pages."""
@@ -248,6 +250,16 @@ def blocks_of(value: object) -> list[Wire]:
     return [text_block(hide_known(to_json(value, fallback=str).decode() if content is None else content))]
 
 
+def document_of(wire: Wire) -> str:
+    """The whole of a result as a text: its structured content, else its texts, else its content blocks as JSON."""
+    if wire.get("structuredContent") is not None:
+        return to_json(wire["structuredContent"], indent=2).decode()
+    content: list[Wire] = wire["content"]
+    if all(each["type"] == "text" for each in content):
+        return "\n\n".join(each["text"] for each in content)
+    return to_json(content).decode()
+
+
 def _content_of(value: object) -> str | None:
     """A value that is a text, or the text in its field `content`; None if there is no text."""
     if isinstance(value, str):
@@ -300,6 +312,11 @@ def _may_be_number(schema: Mapping[str, Any]) -> bool:
     if schema["type"] == "array":
         return schema.keys().isdisjoint({"items", "prefixItems"})
     return schema["type"] not in _WITHOUT_FRACTION or schema.get("additionalProperties") is True
+
+
+def may_be_large(schema: Schema | None) -> bool:
+    """Whether values of a schema may be too large for one answer; those without a schema may."""
+    return schema is None or any(map(_is_unbounded, nodes(schema)))
 
 
 def _is_unbounded(schema: Mapping[str, Any]) -> bool:

@@ -15,9 +15,16 @@ from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 from goalport.domain import Agent, Goal
 from goalport.platform import AgentPlatform
 from goalport.publish.chat_tools import ChatTool
-from goalport.publish.companions import Companion, handle_tools, result_tool
+from goalport.publish.companions import RESULT, Companion, handle_tools, result_tool
 from goalport.publish.conversation_resources import ConversationResources
-from goalport.publish.exported_tools import FunctionTool, PublishedGroups, banner, exported_groups, publish_groups
+from goalport.publish.exported_tools import (
+    FunctionTool,
+    GroupTools,
+    PublishedGroups,
+    banner,
+    exported_groups,
+    publish_groups,
+)
 from goalport.publish.faults import Fault, read_or_fault
 from goalport.publish.goal_tools import GoalTool, Offer, Refusal, UnreadableGoal, offers_of
 from goalport.publish.own_resources import own_resources, own_templates
@@ -158,8 +165,9 @@ def publish(
     exported = [*workspace.exported_tools(), *(tool for each in references for tool in each.tools())]
     raw = (_Candidate(each.tool.name, f"the raw tool {each.tool.name}", each) for each in workspace.values(RawTool))
     candidates = [*_goals(offered, problems), *_chatbots(platform), *_functions(exported, settings, problems), *raw]
-    tools = _tools(candidates, problems)
-    of_groups = publish_groups(exported_groups(platform), {name: each.owner for name, each in tools.items()}, before)
+    groups = exported_groups(platform)
+    tools = _tools(candidates, problems, links=_may_link(platform, groups))
+    of_groups = publish_groups(groups, {name: each.owner for name, each in tools.items()}, before)
     problems += of_groups.problems
     tools |= {name: _Candidate(name, "", each) for name, each in of_groups.present.items()}
     prompts = _prompts(tools.values(), workspace, problems)
@@ -296,11 +304,20 @@ def _functions(exported: Iterable[ExportedTool], settings: Settings, problems: l
                 yield _Candidate(tool.name, f"the exported tool {tool.name}", published)
 
 
-def _tools(candidates: Sequence[_Candidate], problems: list[str]) -> dict[str, _Candidate]:
-    """The candidates by name, with the companion tools that they need; problems are appended to `problems`."""
+def _may_link(platform: AgentPlatform, groups: Mapping[str, GroupTools]) -> bool:
+    """Whether large results of exported groups become links; not beside another goalport, whose tool has the name."""
+    names = {tool.name for each in groups.values() for tool in (*each.present, *each.absent)}
+    return RESULT not in names and any(each.exports for each in platform.upstream.groups.config.values())
+
+
+def _tools(candidates: Sequence[_Candidate], problems: list[str], *, links: bool) -> dict[str, _Candidate]:
+    """The candidates by name, with the companion tools that they need; problems are appended to `problems`.
+
+    `links` says whether there may be links to large results beside those of the candidates.
+    """
     followed = [each.published for each in candidates if isinstance(each.published, GoalTool | ChatTool)]
     hints = [each.tool.annotations for each in followed if each.policy.may_give_handle]
-    large = any(each.policy.output.may_be_large for each in followed)
+    large = links or any(each.policy.output.may_be_large for each in followed)
     needed = [*(handle_tools(hints) if hints else ()), *([result_tool()] if large else ())]
     companions = {each.tool.name: each for each in needed}
     problems += [

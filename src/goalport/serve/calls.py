@@ -13,17 +13,18 @@ from mcp_types import INVALID_PARAMS, CallToolRequestParams, InputRequiredResult
 
 from goalport.auth import current_caller
 from goalport.errors import BadInput, HandedOver, StoreError, UnknownName
+from goalport.platform.kept_results import KEEPER, KeptResult
 from goalport.platform.runs import IdempotentCall
 from goalport.process import AgentProcess, DirectCalls, Failed, Stuck, Terminated
-from goalport.publish.answers import error_wire
+from goalport.publish.answers import error_result, error_wire
 from goalport.publish.calls import Call
 from goalport.publish.chat_tools import ChatTool
-from goalport.publish.companions import Companion
+from goalport.publish.companions import RESULT, Companion
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.faults import unavailable_words
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.limits import LimitReached, Place
-from goalport.publish.output import WrittenResult
+from goalport.publish.output import Wire, WrittenResult, document_of
 from goalport.publish.publication import PublishedTool, RawTool
 from goalport.serve.admission import GONE, admitted, limit_wire
 from goalport.serve.asking_calls import asks_client, call_asking
@@ -35,7 +36,7 @@ from goalport.serve.elicitation import answer_when_settled, earlier_round
 from goalport.serve.progress_notifications import Observer, heartbeat
 from goalport.serve.repeated_turns import KEY
 from goalport.serve.scope_check import refuse_call
-from goalport.serve.state import HandlerFailed
+from goalport.serve.state import HandlerFailed, McpState
 from goalport.serve.tasks import answer_or_task, gets_task
 from goalport.words import first_line
 
@@ -99,13 +100,24 @@ async def _answer(
                         arguments = params.arguments or {}
                         wire = await published.call(arguments, site, tells_errors=state.settings.show_errors)
                     call.status = "failed" if wire.get("isError") else "completed"
-                    return state.answers.fitting(params.name, wire)
+                    return state.answers.fitting(params.name, wire) or await _kept(state, published, wire)
         case RawTool():
             async with admitted(context, begins=True):
                 with ended_by(context.disconnect):
                     return await published.handler(context.sdk, params)
     call.status = "cancelled"
     return error_wire(GONE)
+
+
+async def _kept(state: McpState, tool: FunctionTool, wire: Wire) -> WrittenResult:
+    """A link to a result that is too large for one answer, if the tool is another server's; otherwise an error."""
+    name = tool.tool.name
+    readable = isinstance(state.publication.tools.get(RESULT), Companion)
+    if wire["isError"] or not (tool.exported.server and readable):
+        return error_result(f"The result of {name} is larger than an answer may be. Ask for less.")
+    kept = KeptResult(document_of(wire))
+    process = await state.platform.run(KEEPER, kept, caller=current_caller())
+    return state.answers.link(name, process)
 
 
 async def _call_goal(

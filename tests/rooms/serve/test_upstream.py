@@ -98,7 +98,7 @@ async def test_a_tool_of_others_never_displaces_one_of_ours(tmp_path: Path) -> N
     groups = {"theirs": {"include": ["echo", "pid"], "exports": True}}
     async with wired(tmp_path, groups) as server, server.client() as client:
         publication = server.state.publication
-        assert set(publication.tools) == {"echo", "pid", "shout", "helloBanner"}
+        assert set(publication.tools) == {"echo", "pid", "shout", "helloBanner", "process_result"}
         (problem,) = publication.problems
         assert problem == (
             "The tool echo of the tool group theirs is not published: the exported tool echo is called so too. Rename "
@@ -356,7 +356,7 @@ async def test_a_tool_of_a_group_whose_name_does_not_fit_is_told_and_the_others_
 async def test_a_tool_whose_calls_a_person_has_to_agree_to_is_not_published(tmp_path: Path) -> None:
     groups = {"theirs": {"include": ["pid", "fail"], "exports": True, "approve": {"pid": "always"}}}
     async with wired(tmp_path, groups) as server:
-        assert {"fail"} == set(server.state.publication.tools) - {"echo", "shout", "helloBanner"}
+        assert {"fail"} == set(server.state.publication.tools) - {"echo", "shout", "helloBanner", "process_result"}
         assert "a person may have to be asked for its calls" in server.state.publication.problems[0]
 
 
@@ -441,7 +441,7 @@ async def test_an_app_for_any_server_connects_them_with_its_lifespan(tmp_path: P
         async with app.router.lifespan_context(app), client:
             told = (await client.get("/health")).json()
     assert told["toolGroups"]["theirs"] == {"status": "up", "tools": 1}
-    assert told["tools"] == 2
+    assert told["tools"] == 3  # with the companion for large results
     assert not state.platform.upstream.connected
 
 
@@ -457,3 +457,23 @@ async def test_what_a_server_says_of_our_credential_does_not_reach_a_client(tmp_
     assert "***" in text_of(result)
     assert "our-api-key" not in result.model_dump_json()
     assert "access-token-1" not in result.model_dump_json()
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_result_that_is_too_large_for_one_answer_is_a_link_to_its_pages(tmp_path: Path, era: str) -> None:
+    groups = {"theirs": {"include": ["huge", "rows"], "exports": True}}
+    servers = {"plain": server_entry("--odd-tools")}
+    async with wired(tmp_path, groups, servers) as server, server.client(era) as client:
+        await client.list_tools()
+        for tool, count in (("huge", 950_000), ("rows", 9_500)):
+            link: Any = await client.call_tool(tool, {"count": count})
+            assert not link.is_error
+            assert "process_result" in text_of(link)
+            large: Any = link.structured_content
+            pages = [
+                (await client.call_tool("process_result", {"processId": large["processId"], "page": page})).content[1]
+                for page in range(1, large["pages"] + 1)
+            ]
+            whole = "".join(each.text for each in pages if each.type == "text")
+            assert whole == "x" * count if tool == "huge" else json.loads(whole) == {"rows": ["x" * 99] * count}
+        assert [each.name for each in server.state.platform.agents.all] == []

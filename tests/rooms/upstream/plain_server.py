@@ -38,6 +38,7 @@ NAMES = (
     "structured lie sample"
 )
 NESTED = {"type": "object", "properties": {"home": {"type": "object", "properties": {"city": {"type": "string"}}}}}
+ROWS = {"rows": {"type": "array", "items": {"type": "string"}}}
 SAFE = {"readOnlyHint": True, "destructiveHint": False}
 MORE: list[str] = []
 CANCELLED: list[Any] = []
@@ -168,6 +169,7 @@ def odd_tools() -> list[dict[str, Any]]:
         tool("deep", inputSchema=deep),
         tool("wide", inputSchema={"type": "object", "enum": ["x" * 300_000]}),
         *(tool(each) for each in ("bare", "coloured")),
+        tool("rows", outputSchema={"type": "object", "properties": ROWS, "required": ["rows"]}),
     ]
 
 
@@ -302,6 +304,7 @@ CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "picture": lambda _: picture(),
     "fail": lambda _: text("It cannot be done: try less", isError=True),
     "huge": lambda params: text("x" * int(arguments(params)["count"])),
+    "rows": lambda params: text("many", structuredContent={"rows": ["x" * 99] * int(arguments(params)["count"])}),
     "bare": lambda _: {"content": [], "structuredContent": {"sum": 2, "of": ["\x1b[1mone\x1b[0m", "o\u200bne"]}},
     "coloured": lambda _: coloured(),
     "structured": lambda _: text("2", structuredContent={"sum": 2}),
