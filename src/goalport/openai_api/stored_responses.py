@@ -87,8 +87,10 @@ class StoredResponses:
         start: str | dict[str, str] = to_jsonable_python(first, by_alias=True, fallback=str)
         said = UserMessage(start if isinstance(start, str) else start.get(model.field, ""))
         began, ended = process.created_at, process.finished_at or process.created_at
-        times = {"created": int(began.timestamp()), "completed": int(ended.timestamp())}
-        return _Stored(ResponseFormat(id=given, model=model.name, **times), reply, {process.id: said}, process)
+        written = ResponseFormat(
+            id=given, model=model.name, created=int(began.timestamp()), completed=int(ended.timestamp())
+        )
+        return _Stored(written, reply, {process.id: said}, process)
 
     async def _show(self, request: Request, stored: _Stored) -> Mapping[str, Any]:
         if request.query_params.get("stream", "false") != "false":

@@ -29,7 +29,6 @@ _LONGEST: Final = 64
 _HASH: Final = 8
 """Characters of the hash at the end of a longer name."""
 _NOT_PORTABLE: Final = re.compile(r"[^A-Za-z0-9_-]")
-_GLOB: Final = re.compile(r"[*?\[]")
 
 
 class ToolServer(Protocol):
@@ -195,17 +194,14 @@ class LiveGroup:
     def _unmatched(self) -> Iterator[str]:
         """A sentence for each pattern that matches nothing."""
         config = self._config
-        names = sorted(each.name for _, each in self._offered)
+        offered = [(server, each.name) for server, each in self._offered]
+        names = sorted(name for _, name in offered)
         written = {
             "include": config.include,
             "exclude": config.exclude,
             "approve": tuple(config.approve_tools),
         }
-        for key, patterns in written.items():
-            for pattern in patterns:
-                if not any(matches(pattern, server, each.name) for server, each in self._offered):
-                    hint = offer(pattern.strip("*?"), names)
-                    yield f"Tool group {config.role!r}: {key} {pattern!r} matches no tool. {hint}"
+        yield from (f"Tool group {config.role!r}: {each}" for each in _unmatched(written, offered))
         for name in config.naming.rename:
             if name not in names:
                 yield f"Tool group {config.role!r}: rename {name!r} is no tool. {offer(name.strip('*?'), names)}"
@@ -230,15 +226,30 @@ def _selects(include: Sequence[str], exclude: Sequence[str], server: str, name: 
 
 
 def matches(pattern: str, server: str, name: str) -> bool:
-    """Whether a pattern of a configuration means a tool of a server, by the name that the server gives it.
+    """Whether a pattern of a configuration means a tool of a server, by the whole name that the server gives it.
 
-    `*`, `?` and `[…]` are as in file names; upper and lower case differ. A bare word means the tool of that name, and
-    those whose names end in it: `weather` also means `get_weather`. In front of either, `SERVER/` means that server's.
+    `*`, `?` and `[…]` are as in file names; upper and lower case differ. `SERVER/` in front means that server's tools.
     """
-    return any(
-        fnmatchcase(name, each) if _GLOB.search(each) else each and name.endswith(each)
-        for each in {pattern, pattern.removeprefix(f"{server}/")}
-    )
+    return any(fnmatchcase(name, each) for each in {pattern, pattern.removeprefix(f"{server}/")})
+
+
+def _unmatched(written: Mapping[str, Sequence[str]], offered: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """A sentence for each pattern that matches none of these tools, by the key that it is written under.
+
+    Tools are given by their servers and names. Where names only end in a pattern, it says what to write instead.
+    """
+    for key, patterns in written.items():
+        for pattern in patterns:
+            if not any(matches(pattern, *each) for each in offered):
+                head, slash, end = pattern.rpartition("/")
+                wider = f"{head}{slash}*{end}"
+                ends = sorted({name for server, name in offered if end and matches(wider, server, name)})
+                hint = (
+                    f"Patterns are of whole names: write {wider!r} for {listed(ends)}."
+                    if ends
+                    else offer(pattern.strip("*?"), sorted(name for _, name in offered))
+                )
+                yield f"{key} {pattern!r} matches no tool. {hint}"
 
 
 @dataclass(frozen=True)
@@ -376,7 +387,7 @@ class UpstreamGroups:
             f"`goalport tools --trust {server}/{tool}`."
             for (server, tool), reason in withheld.items()
         ]
-        warnings += [line for each in live for line in each.warnings()]
+        warnings += [*self._unmatched_of_servers(), *(line for each in live for line in each.warnings())]
         return _Snapshot(
             key,
             tuple(each.group() for each in live if each.usable),
@@ -385,6 +396,15 @@ class UpstreamGroups:
             withheld,
             {each.role: each for each in live},
         )
+
+    def _unmatched_of_servers(self) -> Iterator[str]:
+        """A sentence for each pattern in the entry of a server that matches none of the tools it lists."""
+        for name, config in self._servers.config.servers.items():
+            server = self._servers.servers.get(name)
+            if server is not None and server.state is ServerState.UP:
+                written = {"enabledTools": config.enabled_tools, "disabledTools": config.disabled_tools}
+                offered = [(name, each.name) for each in server.tools]
+                yield from (f"Server {name!r}: {each}" for each in _unmatched(written, offered))
 
     def _pinned(self) -> list[str]:
         """The servers whose tools have to be trusted: by themselves, or for a group."""

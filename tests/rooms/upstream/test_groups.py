@@ -40,7 +40,9 @@ def unmet(groups: UpstreamGroups, role: str, *tools: str) -> str | None:
     ("pattern", "name", "expected"),
     [
         ("fetch", "fetch", True),
-        ("weather", "get_weather", True),
+        ("weather", "get_weather", False),
+        ("*weather", "get_weather", True),
+        ("list", "wipe_wishlist", False),
         ("weather", "weather_map", False),
         ("brave_*", "brave_web_search", True),
         ("brave_*", "my_brave_search", False),
@@ -48,6 +50,7 @@ def unmet(groups: UpstreamGroups, role: str, *tools: str) -> str | None:
         ("[ab]_x", "b_x", True),
         ("Fetch", "fetch", False),
         ("srv/fetch", "fetch", True),
+        ("srv/fetch", "prefetch", False),
         ("srv/f*", "fetch", True),
         ("other/fetch", "fetch", False),
         ("other/*", "fetch", False),
@@ -55,9 +58,7 @@ def unmet(groups: UpstreamGroups, role: str, *tools: str) -> str | None:
         ("", "fetch", False),
     ],
 )
-def test_a_pattern_means_names_as_in_file_names_and_a_bare_word_their_ends(
-    pattern: str, name: str, *, expected: bool
-) -> None:
+def test_a_pattern_means_whole_names_as_in_file_names(pattern: str, name: str, *, expected: bool) -> None:
     assert matches(pattern, "srv", name) is expected
 
 
@@ -156,6 +157,38 @@ def test_patterns_that_match_nothing_are_told_with_the_nearest_names_once_all_li
         "Tool group 'web': approve 'delete' matches no tool. Known: brave, fetch, search.",
         "Tool group 'web': rename 'serch' is no tool. Did you mean 'search'?",
     )
+
+
+def test_a_word_that_names_only_end_in_is_told_with_what_to_write(pins: Pins) -> None:
+    config = GroupConfig("all", ("a",), include=("list", "a/list", "read", "*"), approve_tools={"thread": "always"})
+    servers = servers_of(config, a="read thread_read wipe_wishlist delete_thread get_thread", b="get_x put_x")
+    known = servers.config.servers
+    entry = replace(known["b"], enabled_tools=("*_x",), disabled_tools=("x",))
+    servers.config = replace(servers.config, servers={**known, "b": entry})
+    groups = UpstreamGroups(servers, pins)
+
+    assert groups.warnings() == (
+        "Server 'b': disabledTools 'x' matches no tool. Patterns are of whole names: write '*x' for get_x, put_x.",
+        (
+            "Tool group 'all': include 'list' matches no tool. Patterns are of whole names: "
+            "write '*list' for wipe_wishlist."
+        ),
+        (
+            "Tool group 'all': include 'a/list' matches no tool. Patterns are of whole names: "
+            "write 'a/*list' for wipe_wishlist."
+        ),
+        (
+            "Tool group 'all': approve 'thread' matches no tool. Patterns are of whole names: "
+            "write '*thread' for delete_thread, get_thread."
+        ),
+    )
+
+
+def test_approval_is_by_whole_names(pins: Pins) -> None:
+    config = GroupConfig("mail", ("a",), approve="always", approve_tools={"read": "never"})
+    (group,) = UpstreamGroups(servers_of(config, a="read delete_thread unread"), pins).groups()
+
+    assert {each.name for each in group.tools if each.needs_approval} == {"delete_thread", "unread"}
 
 
 def test_a_server_that_is_down_takes_its_own_tools_away_and_brings_them_back(pins: Pins) -> None:
@@ -293,14 +326,14 @@ async def test_groups_of_real_servers_lose_and_regain_the_tools_of_one_that_dies
         servers = watched.all
         servers.config = replace(servers.config, groups=config.groups)
         groups = UpstreamGroups(servers, Pins(tmp_path / "pins.json"))
-        assert names(groups, "main") == ["x_die", "x_echo", "x_safe_die"]
+        assert names(groups, "main") == ["x_die", "x_echo"]
         group, _ = groups.groups()
         echo, die = (next(each for each in group.tools if each.name == name) for name in ("x_echo", "x_die"))
         with anyio.fail_after(60):
             assert "hello" in (await echo.call({"text": "hello"})).text
             assert (await die.call({})).is_error
         await watched.until(lambda: watched.server("one").state is ServerState.UP)
-        assert names(groups, "main") == ["x_die", "x_echo", "x_safe_die"]
+        assert names(groups, "main") == ["x_die", "x_echo"]
 
 
 def test_a_configuration_record_with_an_odd_server_is_no_trouble(pins: Pins) -> None:
