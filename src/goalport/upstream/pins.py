@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from goalport.errors import UnknownName
 from goalport.files import replace_file
@@ -18,23 +18,33 @@ from goalport.files import replace_file
 if TYPE_CHECKING:
     from mcp_types import Tool as Definition
 
-__all__ = ["PINS_FILE", "Pins", "fingerprint"]
+__all__ = ["PINS_FILE", "Fingerprint", "Pins", "fingerprint"]
 
 PINS_FILE: Final = "tool-pins.json"
 """Its name in the data folder."""
-_FIELDS: Final = {"name", "description", "input_schema", "annotations"}
+_FIELDS: Final = {"name", "title", "description", "input_schema", "output_schema", "annotations"}
+_FIELDS_BEFORE: Final = {"name", "description", "input_schema", "annotations"}
 _CHANGED: Final = "it is not as it was when it was trusted"
 _NEW: Final = "it is new"
 Record = dict[str, dict[str, dict[str, str]]]
 """By server and tool: the fingerprint that is `trusted`, and another one that was `seen` since."""
 
 
-def fingerprint(definition: "Definition") -> str:
-    """SHA-256 of what models and hosts read of a tool: name, description, input schema and annotations, as sorted JSON.
+class Fingerprint(NamedTuple):
+    """Hashes of what models and hosts read of a tool."""
 
-    The title counts where there is no description.
-    """
-    fields = _FIELDS if definition.description else _FIELDS | {"title"}
+    now: str
+    before: str
+    """As it was until titles and output schemas counted too. A file that has it is brought up to date."""
+
+
+def fingerprint(definition: "Definition") -> Fingerprint:
+    """SHA-256 of what models and hosts read of a tool: name, texts, schemas and annotations, as sorted JSON."""
+    before = _FIELDS_BEFORE if definition.description else _FIELDS_BEFORE | {"title"}
+    return Fingerprint(f"v2:{_hash(definition, _FIELDS)}", _hash(definition, before))
+
+
+def _hash(definition: "Definition", fields: set[str]) -> str:
     plain: dict[str, Any] = definition.model_dump(mode="json", by_alias=True, include=fields, exclude_none=True)
     written = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{hashlib.sha256(written.encode()).hexdigest()}"
@@ -58,7 +68,7 @@ class Pins:
             return None
         return found.st_mtime_ns, found.st_ino
 
-    def withheld(self, server: str, prints: Mapping[str, str]) -> Mapping[str, str]:
+    def withheld(self, server: str, prints: Mapping[str, Fingerprint]) -> Mapping[str, str]:
         """Compare the tools of a server, with their fingerprints; those that must not be used, with the reason.
 
         The first list of a server that has tools is trusted, and written to the file.
@@ -69,17 +79,17 @@ class Pins:
         if not prints:
             return {}
         if server not in self._record:
-            self._record[server] = {name: {"trusted": found} for name, found in prints.items()}
+            self._record[server] = {name: {"trusted": found.now} for name, found in prints.items()}
             return self._unsaved(prints)
         return self._compare(server, prints)
 
-    def why_untrusted(self, server: str, tool: str, found: str) -> str:
+    def why_untrusted(self, server: str, tool: str, found: Fingerprint) -> str:
         """Why a tool with this fingerprint must not be used, by the file alone; empty: it may be."""
         self._load()
         if self._unreadable:
             return f"what is trusted is not known: {self._unreadable}"
         entry = self._record.get(server, {}).get(tool)
-        if server not in self._record or (entry is not None and entry.get("trusted") == found):
+        if server not in self._record or (entry is not None and entry.get("trusted") in found):
             return ""
         return _NEW if entry is None or "trusted" not in entry else _CHANGED
 
@@ -95,19 +105,20 @@ class Pins:
         entries[tool] = {"trusted": entry.get("seen", entry.get("trusted", ""))}
         self._save()
 
-    def _compare(self, server: str, prints: Mapping[str, str]) -> dict[str, str]:
+    def _compare(self, server: str, prints: Mapping[str, Fingerprint]) -> dict[str, str]:
         entries = self._record[server]
         before = {name: dict(entry) for name, entry in entries.items()}
         for name, found in prints.items():
             entry = entries.setdefault(name, {})
-            entry["seen"] = found
-            if entry.get("trusted") == found:
-                del entry["seen"]
+            if entry.get("trusted") in found:
+                entries[name] = {"trusted": found.now}
+            else:
+                entry["seen"] = found.now
         if entries != before and (unsaved := self._unsaved(prints)):
             return unsaved
         return {name: _CHANGED if "trusted" in entries[name] else _NEW for name in prints if "seen" in entries[name]}
 
-    def _unsaved(self, prints: Mapping[str, str]) -> dict[str, str]:
+    def _unsaved(self, prints: Mapping[str, Fingerprint]) -> dict[str, str]:
         """Write the file. Where that fails, every tool is withheld: what cannot be remembered is not trusted."""
         try:
             self._save()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pydantic_core import to_json
 
 from goalport.tools import Tool, ToolResult, identity
-from goalport.upstream.pins import fingerprint
+from goalport.upstream.pins import Fingerprint, fingerprint
 from goalport.words import cleaned, shortened, validation_problems, visible
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ class UpstreamTool:
         return replace(self.tool, name=name, handler=replace(handler, name=name, rename=rename))
 
     @cached_property
-    def fingerprint(self) -> str:
-        """A hash of the definition, by which a change of it is noticed."""
+    def fingerprint(self) -> Fingerprint:
+        """Hashes of the definition, by which a change of it is noticed."""
         return fingerprint(self.definition)
 
 
