@@ -15,6 +15,7 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult, ImageContent, TextContent, ToolListChangedNotification
 
+from tests.rooms.serve.askers import Answering
 from tests.rooms.upstream.connected import MARK, PLAIN, nothing_left_behind
 from tests.stories.servers import GOALPORT, Heard, Running, connected, running, started, workspace
 
@@ -229,6 +230,26 @@ async def serving(root: Path, *options: str, **change: Any) -> tuple[int | None,
                 await process.wait()
             await heard.until("error:")
         return process.returncode, heard
+
+
+@pytest.mark.parametrize(
+    ("transport", "era"),
+    [("http", "auto"), ("http", "legacy"), ("sse", "legacy"), ("stdio", "auto"), ("stdio", "legacy")],
+)
+async def test_what_a_published_tool_asks_is_asked_over_every_transport(
+    tmp_path: Path, transport: str, era: str
+) -> None:
+    group = {"servers": ["one"], "include": ["ask", "ask_later"], "exports": True}
+    person = Answering.with_({"sign": "Leo"}, {"sign": "Aries"})
+    with nothing_left_behind():
+        async with connected(tmp_path, files({"all": group}, "one"), transport, era, elicitation_callback=person) as (
+            client,
+            _,
+        ):
+            with anyio.fail_after(60):
+                first, second = [await client.call_tool(each, {}) for each in ("ask", "ask_later")]
+    assert "Leo" in text_of(first)
+    assert "Aries" in text_of(second)
 
 
 @pytest.mark.parametrize("options", [(), ("--transport", "stdio")])

@@ -122,10 +122,13 @@ class CommonCalls:
         """Whether a call with these parameters has no answer but a result or an error."""
         publication, name = self._state.publisher.publication, params["name"]
         published = publication.tools.get(name)
-        # The server of an upstream tool may ask the client.
-        is_quick = (isinstance(published, FunctionTool) and not published.exported.server) or (
-            isinstance(published, GoalTool) and not published.policy.may_give_handle
-        )
+        match published:
+            case FunctionTool():
+                is_quick = not (published.exported.server and _elicits(params))
+            case GoalTool():
+                is_quick = not published.policy.may_give_handle
+            case _:
+                is_quick = False
         return is_quick and name not in publication.mirrored and _MORE.isdisjoint(params)
 
     async def _response(self, call: CommonCall, reply: Reply) -> tuple[int, bytes]:
@@ -190,6 +193,15 @@ def _revision_of(scope: Scope, message: Mapping[str, Any]) -> str | None:
         return agreed_version(scope["headers"], message)
     said = next((value for name, value in scope["headers"] if name == _VERSION), None)
     return LATEST_HANDSHAKE_VERSION if said is None or said in _HANDSHAKE else None
+
+
+def _elicits(params: dict[str, Any]) -> bool:
+    """Whether the client says, as since revision 2026-07-28 in each call, that it can be asked."""
+    match params:
+        case {"_meta": {"io.modelcontextprotocol/clientCapabilities": {"elicitation": _}}}:
+            return True
+        case _:
+            return False
 
 
 def _written(error: JSONRPCError) -> bytes:

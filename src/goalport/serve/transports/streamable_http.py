@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from goalport.errors import GoalportError
 from goalport.publish.chat_tools import ChatTool
 from goalport.publish.companions import Companion
+from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.publication import RawTool
 from goalport.serve.disconnects import DisconnectMiddleware, is_modern_request
@@ -111,6 +112,8 @@ class StreamableHttp:
                 return True
             case GoalTool() | ChatTool():
                 return elicits and published.policy.may_give_handle
+            case FunctionTool():
+                return elicits and bool(published.exported.server)
             case _:
                 return elicits and isinstance(published, Companion)
 
