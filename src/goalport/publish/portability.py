@@ -38,6 +38,8 @@ _LONGEST_NAME: Final = 64
 _LONGEST_SAFE_NAME: Final = 48
 """The most characters of a safe name: hosts that prefix the server's name drop tools with longer ones."""
 _LONGEST_DESCRIPTION: Final = 1_000
+_MOST_INLINED: Final = 20_000
+"""Schemas in one whose references are inlined; each reference may double them."""
 _MOST_TOOLS: Final = ((128, "the OpenAI API takes 128 tools"), (40, "Cursor shows a model 40 tools"))
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _PROPERTY: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -69,10 +71,15 @@ def name_fault(name: str) -> str | None:
 
 
 def portable(schema: Mapping[str, Any]) -> Schema:
-    """The schema with every `$ref` inlined that is not recursive, and with `$defs` only for those that are."""
+    """The schema with every `$ref` inlined that is not recursive, and with `$defs` only for those that are.
+
+    A schema that would be too large then keeps all its `$ref`s.
+    """
     definitions = cast("Mapping[str, Schema]", schema.get("$defs", {}))
     recursive = {name for name in definitions if name in _reachable(name, definitions)}
     root, _ = split_definitions(schema)
+    if _inlined_size(root, definitions, recursive) > _MOST_INLINED:
+        recursive = set(definitions)
     if _target(root) in recursive:
         root = dict(definitions[_target(root)])
     written = _inlined(root, definitions, recursive)
@@ -122,6 +129,24 @@ def _reachable(name: str, definitions: Mapping[str, Schema]) -> set[str]:
                 found.add(target)
                 waiting.append(target)
     return found
+
+
+def _inlined_size(root: Schema, definitions: Mapping[str, Schema], recursive: set[str]) -> int:
+    """How many schemas there would be with every `$ref` inlined that is not recursive."""
+    sizes: dict[str, int] = {}
+
+    def size(schema: Schema) -> int:
+        total = 0
+        for node in nodes(schema):
+            target = _target(node)
+            if target in definitions and target not in recursive:
+                if target not in sizes:
+                    sizes[target] = size(definitions[target])
+                total += sizes[target]
+            total += 1
+        return total
+
+    return size(root) + sum(size(definitions[each]) for each in recursive)
 
 
 def _inlined(schema: Schema, definitions: Mapping[str, Schema], recursive: set[str]) -> Schema:

@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from goalport import Export, UserInput, achieves_goal, action, agent
+from goalport.publish.portability import portable
 from goalport.publish.publication import Publication
 from tests.rooms.serve.served import published, served, text_of, tool_of
 
@@ -297,3 +298,10 @@ def test_functions_that_return_bytes_are_not_published_either(tmp_path: Path) ->
 
 def test_bytes_that_their_model_writes_in_base64_are_published(tmp_path: Path) -> None:
     assert output_of(tmp_path, Encoded) is not None
+
+
+def test_references_that_double_a_schema_again_and_again_stay_references() -> None:
+    doubling = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
+    written = portable({"$defs": {**doubling, "d40": {"type": "object"}}, "$ref": "#/$defs/d0"})
+    assert written["$defs"].keys() == {*doubling, "d40"}
+    assert written["allOf"] == [{"$ref": "#/$defs/d1"}] * 2
