@@ -69,7 +69,8 @@ for name in ("find_issue", "delete_issue"):
 
 async def test_the_groups_are_those_of_the_workspace(mcp_client):
     async with mcp_client(upstream={"issues": server}) as client:
-        assert {each.name for each in (await client.list_tools()).tools} == {"my_find_issue", "helloBanner"}
+        names = {each.name for each in (await client.list_tools()).tools}
+        assert names == {"my_find_issue", "helloBanner", "process_result"}
         assert "the cat" in str(await client.call_tool("my_find_issue", {}))
 """
 CONFIG = """{

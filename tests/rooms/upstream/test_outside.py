@@ -55,8 +55,8 @@ async def test_a_tool_that_breaks_the_protocol_is_left_out_by_its_name_and_the_o
     assert report.notes == (
         "the tool 'untyped' is left out: inputSchema.type: required, but missing",
         "the tool 'hasty' is left out: inputSchema: required, but missing",
-        "the tool number 21 of its list is left out: name: required, but missing",
-        "the tool number 22 of its list is left out: should be an object with fields",
+        "the tool number 23 of its list is left out: name: required, but missing",
+        "the tool number 24 of its list is left out: should be an object with fields",
         (
             "the tool 'odd_hints' is left out: annotations.readOnlyHint: should be yes or no (true or false); "
             "title: should be a text"
