@@ -20,7 +20,7 @@ from dotenv import dotenv_values
 
 from goalport import __version__
 
-__all__ = ["INSTRUCTIONS", "SKILLS", "TASKS", "EarlyHandshake"]
+__all__ = ["HANDSHAKE_VERSIONS", "INSTRUCTIONS", "MODERN_VERSIONS", "SKILLS", "TASKS", "EarlyHandshake"]
 
 INSTRUCTIONS: Final = (
     "Each tool named after a goal plans and runs an agent until the goal is reached and answers with its output."
@@ -38,8 +38,8 @@ _CAPABILITIES: Final = {
 TASKS: Final = "io.modelcontextprotocol/tasks"
 SKILLS: Final = "io.modelcontextprotocol/skills"
 """The extensions that the server declares to clients of the modern revisions."""
-_HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-_MODERN_VERSIONS: Final = ("2026-07-28",)
+HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN_VERSIONS: Final = ("2026-07-28",)
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """The most bytes that are read from a client before the server is ready."""
@@ -104,7 +104,7 @@ def _initialized(params: Mapping[str, Any], name: str) -> dict[str, Any] | None:
             return {
                 "capabilities": _CAPABILITIES,
                 "instructions": INSTRUCTIONS,
-                "protocolVersion": version if version in _HANDSHAKE_VERSIONS else _HANDSHAKE_VERSIONS[-1],
+                "protocolVersion": version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
                 "serverInfo": {"name": name, "version": __version__},
             }
         case _:
@@ -117,13 +117,13 @@ def _discovered(params: Mapping[str, Any], name: str) -> dict[str, Any] | None:
         case {"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": dict()}:
             return (
                 None
-                if version not in _MODERN_VERSIONS
+                if version not in MODERN_VERSIONS
                 else {
                     "cacheScope": "private",
                     "capabilities": {**_CAPABILITIES, "extensions": {SKILLS: {}, TASKS: {}}},
                     "instructions": INSTRUCTIONS,
                     "resultType": "complete",
-                    "supportedVersions": list(_MODERN_VERSIONS),
+                    "supportedVersions": list(MODERN_VERSIONS),
                     "ttlMs": 0,
                     "_meta": {"io.modelcontextprotocol/serverInfo": {"name": name, "version": __version__}},
                 }

@@ -119,7 +119,7 @@ class ServerConfig:
     max_callers: int = 100
     """Connections of callers to the server at once, at most; the longest unused one makes room for another."""
     protocol_version: str = ""
-    """The revision of the protocol to speak; empty: the newest that the server speaks."""
+    """A revision of the protocol, or an older one that the server chooses; empty: the newest that it speaks."""
     connect_timeout: float = 30.0
     """Seconds from the start of an attempt until the list of tools must have come."""
     timeout: float = 60.0

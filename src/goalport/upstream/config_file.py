@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from dotenv import dotenv_values
 
 from goalport.caller import require_scopes
+from goalport.handshake import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 from goalport.tools import NAMING_STYLES, Permission
 from goalport.upstream.config import (
     Approval,
@@ -176,7 +177,6 @@ _OF_OTHER_HOSTS: Final = (
 """Keys of other hosts in an entry, for their own windows and approvals. They mean nothing here."""
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
-_REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 _CONNECT_TIMEOUT: Final = ("connectTimeout", "connectionTimeout", "startupTimeout")
 _MOST_AT_ONCE: Final = 10_000
 
@@ -203,7 +203,7 @@ def read_server(name: str, section: Section) -> ServerConfig | None:
         required=required,
         sampling=section.flag("sampling"),
         pin=section.flag("pin", careful=True),
-        protocol_version=section.word("protocolVersion", _REVISIONS),
+        protocol_version=section.word("protocolVersion", (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS)),
         enabled_tools=section.texts("enabledTools", "includeTools", "tools"),
         disabled_tools=section.texts("disabledTools", "excludeTools"),
     )

@@ -1,20 +1,38 @@
-"""How much a server may send by itself: notifications and requests, without the answers to our calls.
+"""How much a server may send by itself, and how much of that is passed on or logged.
 
-The session makes a task of each such message, so a server that sends them without end would keep a core busy for ever.
-Above: `connection`, which ends when there are too many.
+What counts are notifications and requests, without the answers to our calls. The session makes a task of each such
+message, so a server that sends them without end would keep a core busy for ever. Above: `connection`, which ends when
+there are too many, and the transports.
 """
 
+from collections import Counter
 from time import monotonic
 from typing import Any, Final
 
-from goalport.upstream.stdio_transport import BurstLimit
-
-__all__ = ["Inflow"]
+__all__ = ["BurstLimit", "Inflow"]
 
 _AT_ONCE: Final = 25_000
 _A_SECOND: Final = 500
 _PROGRESS: Final = 1_000
 """Messages about the progress of one call that are passed on in ten seconds."""
+_PERIOD: Final = 10.0
+"""Seconds in which bursts are counted."""
+
+
+class BurstLimit:
+    """Lets so many records of one kind through in ten seconds: a server decides how many there are."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._since = 0.0
+        self._counts: Counter[object] = Counter()
+
+    def allows(self, kind: object = None) -> bool:
+        """Whether one more record of this kind is let through now."""
+        if monotonic() - self._since > _PERIOD:
+            self._since, self._counts = monotonic(), Counter()
+        self._counts[kind] += 1
+        return self._counts[kind] <= self._limit
 
 
 class Inflow:

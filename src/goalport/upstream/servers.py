@@ -27,9 +27,10 @@ from goalport.upstream.active_calls import Ask
 from goalport.upstream.caller_servers import CallerServers
 from goalport.upstream.config import ConfigProblem, McpConfig, OAuthConfig, ServerConfig
 from goalport.upstream.connection import Sample, SignIn, Timing, Transport
+from goalport.upstream.inflow import BurstLimit
 from goalport.upstream.pins import PINS_FILE, Pins
 from goalport.upstream.status import ServerReport, ServerState
-from goalport.upstream.stdio_transport import BurstLimit, StdioTransport, Watchdog, WindowsStdioTransport
+from goalport.upstream.stdio_transport import StdioTransport, Watchdog, WindowsStdioTransport
 from goalport.upstream.upstream_groups import UpstreamGroups
 from goalport.upstream.upstream_server import UpstreamServer
 

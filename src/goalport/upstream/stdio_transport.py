@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import subprocess
-from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from time import monotonic
@@ -23,12 +22,13 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from goalport.secrecy import hide
 from goalport.upstream.config import ServerConfig
+from goalport.upstream.inflow import BurstLimit
 from goalport.words import cleaned
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
-__all__ = ["BurstLimit", "LineSplitter", "StderrLog", "StdioTransport", "Watchdog", "WindowsStdioTransport"]
+__all__ = ["LineSplitter", "StderrLog", "StdioTransport", "Watchdog", "WindowsStdioTransport"]
 
 _SCRIPT = """
 groups=
@@ -57,8 +57,6 @@ _LINE: Final = 500
 """Characters of a line that are kept."""
 _BURST: Final = 50
 """Lines that are logged in ten seconds; of the others, only how many there were."""
-_PERIOD: Final = 10.0
-"""Seconds in which bursts are counted."""
 _OLD_SDK_WARNING: Final = "Failed to validate request"
 """Servers with older SDKs write some forty lines that begin so when they are asked in the newest revision first."""
 _RECORD: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
@@ -106,22 +104,6 @@ class Watchdog:
         with suppress(OSError):
             if self._shell is not None and self._shell.stdin is not None:
                 os.write(self._shell.stdin.fileno(), line.encode())
-
-
-class BurstLimit:
-    """Lets so many log records of one kind through in ten seconds: a server decides how many are written."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._since = 0.0
-        self._counts: Counter[object] = Counter()
-
-    def allows(self, kind: object = None) -> bool:
-        """Whether one more record of this kind is to be logged now."""
-        if monotonic() - self._since > _PERIOD:
-            self._since, self._counts = monotonic(), Counter()
-        self._counts[kind] += 1
-        return self._counts[kind] <= self._limit
 
 
 class LineSplitter:

@@ -13,14 +13,7 @@ from goalport.secrecy import hide
 from goalport.tools import ToolResult
 from goalport.upstream.active_calls import MOST_ASKED, Ask, Call, current_hooks
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.connection import (
-    MODERN,
-    Connection,
-    ConnectionLost,
-    NotCalled,
-    SignInNeeded,
-    Transport,
-)
+from goalport.upstream.connection import MODERN, Connection, ConnectionLost, NotCalled, SignInNeeded, Transport
 from goalport.upstream.remote_process import remote_process, with_renamed_tools
 from goalport.upstream.status import error_text
 from goalport.upstream.tool import ToolRequest, result_of
