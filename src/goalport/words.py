@@ -63,7 +63,7 @@ _HIDDEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 _SEQUENCE: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, and all that moves the cursor
     r"|\x1b[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # links, titles and other strings
-    r"|\x1b[ -/]*[0-~]"
+    r"|\x1b[ -/]+[0-~]"  # character sets; without a character between, a letter of the text would go with it
 )
 """An escape sequence for terminals (ECMA-48)."""
 _MOST_LINES: Final = 20

@@ -171,6 +171,7 @@ def test_the_inspector_lists_tools_of_other_servers_under_the_names_that_their_g
         "desk_get_current_time",
         "desk_get_sum",
         "helloBanner",
+        "process_result",
     ]
 
 
