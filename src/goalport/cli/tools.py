@@ -27,7 +27,6 @@ from goalport.publish.exported_tools import FunctionTool
 from goalport.tools import Tool
 from goalport.upstream.active_calls import call_hooks
 from goalport.upstream.status import ServerReport, ServerState
-from goalport.words import counted
 
 DONE, FAILED = 0, 1
 
@@ -225,6 +224,8 @@ def _servers(platform: AgentPlatform) -> Iterator[Record]:
             "place": each.address,
             "protocol": each.protocol,
             "tools": each.tools,
+            "resources": each.resources,
+            "prompts": each.prompts,
             "last_error": each.last_error,
             "notes": list(each.notes),
         }
@@ -264,8 +265,9 @@ def _server_line(server: ServerReport) -> str:
     match server.state:
         case ServerState.UP:
             notes = "".join(f"; {each}" for each in server.notes)
-            tools = counted(server.tools, "tool")
-            return f"{server.name}: up, {server.transport}, protocol {server.protocol}, {tools}{notes}"
+            numbers = {"tool": server.tools, "resource": server.resources, "prompt": server.prompts}
+            listed = ", ".join(counted(number, what) for what, number in numbers.items() if number or what == "tool")
+            return f"{server.name}: up, {server.transport}, protocol {server.protocol}, {listed}{notes}"
         case ServerState.DISABLED:
             return f"{server.name}: disabled"
         case _:

@@ -23,6 +23,8 @@ from goalport.publish.handle import LARGE, with_alternatives
 from goalport.publish.output import Wire, done, failed, may_be_large, refuse_bytes, text_block
 from goalport.publish.portability import name_fault, portable
 from goalport.secrecy import hide_known
+from goalport.upstream.connection import Listing
+from goalport.upstream.upstream_groups import ToolServer
 
 __all__ = [
     "FunctionTool",
@@ -32,6 +34,7 @@ __all__ = [
     "banner",
     "exported_groups",
     "publish_groups",
+    "without_secrets",
 ]
 
 _RULE: Final = "~" * 48
@@ -92,18 +95,19 @@ class FunctionTool:
             return failed(*content)
         if self.tool.output_schema is not None and result.structured is None:
             return failed(*content, text_block("The tool did not give the structured result that it promises."))
-        return done(content, None if result.structured is None else _without_secrets(result.structured))
+        return done(content, None if result.structured is None else without_secrets(result.structured))
 
 
-def _without_secrets(value: object) -> object:
+def without_secrets(value: object) -> object:
+    """JSON data without the secrets that are known."""
     match value:
         case str():
             return hide_known(value)
         case Mapping():
             members = cast("Mapping[str, object]", value)
-            return {name: _without_secrets(each) for name, each in members.items()}
+            return {name: without_secrets(each) for name, each in members.items()}
         case list() | tuple():
-            return [_without_secrets(each) for each in cast("Sequence[object]", value)]
+            return [without_secrets(each) for each in cast("Sequence[object]", value)]
         case _:
             return value
 
@@ -152,11 +156,13 @@ def banner(server: str) -> tools.Tool:
 
 @dataclass(frozen=True, slots=True)
 class GroupTools:
-    """The tools of one exported group at one moment."""
+    """The tools of one exported group at one moment, and what else its servers publish."""
 
     present: tuple[tools.Tool, ...] = ()
     absent: tuple[tools.Tool, ...] = ()
     """Tools that belong to the group and cannot be called now."""
+    listings: tuple[tuple[ToolServer, Listing], ...] = ()
+    """The resources and prompts of its servers that are published too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +203,13 @@ class _Claim:
 
 
 def exported_groups(platform: AgentPlatform) -> Mapping[str, GroupTools]:
-    """The current tools of the groups that are exported, by role."""
+    """What exported groups have now, by role."""
     groups = {each.role: GroupTools(each.tools) for each in platform.groups.groups if each.exports}
     for role, config in platform.upstream.groups.config.items():
-        if config.exports and (absent := platform.groups.absent(role)):
-            groups[role] = GroupTools(groups[role].present if role in groups else (), absent)
+        if config.exports:
+            present = groups[role].present if role in groups else ()
+            listings = tuple(platform.upstream.groups.listings(role))
+            groups[role] = GroupTools(present, platform.groups.absent(role), listings)
     return dict(sorted(groups.items()))
 
 

@@ -1,11 +1,10 @@
 """All that one server publishes at one moment: tools, prompts, resources, and what could not be published and why.
 
 A publication is immutable; a reload makes a new one. Publishing runs no action, calls no model and connects nowhere.
-Raw definitions are those whose handlers users write against the MCP SDK: `serve.raw` makes them, `serve` calls them.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -28,74 +27,27 @@ from goalport.publish.exported_tools import (
 from goalport.publish.faults import Fault, read_or_fault
 from goalport.publish.goal_tools import GoalTool, Offer, Refusal, UnreadableGoal, offers_of
 from goalport.publish.own_resources import own_resources, own_templates
+from goalport.publish.passed_on import passed_on
 from goalport.publish.portability import name_fault, warnings_of_list, warnings_of_tool
 from goalport.publish.prompts import GoalPrompt
 from goalport.publish.provided import exports_of, providers, templates_of
+from goalport.publish.raw import RawPrompt, RawResource, RawTemplate, RawTool
 from goalport.publish.scopes import ScopeRules, Scopes, ScopesOfPublished
 from goalport.settings import Settings
 from goalport.tools import McpToolExport, ResourceProvider, Tool as ExportedTool, ToolGroupRequirement
 from goalport.workspace import Workspace
 
 __all__ = [
-    "Handler",
     "Publication",
     "PublishedPrompt",
     "PublishedTool",
-    "RawPrompt",
-    "RawResource",
-    "RawTemplate",
-    "RawTool",
     "publish",
 ]
 
 _HEADER: Final = "x-mcp-header"
 """The annotation of a property, in MCP's input schemas, by which clients repeat an argument in an HTTP header."""
 
-Handler = Callable[..., Awaitable[Any]]
-"""Takes the SDK's request context and the parameters of a request, and returns the SDK's result."""
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class RawTool:
-    """A tool whose definition is published unchanged."""
-
-    tool: Tool
-    handler: Handler
-    scopes: Sequence[str] | None = None
-    """The scopes that a caller needs; None: those that the tool's annotations ask for."""
-
-
-@dataclass(frozen=True, slots=True)
-class RawPrompt:
-    """A prompt whose definition is published unchanged."""
-
-    prompt: Prompt
-    handler: Handler
-    scopes: Sequence[str] | None = None
-    """The scopes that a caller needs; None: the scope to read."""
-
-
-@dataclass(frozen=True, slots=True)
-class RawResource:
-    """A resource at one URI."""
-
-    resource: Resource
-    handler: Handler
-    scopes: Sequence[str] | None = None
-    """The scopes that a caller needs; None: the scope to read."""
-
-
-@dataclass(frozen=True, slots=True)
-class RawTemplate:
-    """Resources at all URIs of one URI template."""
-
-    template: ResourceTemplate
-    handler: Handler
-    matches: Callable[[str], bool]
-    """Whether a URI matches the template."""
-    scopes: Sequence[str] | None = None
-    """The scopes that a caller needs; None: the scope to read."""
 
 
 PublishedTool = GoalTool | ChatTool | FunctionTool | RawTool | Companion
@@ -170,10 +122,12 @@ def publish(
     of_groups = publish_groups(groups, {name: each.owner for name, each in tools.items()}, before)
     problems += of_groups.problems
     tools |= {name: _Candidate(name, "", each) for name, each in of_groups.present.items()}
-    prompts = _prompts(tools.values(), workspace, problems)
-    resources = _resources(workspace, problems)
+    passed = (*passed_on(groups, platform.upstream.groups.config),)
+    prompts = _prompts(tools.values(), workspace, passed, problems)
+    resources = _resources((*workspace.values(RawResource), *passed), problems)
     exports = [*workspace.values(McpToolExport), *references, *_conversations(platform, settings)]
-    provided, templates = providers(exports, problems), workspace.values(RawTemplate)
+    provided = providers(exports, problems)
+    templates = (*workspace.values(RawTemplate), *(each for each in passed if isinstance(each, RawTemplate)))
     published = [each.published.tool for each in tools.values()]
     publication = Publication(
         agents=agents,
@@ -331,24 +285,33 @@ def _tools(candidates: Sequence[_Candidate], problems: list[str], *, links: bool
     return tools | {name: _Candidate(name, f"the companion tool {name}", each) for name, each in companions.items()}
 
 
-def _prompts(candidates: Iterable[_Candidate], workspace: Workspace, problems: list[str]) -> dict[str, PublishedPrompt]:
+def _prompts(
+    candidates: Iterable[_Candidate], workspace: Workspace, passed: Iterable[object], problems: list[str]
+) -> dict[str, PublishedPrompt]:
     wanted: list[tuple[str, str, GoalTool | ChatTool | RawPrompt]] = [
         (each.name, each.owner, each.published)
         for each in candidates
         if isinstance(each.published, GoalTool | ChatTool)
     ]
     wanted += [(each.prompt.name, f"the raw prompt {each.prompt.name}", each) for each in workspace.values(RawPrompt)]
-    return {
+    prompts = {
         name: each if isinstance(each, RawPrompt) else GoalPrompt.of(name, each)
         for name, each in _by_name("prompt", wanted, problems).items()
     }
+    problems += [
+        f"A prompt of an upstream server is not published: another one is called {each.prompt.name!r}. Give its group a"
+        " prefix in `naming`."
+        for each in passed
+        if isinstance(each, RawPrompt) and prompts.setdefault(each.prompt.name, each) is not each
+    ]
+    return prompts
 
 
-def _resources(workspace: Workspace, problems: list[str]) -> dict[str, RawResource]:
+def _resources(given: Iterable[object], problems: list[str]) -> dict[str, RawResource]:
     resources: dict[str, RawResource] = {}
-    for each in workspace.values(RawResource):
-        uri = each.resource.uri
-        if resources.setdefault(uri, each) is not each:
+    for each in given:
+        if isinstance(each, RawResource) and resources.setdefault(each.resource.uri, each) is not each:
+            uri = each.resource.uri
             problems.append(f"Two raw resources are at {uri}; the first is published. Give the other another address.")
     return resources
 

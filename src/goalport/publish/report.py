@@ -17,7 +17,8 @@ from goalport.publish.companions import Companion
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.portability import snake_identifier
-from goalport.publish.publication import Publication, PublishedTool, RawTool
+from goalport.publish.publication import Publication, PublishedTool
+from goalport.publish.raw import RawTool
 from goalport.tools import Tool
 from goalport.upstream.status import ServerState
 from goalport.words import counted, first_line, listed, type_label, type_name

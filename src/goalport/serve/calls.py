@@ -25,7 +25,8 @@ from goalport.publish.faults import unavailable_words
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.limits import LimitReached, Place
 from goalport.publish.output import Wire, WrittenResult, document_of
-from goalport.publish.publication import PublishedTool, RawTool
+from goalport.publish.publication import PublishedTool
+from goalport.publish.raw import RawTool
 from goalport.serve.admission import GONE, admitted, limit_wire
 from goalport.serve.asking_calls import asks_client, call_asking
 from goalport.serve.call_context import CallContext

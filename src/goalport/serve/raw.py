@@ -24,8 +24,8 @@ from mcp_types import (
 )
 
 from goalport.caller import require_scopes
-from goalport.publish.publication import RawPrompt, RawResource, RawTemplate, RawTool
 from goalport.publish.publisher import ListKind
+from goalport.publish.raw import RawPrompt, RawResource, RawTemplate, RawTool
 
 __all__ = [
     "changed",

@@ -46,7 +46,7 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
     state, uri = context.lifespan_context, str(params.uri)
     raw = state.publication.resources.get(uri)
     if raw is not None:
-        return await state.answer_of(uri, raw.handler(context, params))
+        return await state.answer_of_raw(uri, raw.handler, context, params)
     own = read_uri(uri)
     if own is not None:
         return await _read_own(state, uri, own)
@@ -55,7 +55,7 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
         return provided
     for template in state.publication.templates:
         if template.matches(uri):
-            return await state.answer_of(uri, template.handler(context, params))
+            return await state.answer_of_raw(uri, template.handler, context, params)
     raise _not_found(uri)
 
 

@@ -171,7 +171,7 @@ async def _get_prompt(context: Context, params: GetPromptRequestParams) -> Handl
             return published.message(params.arguments or {})
         except BadInput as refusal:
             raise MCPError(INVALID_PARAMS, str(refusal)) from None
-    return await state.answer_of(params.name, published.handler(context, params))
+    return await state.answer_of_raw(params.name, published.handler, context, params)
 
 
 async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:

@@ -11,20 +11,22 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
-from goalport.auth import Access
+from goalport.auth import Access, current_caller
 from goalport.caller import Caller
-from goalport.errors import BadInput, HandedOver, StoreError, Unreadable
+from goalport.errors import BadInput, HandedOver, StoreError, ToolError, Unreadable
 from goalport.platform.runs import process_of
-from goalport.process import AgentProcess
+from goalport.process import AgentProcess, DirectCalls
 from goalport.publish.answers import AnswerFormat
 from goalport.publish.conversation_resources import conversation_uris
 from goalport.publish.faults import logged, unavailable_words
 from goalport.publish.limits import LimitReached
 from goalport.publish.publication import Publication
 from goalport.publish.publisher import Publisher
+from goalport.publish.raw import Handler
 from goalport.sealing import sealing_keys
 from goalport.serve.cancellations import Cancellations
 from goalport.serve.notifications import Notifications
+from goalport.tools import calling_from
 
 __all__ = ["Context", "HandlerFailed", "McpState"]
 
@@ -108,8 +110,15 @@ class McpState:
             return await handling
         except (BadInput, HandedOver, LimitReached, MCPError, StoreError):
             raise
+        except ToolError as error:
+            raise MCPError(INTERNAL_ERROR, str(error)) from error
         except Exception as bug:
             raise HandlerFailed(logged(name, bug, tells_errors=self.settings.show_errors)) from bug
+
+    async def answer_of_raw(self, name: str, handler: Handler, context: "Context", params: object) -> Any:
+        """The result of a raw handler, whose tools are called on behalf of the caller of the request."""
+        with calling_from(DirectCalls(current_caller(), self.platform.processes.listeners)):
+            return await self.answer_of(name, handler(context, params))
 
 
 Context = ServerRequestContext[McpState, Any]

@@ -206,8 +206,12 @@ class GroupConfig:
     provider: str = ""
     version: str = "0.1.0"
     pin: bool = False
+    resources: bool = False
+    """Whether the group has a tool for each of its servers that lists and reads the resources there."""
     exports: bool = False
-    """Whether the group's tools are published as tools of this server."""
+    """Whether the group's tools, and its resources if it has them, are published as those of this server."""
+    prompts: bool = False
+    """Whether the prompts of its servers are published too, if its tools are."""
     scopes: tuple[str, ...] | None = None
     """The scopes that a client needs to call one of them; None: those that the hints of each tool ask for."""
 

@@ -119,7 +119,9 @@ def _group(role: str, section: Section, declared: tuple[str, ...]) -> GroupConfi
         provider=section.text("provider"),
         version=section.text("version") or GroupConfig.version,
         pin=section.flag("pin", careful=True),
+        resources=section.flag("resources") and not is_unsafe,
         exports=section.flag("exports"),
+        prompts=section.flag("prompts"),
         scopes=scopes,
     )
     section.note_unknown_keys()

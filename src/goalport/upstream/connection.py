@@ -5,7 +5,7 @@ knows by the `Transport` protocol alone. All methods but `call` are used by the 
 """
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
@@ -21,13 +21,22 @@ from goalport.upstream.active_calls import ActiveCalls, Call
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.inflow import Inflow
 from goalport.upstream.remote_process import PREFERS_HANDLE
-from goalport.upstream.tool import MOST_OF_RESULT, valid_tools
+from goalport.upstream.tool import MOST_OF_RESULT, ToolRequest, valid_tools
 from goalport.words import cleaned, shortened
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.client import ClientRequestContext
-    from mcp_types import CallToolResult, CreateMessageRequestParams, CreateMessageResult, ErrorData, Tool as Definition
+    from mcp_types import (
+        CallToolResult,
+        CreateMessageRequestParams,
+        CreateMessageResult,
+        ErrorData,
+        Prompt,
+        Resource,
+        ResourceTemplate,
+        Tool as Definition,
+    )
 
 __all__ = [
     "Connection",
@@ -58,6 +67,10 @@ _CHECK: Final = 1.0
 _MOST_PROBLEMS: Final = 3
 _MOST_TOOLS: Final = 10_000
 _MOST_PAGES: Final = 1_000
+_MOST_OTHERS: Final = 1_000
+"""Resources, templates and prompts of a server, each."""
+_OTHERS_TIMEOUT: Final = 5.0
+"""Seconds for the lists of these, without which a server can be used too."""
 
 
 SignIn = Callable[[str], Awaitable[None]]
@@ -154,11 +167,17 @@ class Wakeup:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The tools that a server lists."""
+    """What a server lists."""
 
     definitions: "tuple[Definition, ...]" = ()
+    """Its tools."""
     notes: tuple[str, ...] = ()
     """Why it is not all of them; empty: it is."""
+    resources: "tuple[Resource, ...]" = ()
+    templates: "tuple[ResourceTemplate, ...]" = ()
+    prompts: "tuple[Prompt, ...]" = ()
+    has_resources: bool = False
+    """Whether it has resources, listed or not."""
 
 
 class _MonitoredStream:
@@ -232,7 +251,7 @@ class Connection:
         self.broken = False
         """Whether it is known that it cannot be used any more."""
         self.changed = False
-        """Whether the list of tools may have changed since it was read."""
+        """Whether a list may have changed since it was read."""
         self._config = config
         self._transport = transport
         self._wakeup = wakeup
@@ -268,8 +287,9 @@ class Connection:
             # The SDK's own check runs the patterns of a foreign schema in an engine that they can hold up for hours.
             client.session.validate_tool_result = self._check_result
             listing = await self._read_list(client)
-            capability = client.server_capabilities.tools
-            if client.protocol_version >= MODERN and capability is not None and capability.list_changed:
+            of = client.server_capabilities
+            changing = any(each is not None and each.list_changed for each in (of.tools, of.resources, of.prompts))
+            if client.protocol_version >= MODERN and changing:
                 tasks.start_soon(self._subscribe, client)
             try:
                 yield listing
@@ -310,8 +330,20 @@ class Connection:
             meta={PREFERS_HANDLE: True},
         )
 
+    async def fetch(self, request: ToolRequest) -> "CallToolResult":
+        """Read a resource or get a prompt, in a result as that of a tool: as blocks, or as structured content."""
+        from mcp_types import CallToolResult, EmbeddedResource
+
+        assert self._client is not None
+        if request.kind == "resource":
+            read = await self._client.read_resource(request.own_name, cache_mode="refresh")
+            return CallToolResult(content=[EmbeddedResource(type="resource", resource=each) for each in read.contents])
+        arguments = {key: str(value) for key, value in request.arguments.items()}
+        prompt = await self._client.get_prompt(request.own_name, arguments)
+        return CallToolResult(content=[], structured_content=prompt.model_dump(mode="json", by_alias=True))
+
     async def list(self) -> Listing:
-        """The tools as the server lists them now; those of the last list, where it answers with an error."""
+        """What the server lists now; the last lists, where it answers with an error."""
         from mcp import MCPError
 
         assert self._client is not None
@@ -322,13 +354,14 @@ class Connection:
             if self.broken:
                 raise
             note = f"its list of tools changed and could not be read again: {cleaned(error.message, _NOTE)}"
-            self._listing = Listing(self._listing.definitions, (note,))
+            self._listing = replace(self._listing, notes=(note,))
         return self._listing
 
     async def _read_list(self, client: "Client") -> Listing:
         self._invalid.clear()
-        listing = await _list_tools(client)
-        self._listing = replace(listing, notes=(*listing.notes, *self._invalid))
+        tools, notes = await _list_tools(client)
+        others = await _list_others(client, notes)
+        self._listing = replace(others, definitions=tuple(tools), notes=(*notes, *self._invalid))
         self._schema_faults.clear()
         return self._listing
 
@@ -402,9 +435,14 @@ class Connection:
             self._invalid.extend(notes)
 
     async def _on_message(self, message: object) -> None:
-        from mcp_types import ToolListChangedNotification
+        from mcp_types import (
+            PromptListChangedNotification,
+            ResourceListChangedNotification,
+            ToolListChangedNotification,
+        )
 
-        if isinstance(message, ToolListChangedNotification):
+        changes = (ToolListChangedNotification, ResourceListChangedNotification, PromptListChangedNotification)
+        if isinstance(message, changes):
             self._change()
 
     def _change(self) -> None:
@@ -412,7 +450,7 @@ class Connection:
         self._wakeup.notify()
 
     async def _subscribe(self, client: "Client") -> None:
-        """Subscribe to changes of the list, as newer revisions offer it; a subscription that ends is opened again."""
+        """Subscribe to changes of the lists, as newer revisions offer it; a subscription that ends is opened again."""
         from mcp import MCPError
         from mcp.client.subscriptions import SubscriptionLost
 
@@ -420,8 +458,10 @@ class Connection:
         while True:
             began = anyio.current_time()
             try:
-                async with client.listen(tools_list_changed=True) as changes:
-                    # The list may have changed between reading it and subscribing.
+                async with client.listen(
+                    tools_list_changed=True, resources_list_changed=True, prompts_list_changed=True
+                ) as changes:
+                    # A list may have changed between reading it and subscribing.
                     self._change()
                     async for _ in changes:
                         self._change()
@@ -448,21 +488,56 @@ class Connection:
             return ErrorData(code=INTERNAL_ERROR, message=str(error))
 
 
-async def _list_tools(client: "Client") -> Listing:
-    """Read the list page by page. One that never ends is cut; a server without the tools capability is not asked."""
+async def _list_tools(client: "Client") -> "tuple[Sequence[Definition], list[str]]":
+    """The tools, and why it is not all of them. A server without the tools capability is not asked."""
     if client.server_capabilities.tools is None:
-        return Listing()
-    found: list[Definition] = []
+        return [], []
+    notes: list[str] = []
+    return await _pages(client.list_tools, "tools", _MOST_TOOLS, notes), notes
+
+
+async def _list_others(client: "Client", notes: list[str]) -> Listing:
+    """Resources, templates and prompts. What cannot be listed, or not in time, is left out and noted."""
+    from mcp import MCPError
+    from mcp_types import METHOD_NOT_FOUND
+    from pydantic import ValidationError
+
+    has_resources = client.server_capabilities.resources is not None
+    wanted = [
+        ("resources", "resources", client.list_resources, has_resources),
+        ("templates", "resource_templates", client.list_resource_templates, has_resources),
+        ("prompts", "prompts", client.list_prompts, client.server_capabilities.prompts is not None),
+    ]
+    found: dict[str, Any] = {}
+    for what, attribute, listing, declared in wanted:
+        try:
+            with anyio.fail_after(_OTHERS_TIMEOUT):
+                found[what] = tuple(await _pages(listing, attribute, _MOST_OTHERS, notes)) if declared else ()
+        except (MCPError, ValidationError, TimeoutError) as error:
+            # Some servers have resources, and know nothing of templates.
+            if not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
+                why = cleaned(str(error), _NOTE) or f"no answer within {_OTHERS_TIMEOUT:g} s"
+                notes.append(f"its {what} could not be listed: {why}")
+    return Listing(has_resources=has_resources, **found)
+
+
+async def _pages(listing: Callable[..., Awaitable[Any]], attribute: str, most: int, notes: list[str]) -> Sequence[Any]:
+    """Read a list page by page. One that is too long, or never ends, is cut, which is noted."""
+    what = attribute.replace("_", " ")
+    found: list[Any] = []
     cursors: set[str | None] = set()
     cursor: str | None = None
-    while len(cursors) < _MOST_PAGES and len(found) <= _MOST_TOOLS:
+    while len(cursors) < _MOST_PAGES and len(found) <= most:
         cursors.add(cursor)
-        page = await client.list_tools(cursor=cursor, cache_mode="refresh")
-        found.extend(page.tools)
+        page = await listing(cursor=cursor, cache_mode="refresh")
+        found.extend(getattr(page, attribute))
         cursor = page.next_cursor
         if cursor is None:
-            more = f"it lists {len(found):,} tools, of which the first {_MOST_TOOLS:,} are used"
-            return Listing(tuple(found[:_MOST_TOOLS]), (more,) if len(found) > _MOST_TOOLS else ())
+            if len(found) > most:
+                notes.append(f"it lists {len(found):,} {what}, of which the first {most:,} are used")
+            return found[:most]
         if cursor in cursors:
-            return Listing(tuple(found[:_MOST_TOOLS]), ("its list of tools goes round in a circle, and was cut",))
-    return Listing(tuple(found[:_MOST_TOOLS]), ("its list of tools does not end, and was cut",))
+            notes.append(f"its list of {what} goes round in a circle, and was cut")
+            return found[:most]
+    notes.append(f"its list of {what} does not end, and was cut")
+    return found[:most]

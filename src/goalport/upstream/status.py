@@ -83,7 +83,9 @@ class ServerReport:
     protocol: str
     """The revision that was agreed on; empty: there is no connection."""
     tools: int
-    """How many it listed when it was last asked."""
+    """How many it listed when it was last asked, as for resources (with templates) and prompts."""
+    resources: int
+    prompts: int
     last_error: str
     notes: tuple[str, ...]
     """What is wrong with its list of tools."""

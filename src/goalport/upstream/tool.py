@@ -5,9 +5,10 @@ flooding the memory and the context of a model.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from pydantic_core import to_json
 
@@ -17,12 +18,18 @@ from goalport.words import cleaned, shortened, validation_problems, visible
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, Tool as Definition
+    from pydantic import BaseModel
+
+T = TypeVar("T", bound="BaseModel")
 
 __all__ = [
     "MOST_OF_RESULT",
     "CallTool",
+    "Kind",
     "ToolRequest",
     "UpstreamTool",
+    "cleaned_list",
+    "reader_of",
     "result_of",
     "tools_of_list",
     "valid_tools",
@@ -47,12 +54,15 @@ _OTHERS: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 _CUT: Final = "[The result was too long, and not all of it is here. Ask for less.]"
 
 
+Kind = Literal["tool", "resource", "prompt"]
+
+
 @dataclass(frozen=True, slots=True)
 class ToolRequest:
-    """A call of a tool."""
+    """A call of a tool; or reading a resource or getting a prompt, whose result is as that of a tool."""
 
     own_name: str
-    """What the server calls the tool."""
+    """What the server calls the tool or the prompt, or the URI of the resource."""
     arguments: Mapping[str, object]
     name: str = ""
     """Its name for the caller."""
@@ -60,6 +70,7 @@ class ToolRequest:
     """Whether calling it twice does no harm: it is read-only or idempotent."""
     rename: Callable[[str], str] = identity
     """Turns the own name of any tool of the server into its name for the caller."""
+    kind: Kind = "tool"
 
     @property
     def shown(self) -> str:
@@ -204,6 +215,34 @@ def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
     )
 
 
+def reader_of(server: str, call: CallTool) -> UpstreamTool:
+    """The tool that lists and reads the resources of a server; `call` gets what it is called with."""
+    from mcp_types import Tool as Definition, ToolAnnotations
+
+    described = (
+        f"Read a resource of the server {server!r} by its URI, as the list of its resources or a link in a result has "
+        "it. Without a URI you get that list."
+    )
+    uri = {"type": "string", "description": "The URI; leave it out for the list"}
+    definition = Definition(
+        name=f"read_resource_of_{server}",
+        description=described,
+        input_schema={"type": "object", "properties": {"uri": uri}},
+        annotations=ToolAnnotations(read_only_hint=True),
+    )
+    return UpstreamTool(server, definition, _tool(server, definition, call))
+
+
+def cleaned_list(listed: Iterable[T]) -> tuple[T, ...]:
+    """Resources, templates or prompts with clean texts, without icons and without those that are too deep."""
+    found: list[T] = []
+    for each in listed:
+        with suppress(ValueError):
+            plain = each.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"icons", "meta"})
+            found.append(each.model_validate(_cleaned_schema(plain)))
+    return tuple(found)
+
+
 def _cleaned_schema(schema: Mapping[str, object]) -> dict[str, object]:
     """A copy of a JSON Schema with clean texts. Raises `ValueError` for one that is too deep."""
     return cast("dict[str, object]", _clean(schema, _SCHEMA_LEVELS))
@@ -279,6 +318,10 @@ def _bounded(content: "Iterable[ContentBlock]") -> "tuple[list[ContentBlock], bo
             cut = True
             if each.type == "text" and left:
                 kept.append(each.model_copy(update={"text": each.text[:left]}))
+                left = 0
+            elif each.type == "resource" and isinstance(text := getattr(each.resource, "text", None), str) and left:
+                short = each.resource.model_copy(update={"text": text[:left]})
+                kept.append(each.model_copy(update={"resource": short}))
                 left = 0
     return kept, cut
 

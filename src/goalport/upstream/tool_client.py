@@ -132,8 +132,11 @@ class ToolClient:
 
         server = self._config.name
         try:
-            result = await connection.call(request.own_name, request.arguments, call)
-            result = await self._followed(connection, result, call)
+            if request.kind == "tool":
+                result = await connection.call(request.own_name, request.arguments, call)
+                result = await self._followed(connection, result, call)
+            else:
+                result = await connection.fetch(request)
         except MCPError as error:
             if call.sign_in_needed:
                 connection.mark_broken()

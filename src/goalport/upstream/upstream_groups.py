@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from goalport.errors import ToolError
 from goalport.tools import NAMING_STYLES, Approval, Tool, ToolGroup, ToolResult
 from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig
+from goalport.upstream.connection import Listing
 from goalport.upstream.core_roles import CoreRoles
 from goalport.upstream.pins import Pins
 from goalport.upstream.status import GroupReport, ServerState, why_unavailable
@@ -34,14 +35,23 @@ _NOT_PORTABLE: Final = re.compile(r"[^A-Za-z0-9_-]")
 class ToolServer(Protocol):
     """A server, as far as groups know it: an `UpstreamServer`."""
 
+    name: str
+
     @property
     def tools(self) -> Sequence[UpstreamTool]: ...
+    @property
+    def reader(self) -> UpstreamTool | None: ...
+    @property
+    def listing(self) -> Listing: ...
     @property
     def state(self) -> ServerState: ...
     @property
     def retry_at(self) -> float: ...
     @property
     def sign_in(self) -> Tool: ...
+    async def fetch(
+        self, kind: Literal["resource", "prompt"], name: str, arguments: Mapping[str, str], /
+    ) -> ToolResult: ...
 
 
 class ToolServers(Protocol):
@@ -127,6 +137,9 @@ class LiveGroup:
         ]
         include, exclude = config.include, config.exclude
         kept = [each for each in self._offered if _selects(include, exclude, each[0], each[1].name)]
+        if config.resources:
+            readers = [(name, each.reader) for name, each in self._servers.items() if each.reader is not None]
+            kept, self._offered = [*kept, *readers], [*self._offered, *readers]
         made = before.made if before else {}
         self.made = {(server, each.name): self._member(server, each, made) for server, each in kept}
         self.members: dict[str, _Member] = {}
@@ -291,6 +304,15 @@ class UpstreamGroups:
         """The tools of groups, by role, that cannot be called now; calling one raises `ToolError` with the reason."""
         return self._current().absent
 
+    def listings(self, role: str) -> "Iterator[tuple[ToolServer, Listing]]":
+        """What the servers of a group list beside tools now, as far as it is published: the group says what is."""
+        config = self.config[role]
+        for name in config.servers if config.exports else ():
+            server = self._servers.servers.get(name)
+            if server is not None and server.state.callable:
+                resources = server.listing if config.resources else Listing()
+                yield server, replace(resources, prompts=server.listing.prompts if config.prompts else ())
+
     def warnings(self) -> tuple[str, ...]:
         """What is probably not meant: clashes of names, patterns that match nothing, tools that are withheld."""
         return self._current().warnings
@@ -364,7 +386,7 @@ class UpstreamGroups:
             self._snapshot = _Snapshot()
             return self._snapshot
         # The very objects, not their ids: equal at once while they are the same, and never mistaken for later ones.
-        states = tuple((name, each.tools, each.state) for name, each in self._servers.servers.items())
+        states = tuple((name, each.tools, each.reader, each.state) for name, each in self._servers.servers.items())
         key = (self._servers.config, states, self._pins.stamp)
         if self._snapshot.key != key:
             self._snapshot = self._new_snapshot(key)

@@ -8,8 +8,9 @@ stops the task.
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import anyio
 from anyio import to_thread
@@ -29,7 +30,7 @@ from goalport.upstream.connection import (
     Wakeup,
 )
 from goalport.upstream.status import ServerReport, ServerState, failure_reason, why_unavailable
-from goalport.upstream.tool import ToolRequest, UpstreamTool, tools_of_list
+from goalport.upstream.tool import ToolRequest, UpstreamTool, cleaned_list, reader_of, tools_of_list
 from goalport.upstream.tool_client import ToolClient
 from goalport.words import counted
 
@@ -90,6 +91,10 @@ class UpstreamServer:
         self._shown = f"{config.name} (for {whose})" if whose else config.name
         self.tools: tuple[UpstreamTool, ...] = ()
         """The tools of the last list, also while the server is down."""
+        self.listing = Listing()
+        """What else was in the last lists: resources, templates and prompts."""
+        self.reader: UpstreamTool | None = None
+        """Lists and reads the resources; None: it has none."""
         self.state = ServerState.DISABLED if config.disabled else ServerState.CONNECTING
         self.last_error = ""
         self.retry_at = 0.0
@@ -126,6 +131,8 @@ class UpstreamServer:
             state=self.state,
             protocol=up.protocol_version if up else "",
             tools=len(self.tools),
+            resources=len(self.listing.resources) + len(self.listing.templates),
+            prompts=len(self.listing.prompts),
             last_error=self.last_error,
             notes=self._notes,
             calls=self.client.calls,
@@ -166,6 +173,13 @@ class UpstreamServer:
                 self._wakeup.notify()
                 await self._state_changed.wait()
 
+    async def fetch(self, kind: Literal["resource", "prompt"], name: str, arguments: Mapping[str, str]) -> ToolResult:
+        """The contents of a resource, named by its URI, as blocks; or a prompt as structured content.
+
+        Raises `ToolError`.
+        """
+        return await self._call(ToolRequest(name, arguments, repeatable=True, kind=kind))
+
     async def stop(self) -> None:
         """End the connection: in good order within `Timing.close_timeout`, else by cancelling."""
         self._stopping = True
@@ -190,6 +204,19 @@ class UpstreamServer:
             if not self.tools:
                 await self._accept(Listing(tuple(definitions)))
         return ToolResult.of_text(f"The server {self.name!r} lists {counted(len(self.tools), 'tool')}.")
+
+    async def _read_or_list(self, request: ToolRequest) -> ToolResult:
+        """Answer a call of the reader. Raises `ToolError`."""
+        match request.arguments.get("uri"):
+            case None | "":
+                listed = [(each.uri, each) for each in self.listing.resources]
+                listed += [(each.uri_template, each) for each in self.listing.templates]
+                lines = [f"- {uri}: {each.title or each.name}. {each.description or ''}" for uri, each in listed]
+                return ToolResult.of_text("\n".join(lines) or "It lists no resources; links in results may have some.")
+            case str() as uri:
+                return await self._call(replace(request, own_name=uri, arguments={}, kind="resource"))
+            case _:
+                raise ToolError(f"{request.shown}: uri should be a text.")
 
     async def _connected(self) -> Connection:
         """The connection. A call waits `Timing.wait_for_up` for it; raises `ToolError` when there is none by then."""
@@ -262,6 +289,10 @@ class UpstreamServer:
         # In a thread: ten thousand tools take a second, in which others are served.
         found, call = listing.definitions, self._call
         self.tools, withheld = await to_thread.run_sync(tools_of_list, self.name, found, call, self.tools)
+        cleaned = await to_thread.run_sync(_cleaned, listing)
+        self.listing = self.listing if cleaned == self.listing else cleaned
+        if listing.has_resources and self.reader is None:
+            self.reader = reader_of(self.name, self._read_or_list)
         notes = (*listing.notes, *withheld)
         if notes != self._notes:
             for note in notes[:10]:
@@ -288,3 +319,12 @@ class UpstreamServer:
 
 def _usable(connection: Connection | None) -> Connection | None:
     return None if connection is None or connection.broken else connection
+
+
+def _cleaned(listing: Listing) -> Listing:
+    """What a list has beside tools."""
+    return Listing(
+        resources=cleaned_list(listing.resources),
+        templates=cleaned_list(listing.templates),
+        prompts=cleaned_list(listing.prompts),
+    )

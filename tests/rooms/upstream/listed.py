@@ -7,6 +7,7 @@ from mcp_types import Tool as Definition, ToolAnnotations
 
 from goalport.tools import Tool, ToolResult
 from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
+from goalport.upstream.connection import Listing
 from goalport.upstream.status import ServerState
 from goalport.upstream.tool import ToolRequest, UpstreamTool, tools_of_list
 
@@ -36,6 +37,12 @@ class Listed:
     state: ServerState = ServerState.UP
     retry_at: float = 0.0
     sign_in: Tool = field(default_factory=lambda: Tool("sign_in", "Sign in", {"type": "object"}, sign_in))
+    name: str = ""
+    reader: UpstreamTool | None = None
+    listing: Listing = field(default_factory=Listing)
+
+    async def fetch(self, kind: str, name: str, arguments: Mapping[str, str]) -> ToolResult:
+        return await call(ToolRequest(name, arguments))
 
 
 @dataclass

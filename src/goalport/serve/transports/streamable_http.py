@@ -25,7 +25,7 @@ from goalport.publish.chat_tools import ChatTool
 from goalport.publish.companions import Companion
 from goalport.publish.exported_tools import FunctionTool
 from goalport.publish.goal_tools import GoalTool
-from goalport.publish.publication import RawTool
+from goalport.publish.raw import RawTool
 from goalport.serve.disconnects import DisconnectMiddleware, is_modern_request
 from goalport.serve.elicitation import take_from_elsewhere
 from goalport.serve.scope_check import guarded

@@ -1,0 +1,73 @@
+"""Resources and prompts of upstream servers, which are published with the tools of exported groups.
+
+They are published as the servers list them, prompts under the names that their group gives. Contents are asked for when
+a client asks, on behalf of its caller. Above: `publication`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+from mcp_types import GetPromptResult, ReadResourceResult, ResourceTemplate
+
+from goalport.errors import ToolError
+from goalport.publish.exported_tools import GroupTools, without_secrets
+from goalport.publish.raw import RawPrompt, RawResource, RawTemplate
+from goalport.upstream import GroupConfig
+from goalport.upstream.upstream_groups import ToolServer, final_name
+
+__all__ = ["passed_on"]
+
+_SCHEME: Final = re.compile(r"(?!goalport:)[A-Za-z][A-Za-z0-9+.-]*:")
+"""The scheme of a URI, unless it is that of the resources of a goalport: such a one has them itself."""
+
+
+def passed_on(
+    groups: Mapping[str, GroupTools], config: Mapping[str, GroupConfig]
+) -> Iterator[RawPrompt | RawResource | RawTemplate]:
+    """What exported groups publish beside their tools.
+
+    For each scheme in the list of a server there is a template too: a link in a result may lead to what is not listed.
+    """
+    for role, group in groups.items():
+        for server, listing in group.listings:
+            naming, scopes, read = config[role].naming, config[role].scopes, partial(_read, server)
+            for each in listing.prompts:
+                named = each.model_copy(update={"name": final_name(each.name, naming)})
+                yield RawPrompt(named, partial(_prompt, server, each.name), scopes)
+            schemes: set[str] = set()
+            for each in listing.resources:
+                if scheme := _SCHEME.match(each.uri):
+                    schemes.add(scheme[0])
+                    yield RawResource(each, read, scopes)
+            for each in listing.templates:
+                if scheme := _SCHEME.match(each.uri_template):
+                    schemes.add(scheme[0])
+                    yield RawTemplate(each, read, partial(_begins, scheme[0]), scopes)
+            for scheme in sorted(schemes):
+                words = f"Any resource of the server {server.name!r}, such as one that a result has a link to"
+                any_ = ResourceTemplate(uri_template=f"{scheme}{{+rest}}", name=server.name, description=words)
+                yield RawTemplate(any_, read, partial(_begins, scheme), scopes)
+
+
+def _begins(scheme: str, uri: str) -> bool:
+    return uri.startswith(scheme)
+
+
+async def _read(server: ToolServer, _: object, params: Any) -> ReadResourceResult:
+    uri = str(params.uri)
+    result = await server.fetch("resource", uri, {})
+    contents = [each.resource for each in result.blocks if each.type == "resource"]
+    if result.text or len(contents) < len(result.blocks):
+        raise ToolError(f"{uri[:200]} is too long to be passed on.")
+    return ReadResourceResult.model_validate(
+        without_secrets(ReadResourceResult(contents=contents).model_dump(mode="json", by_alias=True))
+    )
+
+
+async def _prompt(server: ToolServer, name: str, _: object, params: Any) -> GetPromptResult:
+    result = await server.fetch("prompt", name, params.arguments or {})
+    if result.structured is None:
+        raise ToolError(f"{name} is too long to be passed on.")
+    return GetPromptResult.model_validate(without_secrets(result.structured))
