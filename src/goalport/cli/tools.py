@@ -27,6 +27,7 @@ from goalport.publish.exported_tools import FunctionTool
 from goalport.tools import Tool
 from goalport.upstream.active_calls import call_hooks
 from goalport.upstream.status import ServerReport, ServerState
+from goalport.words import counted
 
 DONE, FAILED = 0, 1
 
