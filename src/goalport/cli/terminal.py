@@ -139,8 +139,9 @@ def show_result(result: Mapping[str, Any], *, structured: bool) -> None:
 
 def _block_text(block: Mapping[str, Any]) -> str:
     """The text of a content block, with JSON indented; a remark in place of a block of another kind."""
-    if block["type"] != "text":
-        return f"({block['type']} {block.get('mimeType', '')}; --json prints it whole)"
+    block = block.get("resource", block)
+    if "text" not in block:
+        return f"({block.get('type', 'resource')} {block.get('mimeType', '')}; --json prints it whole)"
     text: str = block["text"]
     try:
         value: object = json.loads(text)
