@@ -20,7 +20,7 @@ from goalport.ai.output_type import OutputType, Services, output_type
 from goalport.ai.ready_references import ready_references
 from goalport.ai.structured_output import JSON_LINES, create_value, stream_objects, stream_text
 from goalport.ai.tool_loop import ToolCalls, ToolLoop
-from goalport.ai.toolbox import toolbox
+from goalport.ai.toolbox import missing_in_words, missing_tools, toolbox
 from goalport.errors import ModelNotReady, ToolError
 from goalport.llm import (
     Image,
@@ -165,7 +165,10 @@ class LlmEngine:
         interaction = request.interaction
         candidates = self._candidates(interaction)
         model, options = next(candidates)
-        tools = toolbox(interaction, self.groups())
+        groups = self.groups()
+        tools, missing = toolbox(interaction, groups), missing_tools(interaction, groups)
+        for role, why in missing.items():
+            self.operation.note_missing(role, why)
         if request.needs_tools and not tools.tools:
             roles = ", ".join(map(repr, interaction.tool_groups))
             raise ToolError(f"There are no tools to work with{f' in the groups {roles}' if roles else ''}.")
@@ -174,7 +177,16 @@ class LlmEngine:
         seconds = self.settings.default_timeout
         return ToolLoop(
             ModelRequests(
-                model, self.operation, self._name(request), request, seconds, tools.specs, output, candidates, options
+                model,
+                self.operation,
+                self._name(request),
+                request,
+                seconds,
+                tools.specs,
+                output,
+                candidates,
+                options,
+                missing_in_words(missing.values()),
             ),
             ToolCalls(tools, self.operation, self.settings, self),
             [*system, *_with_images(request.messages, interaction.images)],

@@ -191,6 +191,8 @@ class Journal(Generic[P]):
         """The questions of the action by name; the answers are stored in them."""
         self.messages: dict[str, AssistantMessage] = {}
         """The messages that the action has sent, by name: who has read one is not sent it again."""
+        self.missing: dict[str, str] = {}
+        """What was missing of tool groups at some time while the action ran, in sentences by their roles."""
         self._approvals: list[str] = []
         """The names of the questions whether a tool may be called."""
         self.calls: dict[str, OpenCall] = {}
