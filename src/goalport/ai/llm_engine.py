@@ -20,7 +20,7 @@ from goalport.ai.output_type import OutputType, Services, output_type
 from goalport.ai.ready_references import ready_references
 from goalport.ai.structured_output import JSON_LINES, create_value, stream_objects, stream_text
 from goalport.ai.tool_loop import ToolCalls, ToolLoop
-from goalport.ai.toolbox import missing_in_words, missing_tools, toolbox
+from goalport.ai.toolbox import missing_in_words, toolbox
 from goalport.errors import ModelNotReady, ToolError
 from goalport.llm import (
     Image,
@@ -166,7 +166,8 @@ class LlmEngine:
         candidates = self._candidates(interaction)
         model, options = next(candidates)
         groups = self.groups()
-        tools, missing = toolbox(interaction, groups), missing_tools(interaction, groups)
+        tools = toolbox(interaction, groups)
+        missing = {role: why for role in interaction.tool_groups if (why := groups.lacking(role))}
         for role, why in missing.items():
             self.operation.note_missing(role, why)
         if request.needs_tools and not tools.tools:
@@ -174,19 +175,10 @@ class LlmEngine:
             raise ToolError(f"There are no tools to work with{f' in the groups {roles}' if roles else ''}.")
         parts = filter(None, map(str.strip, (*_system_texts(interaction, model.card), *form)))
         system = [SystemMessage(text)] if (text := "\n\n".join(parts)) else []
-        seconds = self.settings.default_timeout
+        name, seconds, notice = self._name(request), self.settings.default_timeout, missing_in_words(missing, groups)
         return ToolLoop(
             ModelRequests(
-                model,
-                self.operation,
-                self._name(request),
-                request,
-                seconds,
-                tools.specs,
-                output,
-                candidates,
-                options,
-                missing_in_words(missing.values()),
+                model, self.operation, name, request, seconds, tools.specs, output, candidates, options, notice
             ),
             ToolCalls(tools, self.operation, self.settings, self),
             [*system, *_with_images(request.messages, interaction.images)],

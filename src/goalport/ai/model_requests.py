@@ -62,8 +62,8 @@ class ModelRequests:
     """The models that are asked when one fails; the one that answers is asked from then on."""
     options: LlmOptions | None = None
     """The options of the model that is asked now; None: those of the request."""
-    passing: str = ""
-    """What the system prompt says besides, of this moment: an action that runs again asks the same without it."""
+    notice: str = ""
+    """What the system prompt says of this moment. An action that runs again finds its replies whatever it says then."""
     turn: int = field(default=0, init=False)
     """The number of replies that were asked for."""
     _first: str = field(init=False)
@@ -142,12 +142,12 @@ class ModelRequests:
                     yield piece
 
     def _sent(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages with what the system prompt says of this moment."""
-        if not self.passing:
+        """The messages as the model gets them: with the notice at the end of the system prompt."""
+        if not self.notice:
             return messages
         if messages and isinstance(first := messages[0], SystemMessage):
-            return [replace(first, content=f"{first.content}\n\n{self.passing}"), *messages[1:]]
-        return [SystemMessage(self.passing), *messages]
+            return [replace(first, content=f"{first.content}\n\n{self.notice}"), *messages[1:]]
+        return [SystemMessage(self.notice), *messages]
 
     async def _prepare(self, messages: Sequence[Message]) -> None:
         """Wait for the operation. Raises `ModelRefused` when a user shows an image and the model takes none."""

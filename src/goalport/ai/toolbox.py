@@ -25,7 +25,7 @@ from goalport.tools.arguments import Arguments, listed_arguments
 from goalport.tools.functions import FunctionHandler
 from goalport.words import did_you_mean, listed, nearest, one_line
 
-__all__ = ["Selector", "Toolbox", "UnfoldingTool", "missing_in_words", "missing_tools", "toolbox"]
+__all__ = ["Selector", "Toolbox", "UnfoldingTool", "missing_in_words", "toolbox"]
 
 _WORD = re.compile(r"[A-Za-z0-9]{4,}")
 _NOT_PORTABLE = re.compile(r"[^A-Za-z0-9_-]")
@@ -115,15 +115,17 @@ def toolbox(interaction: Interaction, groups: ToolGroupResolver) -> Toolbox:
     return Toolbox({name: tool for name, (_, tool) in found.items()})
 
 
-def missing_tools(interaction: Interaction, groups: ToolGroupResolver) -> Mapping[str, str]:
-    """What is missing now of the tool groups that an interaction names, in sentences by their roles."""
-    return {role: why for role in interaction.tool_groups if (why := groups.lacking(role))}
+def missing_in_words(missing: Mapping[str, str], groups: ToolGroupResolver) -> str:
+    """What a model is told of what groups lack, given by their roles; empty: nothing is missing.
 
-
-def missing_in_words(missing: Iterable[str]) -> str:
-    """What a model is told of missing tools; empty: there are none."""
-    if not (sentences := " ".join(missing)):
+    The advice for authors, for a role that nobody knows, is left out.
+    """
+    if not missing:
         return ""
+    sentences = " ".join(
+        why if groups.find(role) or groups.why_missing(role) else f"There is no tool group {role!r}."
+        for role, why in missing.items()
+    )
     return f"Some of your tools are missing now. {one_line(sentences, _LONGEST_NOTE)} {_DO_WITHOUT}"
 
 

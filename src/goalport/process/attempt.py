@@ -38,9 +38,9 @@ from goalport.tools import Tool, ToolResult
 from goalport.upstream.active_calls import Asked, SignInAddress
 from goalport.words import excerpt, one_line
 
-_log = getLogger(__name__)
 __all__ = ["ActionCalls", "ActionOperation", "Attempt", "wait_for_server"]
 
+_log = getLogger(__name__)
 _SHOWN: Final = 2_000
 """The most characters of arguments that a person is shown."""
 _LONGEST_REASON = 300

@@ -71,7 +71,7 @@ async def test_a_model_is_told_what_is_missing_now_and_replies_are_recorded_with
 
     why = "No tool group plays the role 'wob'. Did you mean 'web'?"
     told = (
-        f"Some of your tools are missing now. {why} "
+        "Some of your tools are missing now. There is no tool group 'wob'. "
         "Make nothing up in their place: say what you could not do without them."
     )
     said = [[each.content for each in call.messages] for call in model.calls]
