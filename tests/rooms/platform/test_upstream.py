@@ -17,6 +17,7 @@ from goalport import (
     Ai,
     ToolGroup,
     UserInput,
+    WaitFor,
     achieves_goal,
     action,
     agent,
@@ -183,6 +184,31 @@ async def test_a_part_of_a_group_that_is_away_is_told_to_the_model_and_in_the_hi
             words = "The tool group 'voices' lacks a part of its tools. The server 'absent' is down; it is tried again"
             assert words in told.content
             assert process.history[0].missing_tools[0].startswith(words)
+
+
+@agent(description="Asks twice")
+class AsksPeople:
+    @achieves_goal(description="The answer")
+    @action(tool_groups=["voices"])
+    async def ask(self, said: UserInput, ai: Ai, context: ActionContext) -> Said:
+        thought = await ai.generate_text(said.content)
+        return Said(f"{thought}, {await context.ask(WaitFor.form_submission('Really?', bool))}")
+
+
+async def test_a_model_is_not_asked_again_because_other_words_say_what_is_missing(tmp_path: Path) -> None:
+    model = ScriptedModel(["once"])
+    absent = plain(command="goalport-no-such")
+    async with AgentPlatform(
+        [AsksPeople], models=model, upstream=UpstreamServers(config(absent), tmp_path, 20)
+    ) as platform:
+        process = await platform.run("AsksPeople", UserInput("hello"))
+        said_then = model.calls[0].messages[0].content
+        with anyio.fail_after(20):
+            while platform.groups.lacking("voices") in said_then:
+                await anyio.lowlevel.checkpoint()
+        await platform.answer(process.id, response=True)
+        assert await process.wait() == Completed(Said("once, True"))
+    assert len(model.calls) == 1
 
 
 async def test_before_it_is_entered_plans_count_on_what_is_configured_and_processes_do_not(tmp_path: Path) -> None:
