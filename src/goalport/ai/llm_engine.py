@@ -173,12 +173,14 @@ class LlmEngine:
         if request.needs_tools and not tools.tools:
             roles = ", ".join(map(repr, interaction.tool_groups))
             raise ToolError(f"There are no tools to work with{f' in the groups {roles}' if roles else ''}.")
-        parts = filter(None, map(str.strip, (*_system_texts(interaction, model.card), *form)))
-        system = [SystemMessage(text)] if (text := "\n\n".join(parts)) else []
-        name, seconds, notice = self._name(request), self.settings.default_timeout, missing_in_words(missing, groups)
+        text = "\n\n".join(filter(None, map(str.strip, (*_system_texts(interaction, model.card), *form))))
+        if (notice := missing_in_words(missing, groups)) and text:
+            notice = f"\n\n{notice}"
+        system = [SystemMessage(f"{text}{notice}", notice)] if text or notice else []
+        seconds = self.settings.default_timeout
         return ToolLoop(
             ModelRequests(
-                model, self.operation, name, request, seconds, tools.specs, output, candidates, options, notice
+                model, self.operation, self._name(request), request, seconds, tools.specs, output, candidates, options
             ),
             ToolCalls(tools, self.operation, self.settings, self),
             [*system, *_with_images(request.messages, interaction.images)],

@@ -62,8 +62,6 @@ class ModelRequests:
     """The models that are asked when one fails; the one that answers is asked from then on."""
     options: LlmOptions | None = None
     """The options of the model that is asked now; None: those of the request."""
-    notice: str = ""
-    """What the system prompt says of this moment. An action that runs again finds its replies whatever it says then."""
     turn: int = field(default=0, init=False)
     """The number of replies that were asked for."""
     _first: str = field(init=False)
@@ -122,7 +120,7 @@ class ModelRequests:
         return self.operation.record(self._first, self._call(messages))
 
     async def _reply(self, messages: Sequence[Message]) -> ModelReply:
-        call = self._call(self._sent(messages))
+        call = self._call(messages)
         await self._prepare(messages)
         state = _RequestState(self.model.card.name)
         with self._reporting(call, state), self._span(streamed=False) as span:
@@ -132,7 +130,7 @@ class ModelRequests:
 
     async def _stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         state = _RequestState(self.model.card.name)
-        call = replace(self._call(self._sent(messages)), on_partial_usage=state.take)
+        call = replace(self._call(messages), on_partial_usage=state.take)
         await self._prepare(messages)
         with self._reporting(call, state), self._span(streamed=True) as span:
             async with aclosing(self.model.stream(call)) as pieces:
@@ -140,14 +138,6 @@ class ModelRequests:
                     if isinstance(piece, ModelReply):
                         self._received(piece, state, call, span)
                     yield piece
-
-    def _sent(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages as the model gets them: with the notice at the end of the system prompt."""
-        if not self.notice:
-            return messages
-        if messages and isinstance(first := messages[0], SystemMessage):
-            return [replace(first, content=f"{first.content}\n\n{self.notice}"), *messages[1:]]
-        return [SystemMessage(self.notice), *messages]
 
     async def _prepare(self, messages: Sequence[Message]) -> None:
         """Wait for the operation. Raises `ModelRefused` when a user shows an image and the model takes none."""

@@ -26,7 +26,6 @@ class Watched:
     turns: list[str] = field(default_factory=list[str])
     declined: list[str] = field(default_factory=list[str])
     missing: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    recorded: list[ModelCall] = field(default_factory=list[ModelCall])
     ends_before: int | None = None
     signal: Signal | None = None
 
@@ -44,7 +43,6 @@ class Watched:
         self.missing.append((role, why))
 
     def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
-        self.recorded.append(call)
         return Unrecorded()
 
     async def before_turn(self, tool: str, /) -> None:
