@@ -46,7 +46,7 @@ class Trip:
 
 @agent(description="Plans trips")
 class Planner:
-    @action
+    @action(tool_groups=["atlas"])
     def ask(self, user_input: UserInput) -> WaitFor[Limit]:
         return WaitFor.form_submission("How much may it cost?", Limit)
 
@@ -114,6 +114,9 @@ async def test_a_process_is_listed_answered_shown_and_killed_beside_the_server_t
         view = await shown(run, process_id)
         assert (view["status"], view["runner"]["pid"]) == ("running", server.process.pid)
         assert [(each["action"], each["attempts"]) for each in view["history"]] == [("Planner.ask", 1)]
+        (missing,) = view["history"][0]["missingTools"]
+        assert missing.startswith("No tool group plays the role 'atlas'.")
+        assert f"    {missing}" in (await run("show", process_id))[0]
         await run("kill", process_id, "--reason", "Too hot.")
         async with server.client("http", "auto") as client:
             told = await client.call_tool("process_status", {"processId": process_id})

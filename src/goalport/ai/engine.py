@@ -7,6 +7,7 @@ real engine is `LlmEngine`; `goalport.testing` has one for tests, and `process` 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from logging import getLogger
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from goalport.ai.interaction import Interaction, Request
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 T_co = TypeVar("T_co", covariant=True)
+_log = getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,10 @@ class Operation(Protocol):
         """Note the model's own words for why it did not make what it was asked for."""
         ...
 
+    def note_missing(self, role: str, why: str, /) -> None:
+        """Note what is missing of the tool group of a role, in sentences."""
+        ...
+
     async def before_turn(self, tool: str, /) -> None:
         """Called before each request to a model (`tool` is empty) and each call of a tool.
 
@@ -159,6 +165,10 @@ class NoOperation:
 
     def decline(self, reason: str, /) -> None:
         """Note nothing."""
+
+    def note_missing(self, role: str, why: str, /) -> None:
+        """Log it."""
+        _log.warning("%s", why)
 
     async def before_turn(self, tool: str, /) -> None:
         """Go on at once."""

@@ -20,7 +20,7 @@ from goalport.ai.output_type import OutputType, Services, output_type
 from goalport.ai.ready_references import ready_references
 from goalport.ai.structured_output import JSON_LINES, create_value, stream_objects, stream_text
 from goalport.ai.tool_loop import ToolCalls, ToolLoop
-from goalport.ai.toolbox import toolbox
+from goalport.ai.toolbox import missing_in_words, toolbox
 from goalport.errors import ModelNotReady, ToolError
 from goalport.llm import (
     Image,
@@ -165,12 +165,18 @@ class LlmEngine:
         interaction = request.interaction
         candidates = self._candidates(interaction)
         model, options = next(candidates)
-        tools = toolbox(interaction, self.groups())
+        groups = self.groups()
+        tools = toolbox(interaction, groups)
+        missing = {role: why for role in interaction.tool_groups if (why := groups.lacking(role))}
+        for role, why in missing.items():
+            self.operation.note_missing(role, why)
         if request.needs_tools and not tools.tools:
             roles = ", ".join(map(repr, interaction.tool_groups))
             raise ToolError(f"There are no tools to work with{f' in the groups {roles}' if roles else ''}.")
-        parts = filter(None, map(str.strip, (*_system_texts(interaction, model.card), *form)))
-        system = [SystemMessage(text)] if (text := "\n\n".join(parts)) else []
+        text = "\n\n".join(filter(None, map(str.strip, (*_system_texts(interaction, model.card), *form))))
+        if (notice := missing_in_words(missing, groups)) and text:
+            notice = f"\n\n{notice}"
+        system = [SystemMessage(f"{text}{notice}", notice)] if text or notice else []
         seconds = self.settings.default_timeout
         return ToolLoop(
             ModelRequests(

@@ -4,7 +4,6 @@ The groups of a role are looked up at each request. `UnfoldingTool` is a tool in
 offered after it has called the one. Nothing here calls a tool. Above: `tool_loop`.
 """
 
-import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,6 @@ from goalport.llm import ToolSpec
 from goalport.tools import (
     Parameter,
     Tool,
-    ToolGroupRequirement,
     ToolGroupResolver,
     ToolResult,
     reference_prefix,
@@ -25,11 +23,10 @@ from goalport.tools import (
 )
 from goalport.tools.arguments import Arguments, listed_arguments
 from goalport.tools.functions import FunctionHandler
-from goalport.words import did_you_mean, listed, nearest
+from goalport.words import did_you_mean, listed, nearest, one_line
 
-__all__ = ["Selector", "Toolbox", "UnfoldingTool", "toolbox"]
+__all__ = ["Selector", "Toolbox", "UnfoldingTool", "missing_in_words", "toolbox"]
 
-_log = logging.getLogger(__name__)
 _WORD = re.compile(r"[A-Za-z0-9]{4,}")
 _NOT_PORTABLE = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST: Final = 64
@@ -39,6 +36,9 @@ _DIGITS: Final = 8
 """Characters that are kept free for a number at the end of a name."""
 _MOST_OFFERED: Final = 3
 _CATEGORY: Final = "category"
+_LONGEST_NOTE: Final = 1_000
+"""Characters of what a model is told of missing tools."""
+_DO_WITHOUT: Final = "Make nothing up in their place: say what you could not do without them."
 _NOTHING: Final[Mapping[str, object]] = {"type": "object", "properties": {}}
 Selector = Callable[[Mapping[str, Any], Sequence[Tool]], Iterable[Tool]]
 """Chooses tools by the arguments of a call, among all tools behind an unfolding tool."""
@@ -115,11 +115,22 @@ def toolbox(interaction: Interaction, groups: ToolGroupResolver) -> Toolbox:
     return Toolbox({name: tool for name, (_, tool) in found.items()})
 
 
+def missing_in_words(missing: Mapping[str, str], groups: ToolGroupResolver) -> str:
+    """What a model is told of what groups lack, given by their roles; empty: nothing is missing.
+
+    The advice for authors, for a role that nobody knows, is left out.
+    """
+    if not missing:
+        return ""
+    sentences = " ".join(
+        why if groups.find(role) or groups.why_missing(role) else f"There is no tool group {role!r}."
+        for role, why in missing.items()
+    )
+    return f"Some of your tools are missing now. {one_line(sentences, _LONGEST_NOTE)} {_DO_WITHOUT}"
+
+
 def _offered(interaction: Interaction, groups: ToolGroupResolver) -> Iterator[tuple[str, Tool]]:
     """Each tool, with its origin in words."""
-    for role in interaction.tool_groups:
-        if groups.find(role) is None:
-            _log.warning("%s Its tools are not offered.", groups.missing(ToolGroupRequirement(role)))
     for role, tool in groups.tools_of(interaction.tool_groups):
         yield f"the tool group {role!r}", tool
     for reference in interaction.references:

@@ -96,6 +96,7 @@ def _invocation(each: View) -> Iterator[str]:
     yield f"{_local(each['startedAt'])}  {each['action']}: {each['status']} in {each['seconds']:.2f} s{attempts}{cost}"
     if each["error"]:
         yield f"    {one_line(each['error'], 500)}"
+    yield from (f"    {one_line(why, 500)}" for why in each.get("missingTools", ()))
 
 
 def _question(process_id: str, options: str, each: View) -> Iterator[str]:

@@ -19,6 +19,7 @@ from goalport.domain.planner_type import PlannerType
 from goalport.domain.signature import Input, Outputs, Parameter, ProvidedInput, inputs_among
 from goalport.errors import DeclarationError
 from goalport.introspection import Origin
+from goalport.plan import GroupAvailable
 
 __all__ = ["Action", "Agent", "Condition", "Cost", "Goal"]
 
@@ -87,12 +88,13 @@ class Action:
     @property
     def requirements(self) -> tuple[GroupRequirement, ...]:
         """The tool groups without which the step cannot run."""
-        return tuple(self.settings.tool_group_requirements)
+        settings = self.settings
+        return (*map(GroupAvailable, settings.required_tool_groups), *settings.tool_group_requirements)
 
     @property
     def roles(self) -> tuple[str, ...]:
         """The tool groups that the step names, each once."""
-        named, required = self.settings.tool_groups, self.settings.tool_group_requirements
+        named, required = self.settings.tool_groups, self.requirements
         return tuple(dict.fromkeys([*named, *(each.role for each in required)])) if named or required else ()
 
     @property

@@ -101,6 +101,7 @@ class ActionMark:
     cost_method: str = ""
     value_method: str = ""
     tool_groups: Sequence[str] = ()
+    required_tool_groups: Sequence[str] = ()
     tool_group_requirements: Sequence[GroupRequirement] = ()
     output_binding: str = ""
     trigger: type | None = None
@@ -122,7 +123,7 @@ class ActionMark:
             )
         for what in ("cost", "value"):
             require_number(what, getattr(self, what))
-        for what in ("pre", "post", "tool_groups"):
+        for what in ("pre", "post", "tool_groups", "required_tool_groups"):
             require_names(what, getattr(self, what))
         for what in ("can_rerun", "clear_blackboard", "read_only", "repeatable"):
             require_boolean(what, getattr(self, what))
@@ -131,7 +132,7 @@ class ActionMark:
             if not hasattr(each, "role") or not hasattr(each, "tools"):
                 raise TypeError(
                     "Expected tool_group_requirements to be a list of ToolGroupRequirement, but it holds"
-                    f' {each!r}. Write ToolGroupRequirement("web"), or name the group in tool_groups.'
+                    f' {each!r}. Write required_tool_groups=["web"], or ToolGroupRequirement("web", tools=("search",)).'
                 )
         if self.retry is not None and type(self.retry) is not RetryPolicy:
             raise TypeError(
@@ -236,6 +237,7 @@ def action(
     cost_method: str = "",
     value_method: str = "",
     tool_groups: Sequence[str] = (),
+    required_tool_groups: Sequence[str] = (),
     tool_group_requirements: Sequence[GroupRequirement] = (),
     output_binding: str = "",
     trigger: type | None = None,
@@ -251,12 +253,13 @@ def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> An
     models. `pre`, `post`: names of conditions that must hold before, and may hold after. `can_rerun`: may run again in
     the same process. `clear_blackboard`: leave nothing but the output. `cost`, `value`: by convention from 0 to 1, or
     computed on each planning by the `@cost` method named in `cost_method`, `value_method`. `tool_groups`: roles whose
-    tools the action uses if they are there; `tool_group_requirements`: groups without which it cannot run.
-    `output_binding`: the name of the output. `trigger`: run only when the newest object is of this type. `read_only`:
-    changes nothing. `repeatable`: begins again after a crash in its middle, with the same `context.key`; otherwise the
-    process is stuck until somebody says how it goes on. `retry`: how often a failure is tried again; None: as the
-    platform says. `access`: the scopes that the caller of the process needs, such as "finance:write", or an expression
-    such as "expr: caller.has('finance:write') and order.total < 100"; refused, the process fails. (User guide, 3.6.2.)
+    tools the action uses if they are there; `required_tool_groups`: roles without whose group it cannot run;
+    `tool_group_requirements`: the same, with the names of tools that the group must have. `output_binding`: the name of
+    the output. `trigger`: run only when the newest object is of this type. `read_only`: changes nothing. `repeatable`:
+    begins again after a crash in its middle, with the same `context.key`; otherwise the process is stuck until somebody
+    says how it goes on. `retry`: how often a failure is tried again; None: as the platform says. `access`: the scopes
+    that the caller of the process needs, such as "finance:write", or an expression such as
+    "expr: caller.has('finance:write') and order.total < 100"; refused, the process fails. (User guide, 3.6.2.)
     """
     require_settings("action", settings, (each.name for each in fields(ActionMark)))
     mark = ActionMark(**settings)

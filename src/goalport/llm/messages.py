@@ -71,6 +71,8 @@ class SystemMessage:
     """Instructions to the model that apply to the whole conversation."""
 
     content: str
+    notice: str = ""
+    """The end of the content that holds at this moment only, so that the request is the same one without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ class ActionInvocation:
     """How often it was tried since it last began; all but the last attempt failed."""
     steps: tuple[Step, ...] = ()
     """What its models replied and its tools returned, and whom it asked or started; only if journals are kept."""
+    missing_tools: tuple[str, ...] = ()
+    """What was missing of its tool groups at some time while it ran, and why: a sentence or two for each group."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from logging import getLogger
 from typing import Any, Final, Protocol
 
 import anyio
@@ -39,6 +40,7 @@ from goalport.words import excerpt, one_line
 
 __all__ = ["ActionCalls", "ActionOperation", "Attempt", "wait_for_server"]
 
+_log = getLogger(__name__)
 _SHOWN: Final = 2_000
 """The most characters of arguments that a person is shown."""
 _LONGEST_REASON = 300
@@ -300,6 +302,13 @@ class ActionOperation:
     def decline(self, reason: str, /) -> None:
         """Note why the action may return nothing; the reason is shown when no other way leads to the goal."""
         self._process.progress.decline(self._attempt.action, one_line(reason, _LONGEST_REASON))
+
+    def note_missing(self, role: str, why: str, /) -> None:
+        """Log what is missing of a tool group and keep it for the history, once in a run of the action."""
+        missing = self._attempt.journal.missing
+        if role not in missing:
+            missing[role] = why
+            _log.warning("%s runs without some of its tools. %s", self._attempt.action or "A condition", why)
 
     async def before_turn(self, tool: str, /) -> None:
         """Before a call of a tool, pause as long as the run's options say. `tool` is empty before a request of a model.

@@ -27,7 +27,7 @@ from goalport.process.lifecycle import Completed, Waiting
 from goalport.process.questions import SchemaSubmission
 from goalport.process.sent_messages import Sendable, send_message
 from goalport.process.timed import Timed, is_async
-from goalport.tools import CALL_SITE, Contained, ContextValues, Tool, ToolGroupRequirement, in_thread
+from goalport.tools import CALL_SITE, Contained, ContextValues, Tool, in_thread
 from goalport.words import type_name
 
 __all__ = ["ActionContext", "OperationContext", "run_subagent"]
@@ -92,8 +92,7 @@ class OperationContext:
             lent = self.process.services
             declared = self.process.scope.actions.get(self.action)
             roles = () if declared is None else declared.roles
-            there = tuple(role for role in roles if lent.groups.unmet(ToolGroupRequirement(role)) is None)
-            self._ai = Ai(lent.engine(ActionOperation(self), lent.groups), Interaction(tool_groups=there))
+            self._ai = Ai(lent.engine(ActionOperation(self), lent.groups), Interaction(tool_groups=roles))
         return self._ai
 
     @property

@@ -36,6 +36,7 @@ from goalport.events import (
 from goalport.observe.spans import action_span, note_end, note_failure
 from goalport.process.action_progress import ActionInvocation, in_words
 from goalport.process.agent_process import AgentProcess
+from goalport.process.attempt import ActionOperation
 from goalport.process.context import ActionContext
 from goalport.process.effects import apply_result, as_declared, gave_nothing, leave_out, retract_post_conditions
 from goalport.process.journal import Parked
@@ -94,10 +95,13 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
         process.end_action()
     journal = progress.journals[action.name]
     attempts, steps = journal.attempts, journal.kept_steps if process.services.keep_journals else ()
+    missing = tuple(journal.missing.values())
     _clean_up(process, action)
     words, cost = end.words(process), process.ledger.settle(action.name)
     seconds = time.perf_counter() - start
-    progress.record(ActionInvocation(action.name, started_at, seconds, end.status, words, cost, attempts, steps))
+    progress.record(
+        ActionInvocation(action.name, started_at, seconds, end.status, words, cost, attempts, steps, missing)
+    )
     _apply(process, action, end, words)
     if process.listeners.attentive:
         number = len(progress.history)
@@ -253,7 +257,7 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
         _require_access(process, action, arguments)
         if action.roles:
             await _obtain_groups(process, action)
-            context.take_tools(_tools(process, action))
+            context.take_tools(_tools(process, action, ActionOperation(context)))
         return await context.call(action.function, **arguments)
 
 
@@ -280,12 +284,11 @@ async def _obtain_groups(process: AgentProcess, action: Action) -> None:
             raise NonRetryable(f"{action.name} cannot run. {why}")
 
 
-def _tools(process: AgentProcess, action: Action) -> tuple[Tool, ...]:
+def _tools(process: AgentProcess, action: Action, operation: ActionOperation) -> tuple[Tool, ...]:
     groups, seconds = process.services.groups, process.options.tool_delay
     for role in action.roles:
-        if groups.find(role) is None:
-            why = groups.missing(ToolGroupRequirement(role))
-            _log.warning("%s runs without the tool group %r. %s", action.name, role, why)
+        if why := groups.lacking(role):
+            operation.note_missing(role, why)
     found = tuple(tool for _, tool in groups.tools_of(action.roles))
 
     async def after_delay(inside: Tool, arguments: Mapping[str, object]) -> ToolResult:

@@ -25,7 +25,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic_core import to_json
 
-from goalport.llm import AssistantMessage, Message, ModelCall, ModelReply, ToolReply, UserMessage
+from goalport.llm import AssistantMessage, Message, ModelCall, ModelReply, SystemMessage, ToolReply, UserMessage
 from goalport.process.questions import Question
 from goalport.tools import ContextValue, Interruption, ToolResult
 from goalport.upstream.active_calls import Asked, call_hooks
@@ -191,6 +191,8 @@ class Journal(Generic[P]):
         """The questions of the action by name; the answers are stored in them."""
         self.messages: dict[str, AssistantMessage] = {}
         """The messages that the action has sent, by name: who has read one is not sent it again."""
+        self.missing: dict[str, str] = {}
+        """What was missing of tool groups at some time while the action ran, in sentences by their roles."""
         self._approvals: list[str] = []
         """The names of the questions whether a tool may be called."""
         self.calls: dict[str, OpenCall] = {}
@@ -386,15 +388,20 @@ def fingerprint_of_question(message: str) -> str:
 
 
 def fingerprint_of_model_call(model: str, call: ModelCall) -> str:
-    """A hash that identifies a request of a model: all messages, the tools that are offered and the output's schema."""
+    """A hash that identifies a request of a model: messages without notices, tools offered, and the output's schema."""
     form = "" if call.output is None else to_json(call.output.schema, fallback=repr)
     offered = to_json([each.name for each in call.tools])
     return f"{model}-{_digest((form, offered, *(part for each in call.messages for part in _contents(each))))}"
 
 
 def _contents(message: Message) -> Iterable[bytes | str]:
+    content = message.content
+    if isinstance(message, SystemMessage) and message.notice:
+        content = content.removesuffix(message.notice)
+        if not content:
+            return
     yield type(message).__name__
-    yield message.content
+    yield content
     match message:
         case AssistantMessage():
             yield to_json([(each.name, each.arguments) for each in message.calls])

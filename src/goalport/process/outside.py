@@ -116,6 +116,10 @@ class CurrentOperation:
         """Note why an action of the process may return nothing, if there is a process."""
         self._operation.decline(reason)
 
+    def note_missing(self, role: str, why: str, /) -> None:
+        """Note what is missing of a tool group, for the action if there is one."""
+        self._operation.note_missing(role, why)
+
     async def before_turn(self, tool: str, /) -> None:
         """Pause or end the action, as for an action's own `Ai`."""
         await self._operation.before_turn(tool)

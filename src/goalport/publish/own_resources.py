@@ -185,6 +185,7 @@ def invocation_view(each: ActionInvocation) -> dict[str, Any]:
         "usd": each.usage.cost,
         "tokens": each.usage.tokens,
         "attempts": each.attempts,
+        "missingTools": list(each.missing_tools),
     }
 
 

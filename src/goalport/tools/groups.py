@@ -18,6 +18,7 @@ from goalport.words import did_you_mean, listed, nearest, offer
 __all__ = ["CoreToolGroups", "Permission", "ToolGroup", "ToolGroupRequirement", "ToolGroupResolver", "ToolGroupSource"]
 
 _log = logging.getLogger(__name__)
+_MOST_NAMED: Final = 10
 
 
 class CoreToolGroups:
@@ -141,6 +142,10 @@ class ToolGroupSource(Protocol):
         """
         ...
 
+    def why_lacking(self, role: str) -> str:
+        """The same of what calls will miss of a group that is available: not of what the configuration switches off."""
+        ...
+
     def sign_ins(self, role: str) -> Iterable[Tool]:
         """The tools that have a person sign in, so that more tools of a role become known; no model is offered them."""
         ...
@@ -182,15 +187,20 @@ class ToolGroupResolver:
 
     def absent(self, role: str) -> tuple[Tool, ...]:
         """The tools of the group that fills a role, or would fill it, which cannot be called now."""
+        return next((tools for each in self._sources_of(role) if (tools := each.absent().get(role))), ())
+
+    def _sources_of(self, role: str) -> Iterator[ToolGroupSource]:
+        """The sources of the group that fills a role; while none does, all of them."""
         group = self.find(role)
-        return next(
-            (
-                tools
-                for source in self._sources
-                if (tools := source.absent().get(role)) and (group is None or group in source.groups())
-            ),
-            (),
-        )
+        return (each for each in self._sources if group is None or group in each.groups())
+
+    def lacking(self, role: str) -> str:
+        """What cannot be used of a role now, and why, in sentences for models and people; empty: nothing is missing."""
+        names = listed((each.name for each in self.absent(role)), _MOST_NAMED)
+        if (missing := self.missing(ToolGroupRequirement(role))) is not None:
+            return f"{missing} Its tools are {names}." if names else missing
+        why = " ".join(filter(None, (each.why_lacking(role) for each in self._sources_of(role))))
+        return f"The tool group {role!r} lacks {names or 'a part of its tools'}. {why}" if names or why else ""
 
     def tools_of(self, roles: Iterable[str]) -> Iterator[tuple[str, Tool]]:
         """The tools that can be called now, of the groups that fill these roles, each with its role.
@@ -231,13 +241,8 @@ class ToolGroupResolver:
 
     def _sign_ins(self, requirement: Requirement) -> tuple[Tool, ...]:
         """The tools by which the group of a requirement may come to have what it lacks."""
-        group = self.find(requirement.role)
-        return tuple(
-            tool
-            for source in self._sources
-            if group is None or group in source.groups()
-            for tool in source.sign_ins(requirement.role)
-        )
+        role = requirement.role
+        return tuple(tool for source in self._sources_of(role) for tool in source.sign_ins(role))
 
     def unmet(self, requirement: Requirement) -> str | None:
         """Why a requirement is not met, in a sentence; None when it is met, or will be when somebody has signed in."""

@@ -7,7 +7,7 @@ clash. `servers` owns the connections; whoever resolves roles is above.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -352,16 +352,32 @@ class UpstreamGroups:
         """Whether a group is configured whose tools are not known yet, because no server is connected."""
         return not self._servers.connected and role in self.config
 
-    def why_missing(self, role: str) -> str:
-        """What keeps a group, or a part of it, from being used; empty: nothing, or the role is not known here."""
+    def why_lacking(self, role: str) -> str:
+        """What keeps tools of an available group from being called, except that a server is disabled.
+
+        A server whose tools are known can be called before somebody has signed in: the call asks for it.
+        """
+        known = [
+            name
+            for name, each in self._servers.servers.items()
+            if each.state is ServerState.DISABLED or (each.state.callable and each.tools)
+        ]
+        return self.why_missing(role, known)
+
+    def why_missing(self, role: str, but: Collection[str] = ()) -> str:
+        """What keeps a group, or a part of it, from being used; empty: nothing, or the role is not known here.
+
+        Nothing is said of the state of the servers `but`.
+        """
         config = self.config.get(role)
         if config is None:
             return ""
         if not self._servers.connected:
             return "The upstream servers are not connected: enter the platform with `async with`."
-        reasons = [reason for name in config.servers if (reason := self._why_unavailable(name))]
-        waiting = [f"{server}/{tool}" for server, tool in self.withheld() if server in config.servers]
-        if waiting:
+        reasons = [reason for name in config.servers if name not in but and (reason := self._why_unavailable(name))]
+        # By their names in the group: models read this, and their own names may be any text of the server.
+        absent = self.absent().get(role, ())
+        if waiting := [each.name for each in absent if self._servers.servers[each.server].state.callable]:
             reasons.append(f"Withheld until trusted: {listed(waiting)}.")
         if not reasons and role not in {each.role for each in self.groups()}:
             reasons.append(

@@ -78,6 +78,7 @@ class AgentBuilder:
         cost_method: str = "",
         value_method: str = "",
         tool_groups: Sequence[str] = (),
+        required_tool_groups: Sequence[str] = (),
         tool_group_requirements: Sequence[GroupRequirement] = (),
         output_binding: str = "",
         trigger: type | None = None,

@@ -25,6 +25,7 @@ class Watched:
     spent: list[tuple[str, TokenUsage]] = field(default_factory=list[tuple[str, TokenUsage]])
     turns: list[str] = field(default_factory=list[str])
     declined: list[str] = field(default_factory=list[str])
+    missing: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     ends_before: int | None = None
     signal: Signal | None = None
 
@@ -37,6 +38,9 @@ class Watched:
 
     def decline(self, reason: str, /) -> None:
         self.declined.append(reason)
+
+    def note_missing(self, role: str, why: str, /) -> None:
+        self.missing.append((role, why))
 
     def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
         return Unrecorded()

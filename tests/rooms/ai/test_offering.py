@@ -6,11 +6,12 @@ import pytest
 
 from goalport.errors import DeclarationError
 from goalport.llm import ToolReply
+from goalport.process.journal import fingerprint_of_model_call
 from goalport.prompts import Text
 from goalport.references import Reference
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import CoreToolGroups, Tool, ToolGroup, ToolObject, tool
-from tests.rooms.ai.scripted import ai_with
+from tests.rooms.ai.scripted import Watched, ai_with
 
 
 class Customer:
@@ -56,6 +57,28 @@ async def test_a_group_that_nobody_plays_is_a_warning_and_no_tools(caplog: pytes
 
     assert names(model) == []
     assert "No tool group plays the role 'wob'. Did you mean 'web'?" in caplog.text
+
+
+async def test_a_model_is_told_what_is_missing_now_and_it_is_the_same_request_without_that() -> None:
+    model = ScriptedModel(["x", "y", "z", "streamed"])
+    operation = Watched()
+    ai = ai_with(model, groups=[ToolGroup.of("web", search)], operation=operation).with_tool_groups("web")
+    both = ai.with_tool_groups("wob")
+
+    await ai.generate_text("Go")
+    await both.generate_text("Go")
+    await both.with_system_prompt("Be brief.").generate_text("Go")
+    assert "".join([each async for each in both.streaming().text("Go")]) == "streamed"
+
+    why = "No tool group plays the role 'wob'. Did you mean 'web'?"
+    told = (
+        "Some of your tools are missing now. There is no tool group 'wob'. "
+        "Make nothing up in their place: say what you could not do without them."
+    )
+    said = [[each.content for each in call.messages] for call in model.calls]
+    assert said == [["Go"], [told, "Go"], [f"Be brief.\n\n{told}", "Go"], [told, "Go"]]
+    assert len({fingerprint_of_model_call("m", call) for call in model.calls}) == 2
+    assert operation.missing == [("wob", why)] * 3
 
 
 async def test_an_objects_tools_are_offered_when_it_is_given_and_no_other_methods() -> None:

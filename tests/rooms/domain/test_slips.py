@@ -51,7 +51,8 @@ SETTINGS: list[tuple[Callable[[], object], str]] = [
     (lambda: agent(description="d", planner="utility"), "planner to be a PlannerType, but got 'utility'"),  # type: ignore[arg-type]
     (lambda: agent(description="d", opaque="no"), "opaque to be True or False, but got 'no'"),  # type: ignore[arg-type]
     (lambda: action(trigger="Order"), "trigger to be a type, but got 'Order'"),  # type: ignore[arg-type]
-    (lambda: action(tool_group_requirements=["web"]), r"ToolGroupRequirement\(\"web\"\)"),  # type: ignore[list-item]
+    (lambda: action(tool_group_requirements=["web"]), r"Write required_tool_groups=\[\"web\"\]"),  # type: ignore[list-item]
+    (lambda: action(required_tool_groups="web"), "required_tool_groups to be a list of names, but got 'web'"),
     (lambda: action(cost=10**400), "cost to be a number"),
     (lambda: condition(name=5), "name to be a string, but got 5"),  # type: ignore[arg-type]
     (lambda: agent(descripton="d"), "settings of @agent, but got 'descripton'. Did you mean 'description'?"),  # type: ignore[call-overload]

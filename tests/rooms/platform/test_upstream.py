@@ -17,12 +17,15 @@ from goalport import (
     Ai,
     ToolGroup,
     UserInput,
+    WaitFor,
     achieves_goal,
     action,
     agent,
 )
 from goalport.errors import ProcessStuck, SettingsError
+from goalport.llm import SystemMessage
 from goalport.platform import UpstreamServers
+from goalport.process import Completed
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import Tool, ToolGroupRequirement
 from goalport.upstream import GroupConfig, McpConfig, NamingConfig, ServerConfig
@@ -152,9 +155,60 @@ async def test_an_action_that_only_names_the_group_runs_without_its_tools_and_th
     model = ScriptedModel(["done"])
     absent = plain(command="goalport-no-such")
     async with AgentPlatform([Asker], models=model, upstream=quick(config(absent), tmp_path)) as platform:
-        assert await said(platform) == "done"
+        process = await platform.run("Asker", UserInput("hello"))
+    (why,) = process.history[0].missing_tools
+    assert process.outcome == Completed(Said("done"))
+    assert why.startswith("The tool group 'voices' cannot be used now. The server 'plain' is down; it is tried again")
+    assert caplog.text.count("voices") == caplog.text.count(f"Asker.ask runs without some of its tools. {why}") == 1
     assert not model.calls[0].tools
-    assert "Asker.ask runs without the tool group 'voices'. The tool group 'voices' cannot be used now." in caplog.text
+    told = model.calls[0].messages[0]
+    assert isinstance(told, SystemMessage)
+    assert told.content.startswith("Some of your tools are missing now. The tool group 'voices' cannot be used")
+    assert "say what you could not do" in told.content
+
+
+async def test_a_part_of_a_group_that_is_away_is_told_to_the_model_and_in_the_history(tmp_path: Path) -> None:
+    model = ScriptedModel(["done", "done"])
+    absent = plain(command="goalport-no-such", name="absent")
+    group = replace(GROUP, servers=("plain", "absent"))
+    for servers in ((plain(), absent), (plain(), replace(absent, disabled=True))):
+        upstream = quick(config(*servers, group=group), tmp_path)
+        async with AgentPlatform([Asker], models=model, upstream=upstream) as platform:
+            process = await platform.run("Asker", UserInput("hello"))
+        told = model.calls[-1].messages[0]
+        assert [each.name for each in model.calls[-1].tools] == ["my_echo"]
+        if servers[1].disabled:
+            assert not isinstance(told, SystemMessage)
+            assert process.history[0].missing_tools == ()
+        else:
+            words = "The tool group 'voices' lacks a part of its tools. The server 'absent' is down; it is tried again"
+            assert words in told.content
+            assert process.history[0].missing_tools[0].startswith(words)
+
+
+@agent(description="Asks twice")
+class AsksPeople:
+    @achieves_goal(description="The answer")
+    @action(tool_groups=["voices"])
+    async def ask(self, said: UserInput, ai: Ai, context: ActionContext) -> Said:
+        thought = await ai.generate_text(said.content)
+        return Said(f"{thought}, {await context.ask(WaitFor.form_submission('Really?', bool))}")
+
+
+async def test_a_model_is_not_asked_again_because_other_words_say_what_is_missing(tmp_path: Path) -> None:
+    model = ScriptedModel(["once"])
+    absent = plain(command="goalport-no-such")
+    async with AgentPlatform(
+        [AsksPeople], models=model, upstream=UpstreamServers(config(absent), tmp_path, 20)
+    ) as platform:
+        process = await platform.run("AsksPeople", UserInput("hello"))
+        said_then = model.calls[0].messages[0].content
+        with anyio.fail_after(20):
+            while platform.groups.lacking("voices") in said_then:
+                await anyio.lowlevel.checkpoint()
+        await platform.answer(process.id, response=True)
+        assert await process.wait() == Completed(Said("once, True"))
+    assert len(model.calls) == 1
 
 
 async def test_before_it_is_entered_plans_count_on_what_is_configured_and_processes_do_not(tmp_path: Path) -> None:

@@ -363,6 +363,31 @@ async def test_a_required_tool_group_is_a_precondition_and_a_named_one_is_not() 
     assert "greetings" in without.reason
 
 
+async def test_a_group_is_required_by_its_role_alone() -> None:
+    def greet() -> str:
+        """Greet."""
+        return "hello"
+
+    @agent(description="d")
+    class Uses:
+        @achieves_goal(description="g")
+        @action(
+            required_tool_groups=["greetings"],
+            tool_group_requirements=[ToolGroupRequirement("greetings", ("greet",))],
+        )
+        async def write(self, person: Person, context: ActionContext) -> Writeup:
+            return Writeup(" ".join(each.name for each in context.tools))
+
+    async def ended(*groups: ToolGroup) -> object:
+        return (await AgentPlatform([Uses], tool_groups=groups).run("Uses", Person("Ada"))).outcome
+
+    assert await ended(ToolGroup("greetings", (Tool.of(greet),))) == Completed(Writeup("greet"))
+    for groups in ((), (ToolGroup("greetings", ()),)):
+        without = await ended(*groups)
+        assert isinstance(without, Stuck)
+        assert "tool group greetings" in without.reason
+
+
 async def test_agents_and_goals_are_found_by_name_or_the_nearest_is_named() -> None:
     platform = AgentPlatform([StarWriter])
     with pytest.raises(UnknownName, match="Did you mean 'StarWriter'"):

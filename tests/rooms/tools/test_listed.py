@@ -212,6 +212,9 @@ class Source:
     def why_missing(self, role: str) -> str:
         return self.why
 
+    def why_lacking(self, role: str) -> str:
+        return self.why
+
     def sign_ins(self, role: str) -> tuple[Tool, ...]:
         return ()
 

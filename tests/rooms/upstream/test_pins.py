@@ -91,7 +91,7 @@ def test_the_first_list_is_trusted_and_what_is_new_or_changed_waits(tmp_path: Pa
         "The tool 'fetch' of the server 'a' is withheld: it is not as it was when it was trusted. Look at it, and "
         "trust it with `goalport tools --trust a/fetch`."
     )
-    assert groups.why_missing("all") == "Withheld until trusted: a/fetch, a/extra."
+    assert groups.why_missing("all") == "Withheld until trusted: extra, fetch."
 
 
 async def test_a_tool_that_was_handed_out_before_its_definition_changed_is_looked_at_when_it_is_called(
