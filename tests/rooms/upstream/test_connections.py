@@ -207,6 +207,7 @@ async def test_a_server_that_ends_at_once_is_told_with_its_last_words() -> None:
     ("change", "says"),
     [
         ({"command": "goalport-no-such-command"}, "there is no command 'goalport-no-such-command'"),
+        ({"command": f"{sys.executable} -S"}, "move its arguments to `args`"),
         ({"command": "/etc/hostname"}, "the command '/etc/hostname' is no program, or may not be run"),
         ({"cwd": Path("/no/such/folder")}, "there is no folder '/no/such/folder' to start it in"),
     ],

@@ -26,6 +26,14 @@ WEB = [sys.executable, str(Path(__file__).with_name("web_server.py"))]
 WAYS = [("http", ()), ("http", ("--legacy",)), ("http", ("--json",)), ("sse", ()), ("sse", ("--legacy",))]
 STREAMS = [way for way in WAYS if way[1] != ("--json",)]
 READY = "listening on "
+NO_WAY_TO_ASK = [
+    "Cannot send 'roots/list': this transport context has no back-channel for server-initiated requests.",
+    "elicitation via server-initiated requests is unavailable on 2026-07-28 connections.",
+    '"elicitation/create" cannot be sent while serving a request on protocol version 2026-07-28: return an',
+    "Server-to-client requests are not available on protocol revision 2026-07-28: 'elicitation/create' cannot",
+    "Server to client requests are not supported in stateless mode.",
+]
+"""What the SDK for Python, FastMCP 4, and the SDKs for Go, TypeScript and C# say."""
 Servers = Mapping[tuple[str, ...], str]
 """The addresses of servers, by their options."""
 
@@ -242,6 +250,14 @@ async def test_an_answer_that_could_unfold_without_bounds_is_not_read() -> None:
         assert "encoded with gzip, which was not asked for" in servers.server("web").last_error
 
 
+@pytest.mark.parametrize("words", NO_WAY_TO_ASK)
+async def test_a_tool_that_cannot_ask_in_the_newest_revision_is_known_by_the_words_of_its_sdk(
+    webs: Servers, words: str
+) -> None:
+    async with connected(remote(webs[()])) as servers:
+        assert 'set "protocolVersion": "2025-11-25"' in (await servers.call("quota", "web", text=words)).text
+
+
 async def test_a_server_that_asks_as_older_revisions_do_works_in_the_revision_that_its_entry_names(
     webs: Servers,
 ) -> None:
@@ -251,5 +267,6 @@ async def test_a_server_that_asks_as_older_revisions_do_works_in_the_revision_th
         assert failed.is_error
         assert 'set "protocolVersion": "2025-11-25"' in failed.text
     async with connected(replace(config, protocol_version="2025-11-25")) as servers:
+        assert 'set "protocolVersion"' not in (await servers.call("quota", "web", text=NO_WAY_TO_ASK[0])).text
         assert servers.server("web").report().protocol == "2025-11-25"
         assert '"action": "decline"' in (await servers.call("ask", "web", text="as older servers do")).text
