@@ -146,6 +146,8 @@ class ToolClient:
                 raise NotCalled(f"the server {server!r} was started anew, and knows us no more.") from error
             # The code alone says nothing: it is what the SDK says of a lost connection, and what servers say of errors.
             if error.code == CONNECTION_CLOSED and connection.broken:
+                if call.reached is False:
+                    raise NotCalled(f"the server {server!r} went away before the call.") from error
                 why = connection.last_error or error.message
                 raise ConnectionLost(
                     f"the server {server!r} went away during the call ({why}). Whether it did what it was "

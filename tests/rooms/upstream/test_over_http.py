@@ -16,7 +16,7 @@ import anyio
 import pytest
 from anyio.abc import Process
 
-from goalport.upstream.active_calls import call_hooks
+from goalport.upstream.active_calls import Asked, call_hooks
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.status import ServerState
 from tests.rooms.upstream.connected import QUICK, connected
@@ -178,6 +178,44 @@ async def test_a_server_that_was_started_anew_between_calls_is_not_missed_by_any
                 await again.until(READY)
                 assert (await servers.call("echo", "web", text="hello")).text == "hello"
                 assert servers.server("web").report().connections == 2
+
+
+async def test_a_call_that_could_not_be_sent_is_made_when_the_server_is_back() -> None:
+    async with serving("--legacy") as (process, heard):
+        port = (await heard.until(READY)).strip().rpartition(":")[2]
+        patient = replace(QUICK, ping_every=60, wait_for_up=30)
+        async with connected(remote(f"http://127.0.0.1:{port}"), timing=patient) as servers:
+            process.kill()
+            await process.wait()
+            answered = anyio.Event()
+
+            async def call() -> None:
+                assert (await servers.call("echo", "web", text="hello")).text == "hello"
+                answered.set()
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call)
+                await servers.until(lambda: servers.server("web").state is ServerState.DOWN)
+                async with serving("--legacy", "--port", port) as (_, again):
+                    await again.until(READY)
+                    await answered.wait()
+
+
+async def test_a_call_whose_answer_cannot_be_sent_is_not_made_again() -> None:
+    asked: list[str] = []
+    async with serving() as (process, heard):
+        port = (await heard.until(READY)).strip().rpartition(":")[2]
+        async with connected(remote(f"http://127.0.0.1:{port}")) as servers:
+
+            async def ask(message: str, schema: Asked) -> Mapping[str, object]:
+                asked.append(message)
+                process.kill()
+                await process.wait()
+                return {"sign": "Leo"}
+
+            with call_hooks(ask=ask):
+                assert "went away during the call" in (await servers.call("ask", "web")).text
+    assert asked == ["Which sign?"]
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
