@@ -123,8 +123,8 @@ def failure_reason(config: ServerConfig, error: BaseException, *known: str) -> s
     leaf = next(leaves(error))
     words = _described(config, leaf)
     more = [each for each in known if each and each not in words]
-    plain = _FOR_PROGRAMMERS.sub("", "; ".join(filter(None, (words, *more))))
-    return one_line(plain, _LIMIT)
+    plain = (_FOR_PROGRAMMERS.sub("", each).rstrip() for each in (words, *more))
+    return one_line("; ".join(filter(None, plain)), _LIMIT)
 
 
 def _described(config: ServerConfig, error: BaseException) -> str:

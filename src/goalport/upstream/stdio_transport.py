@@ -63,10 +63,10 @@ _RECORD: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
 """What the first line of a record of a log has in it."""
 _OLD_SDK_SECONDS: Final = 1.0
 """Seconds in which those lines come."""
-_REASON: Final = re.compile(r"\w*Error\b.*: |npm (?:error|ERR!) (?!code )\w")
-"""A line in which Node or npm says why it ends; npm says it in the first of several."""
-_FAREWELL: Final = re.compile(r"Node\.js v\d|npm (?:error|ERR!) A complete log")
-"""The last line of Node, or of npm."""
+_REASON: Final = re.compile(r"\w*Error\b.*: |(?:error|cause): |npm (?:error|ERR!) (?!code )\w")
+"""A line in which Node, npm or uv says why it ends; npm says it in the first of several."""
+_FAREWELL: Final = re.compile(r"Node\.js v\d|npm (?:error|ERR!) A complete log|hint: ")
+"""The last line of Node, npm or uv."""
 
 
 class Watchdog:
@@ -145,7 +145,7 @@ class StderrLog:
         self._dropped = 0
         self._warned_at = -_OLD_SDK_SECONDS
         self.last = ""
-        """The last line, shortened; of what Node and npm write when they end, the one that says why."""
+        """The last line, shortened; of what Node, npm and uv write when they end, the one that says why."""
         self._reason = ""
 
     def shortened(self, text: str) -> str:

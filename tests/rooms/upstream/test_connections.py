@@ -223,6 +223,9 @@ npm error 404
 npm error 404 Note that you can also install from a
 npm error 404 tarball, folder, http url, or git url.
 npm error A complete log of this run can be found in: /home/ada/.npm/_logs/debug-0.log"""
+UV = """error: Request failed after 3 retries
+  cause: invalid peer certificate: UnknownIssuer
+hint: Consider enabling use of system TLS certificates with the `--system-certs` command-line flag"""
 
 
 @pytest.mark.parametrize(
@@ -230,10 +233,11 @@ npm error A complete log of this run can be found in: /home/ada/.npm/_logs/debug
     [
         (NODE, "Error: Cannot find module '/nope.js'"),
         (NPM, "npm error 404 Not Found - GET https://registry.example/@no%2fsuch"),
+        (UV, "cause: invalid peer certificate: UnknownIssuer"),
         ("Error: it is busy: try later\nit ends", "it ends"),
     ],
 )
-async def test_of_what_node_and_npm_write_last_the_reason_is_told(said: str, shown: str) -> None:
+async def test_of_what_node_npm_and_uv_write_last_the_reason_is_told(said: str, shown: str) -> None:
     async with connected(plain("--say", said, "--exit", "1")) as servers:
         assert f"its stderr ends with {shown!r}" in servers.server().last_error
 
