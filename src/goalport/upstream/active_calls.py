@@ -264,7 +264,9 @@ class ActiveCalls:
             return "there is no call"
         if not any(each.hooks.ask for each in candidates):
             return "there is nobody to ask"
-        return "it does not say which of several calls it belongs to" if len(candidates) > 1 else ""
+        if len(candidates) > 1:
+            return "it does not say which of several calls it belongs to; `concurrency` 1 in its entry avoids that"
+        return ""
 
 
 def _form_fault(asked: Mapping[str, object] | str) -> str:
