@@ -144,7 +144,9 @@ async def connected(loaded: LoadedWorkspace, seconds: float | None = None) -> As
     servers = {name: replace(each, **changes) for name, each in upstream.config.servers.items()}
     problems = tuple(replace(each, is_fatal=False) for each in upstream.config.problems)
     upstream.config = replace(upstream.config, servers=servers, problems=problems)
-    upstream.start_seconds = max((each.connect_timeout for each in servers.values()), default=0.0) + 1
+    # One that did not answer is ended before it is down: twice its time to end, by itself and when it is told to.
+    times = (each.connect_timeout + 2 * each.shutdown_timeout for each in servers.values())
+    upstream.start_seconds = max(times, default=0.0) + 1
     if sys.stdin.isatty():
         upstream.show_sign_in = _open_browser
     async with loaded.platform as platform:

@@ -30,6 +30,7 @@ __all__ = [
     "SignInAddress",
     "call_hooks",
     "current_hooks",
+    "note_reached",
     "note_sign_in_needed",
 ]
 
@@ -106,6 +107,8 @@ class Call:
         """Why a question of the server was declined without asking anybody; empty: none was."""
         self.sign_in_needed = False
         """Whether it was refused, as nobody has signed in; the server has done nothing then."""
+        self.reached: bool | None = None
+        """Whether anything answered where it was sent; if not, the server has done nothing. None: it is not known."""
         self.asked = False
         """Whether a person was asked a question of the server."""
         self.scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
@@ -172,6 +175,12 @@ def note_sign_in_needed() -> None:
     """Note that the call which the running code belongs to was refused, as a person has to sign in first."""
     if (call := _CALL.get()) is not None:
         call.sign_in_needed = True
+
+
+def note_reached(*, reached: bool) -> None:
+    """Note whether a request of the call which the running code belongs to reached the server."""
+    if (call := _CALL.get()) is not None:
+        call.reached = call.reached or reached
 
 
 class ActiveCalls:
@@ -255,7 +264,9 @@ class ActiveCalls:
             return "there is no call"
         if not any(each.hooks.ask for each in candidates):
             return "there is nobody to ask"
-        return "it does not say which of several calls it belongs to" if len(candidates) > 1 else ""
+        if len(candidates) > 1:
+            return "it does not say which of several calls it belongs to; `concurrency` 1 in its entry avoids that"
+        return ""
 
 
 def _form_fault(asked: Mapping[str, object] | str) -> str:

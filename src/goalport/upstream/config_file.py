@@ -52,7 +52,7 @@ def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
     declared = dict(_declared(root))
     servers = {name: read_server(name, each) for name, each in declared.items()}
     groups = {role: _group(role, each, tuple(declared)) for role, each in _roles(root)}
-    root.ignore("inputs", "$schema")
+    root.ignore("inputs", "$schema", "globalShortcut", "preferences")
     root.note_unknown_keys()
     usable = {name: each for name, each in servers.items() if each is not None}
     return McpConfig(usable, groups, tuple(notes.problems))
@@ -173,12 +173,13 @@ _TRANSPORTS: Final[dict[str, TransportKind]] = {
     "sse": "sse",
 }
 _OF_OTHER_HOSTS: Final = (
-    "alwaysAllow autoApprove description dev icon name title gallery id version roots sandboxEnabled trust"
-    " sseReadTimeout toolCallTimeout"
+    "alwaysAllow alwaysLoad autoApprove chatMenu description dev icon iconPath name title gallery id version roots"
+    " sandboxEnabled serverInstructions sseReadTimeout startOnLaunch toolCallTimeout trust watchPaths"
 )
 """Keys of other hosts in an entry, for their own windows and approvals. They mean nothing here."""
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
+_ENABLED_TOOLS: Final = ("enabledTools", "includeTools", "tools")
 _CONNECT_TIMEOUT: Final = ("connectTimeout", "connectionTimeout", "startupTimeout")
 _MOST_AT_ONCE: Final = 10_000
 
@@ -186,9 +187,10 @@ _MOST_AT_ONCE: Final = 10_000
 def read_server(name: str, section: Section) -> ServerConfig | None:
     """One server. Mistakes are noted; None: it cannot be used. Of a disabled one no mistakes are noted."""
     command, args = _command(section)
-    url = section.text("url", "serverUrl", "httpUrl")
+    url = section.text("url", "serverUrl", "httpUrl").strip()
     transport = _transport(section)
-    disabled = section.flag("disabled", careful=True) or section.get("enabled")[0] is False
+    is_enabled = section.get("enabled")[0] is None or section.flag("enabled")
+    disabled = section.flag("disabled", careful=True) or not is_enabled
     required = section.flag("required", careful=True)
     found = ServerConfig(
         name,
@@ -197,7 +199,7 @@ def read_server(name: str, section: Section) -> ServerConfig | None:
         args=args,
         env=_environment(section),
         # What is relative, is relative to the folder of the file.
-        cwd=section.variables.folder / Path(section.text("cwd")).expanduser(),
+        cwd=section.variables.folder / Path(section.text("cwd", "workingDirectory")).expanduser(),
         url=url,
         ca_file=section.variables.folder / Path(written).expanduser() if (written := section.text("caFile")) else None,
         oauth=read_oauth(section),
@@ -206,8 +208,11 @@ def read_server(name: str, section: Section) -> ServerConfig | None:
         sampling=section.flag("sampling"),
         pin=section.flag("pin", careful=True),
         protocol_version=section.word("protocolVersion", (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS)),
-        enabled_tools=section.texts("enabledTools", "includeTools", "tools"),
-        disabled_tools=section.texts("disabledTools", "excludeTools"),
+        enabled_tools=section.texts(*_ENABLED_TOOLS),
+        # An empty list of the tools that may be used means no tool, as it does for the hosts that know such a list.
+        disabled_tools=("*",)
+        if section.get(*_ENABLED_TOOLS)[0] == []
+        else section.texts("disabledTools", "excludeTools"),
     )
     found = _with_limits(_with_headers(found, section), section)
     found = replace(found, secrets=tuple(section.secrets))

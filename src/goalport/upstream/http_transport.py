@@ -20,9 +20,10 @@ import httpx2
 
 from goalport.bounded_answers import SMALL, ask_plainly, bound
 from goalport.observe.spans import send_trace
-from goalport.upstream.active_calls import note_sign_in_needed
+from goalport.upstream.active_calls import note_reached, note_sign_in_needed
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.connection import SignInNeeded
+from goalport.words import one_line
 
 __all__ = ["Challenge", "HttpTransport"]
 
@@ -34,7 +35,7 @@ _QUIET: Final = 3_600.0
 """Seconds that a stream of events may be silent."""
 _ADVICE: Final = {
     HTTPStatus.UNAUTHORIZED: 'it wants credentials: see its `headers`, or set `auth` to "oauth"',
-    HTTPStatus.FORBIDDEN: "its credentials do not suffice",
+    HTTPStatus.FORBIDDEN: "its credentials do not suffice, or it is to be reached by another host name",
     HTTPStatus.NOT_FOUND: "there is no MCP server under this address",
 }
 _OF_OTHER_TYPE: Final = {
@@ -42,6 +43,8 @@ _OF_OTHER_TYPE: Final = {
     "sse": (frozenset({400, 404, 405, 406}), "if it speaks streamable HTTP, set its `type` to http"),
 }
 """By transport, the statuses that a server of the other one gives, and the advice."""
+_SAID: Final = 200
+"""Characters of what an error says."""
 _LONGEST_PAUSE: Final = 600.0
 """Seconds that a server may have itself left alone."""
 
@@ -65,6 +68,8 @@ class HttpTransport:
         self._config = config
         self._auth = auth
         self._status = 0
+        self._said = ""
+        """What the last error said in plain text."""
         self._retry_after = 0.0
         self._reached = False
         """Whether the server has given an answer other than an error."""
@@ -85,6 +90,8 @@ class HttpTransport:
             advice.append(other_type)
         if self._retry_after:
             advice.append(f"it wants to be asked again in {self._retry_after:.0f} s")
+        if self._said and (status is None or self._said != status.phrase):
+            advice.append(f"it says {self._said!r}")
         return ", ".join((f"HTTP {self._status} {status.phrase if status else ''}".rstrip(), *advice))
 
     def stderr_tail(self) -> str:
@@ -131,7 +138,7 @@ class HttpTransport:
             timeout=httpx2.Timeout(_CONNECT, read=read),
             verify=True if self._config.ca_file is None else _trusting(self._config.ca_file),
             auth=self._auth(),
-            event_hooks={"request": [send_trace, _prepare], "response": [self._note_status, self._bound]},
+            event_hooks={"request": [send_trace, _prepare], "response": [self._bound, self._note_status]},
         )
 
     async def _bound(self, response: httpx2.Response) -> None:
@@ -147,6 +154,8 @@ class HttpTransport:
         is_fine = refused and response.request.method != "POST"
         if response.status_code >= HTTPStatus.BAD_REQUEST and not is_fine:
             self._status = response.status_code
+            is_plain = response.headers.get("content-type", "text/plain").startswith("text/plain")
+            self._said = one_line((await response.aread()).decode(errors="replace"), _SAID) if is_plain else ""
             self._retry_after = _seconds(response.headers.get("retry-after", ""))
             # Without a session, 404 is an error of the call: a method that there is not.
             in_session = "mcp-session-id" in response.request.headers
@@ -203,6 +212,10 @@ class _Client(httpx2.AsyncClient):
         except SignInNeeded:
             note_sign_in_needed()
             raise
+        except httpx2.ConnectError:
+            note_reached(reached=False)
+            raise
+        note_reached(reached=True)
         stream = response.stream
         if not isinstance(stream, httpx2.AsyncByteStream) or response.is_stream_consumed:
             return response

@@ -242,14 +242,17 @@ class Section:
         return [(key, Section(value, at, self.notes, self.variables)) for key, value, at in found]
 
     def ignore(self, *names: str) -> None:
-        """Count these keys as known: they mean something to other hosts."""
-        self._known |= {_canonical(each): each for each in names}
+        """Count these keys as known, but never offer one: they mean something to other hosts."""
+        for each in names:
+            self._known.setdefault(_canonical(each), "")
 
     def note_unknown_keys(self) -> None:
         """Note the keys that were not read."""
         for canonical, key in self._keys.items():
             if canonical not in self._known and not key.startswith(("$", "_", "//", "x-")):
-                self.notes.add(f"unknown key {key!r} is ignored. {offer(key, self._known.values())}", (*self.at, key))
+                self.notes.add(
+                    f"unknown key {key!r} is ignored. {offer(key, filter(None, self._known.values()))}", (*self.at, key)
+                )
 
     def items(self, name: str, *others: str) -> Iterator[tuple[str, object, JsonPath]]:
         """The members of an object: key, value and path."""

@@ -9,6 +9,7 @@ import socket
 import ssl
 from dataclasses import dataclass
 from enum import StrEnum
+from shutil import which
 from time import monotonic
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -26,8 +27,10 @@ __all__ = ["GroupReport", "ServerReport", "ServerState", "error_text", "failure_
 _LIMIT: Final = 500
 """Characters of a reason."""
 _MOST_FAULTS: Final = 3
-_FOR_PROGRAMMERS: Final = re.compile(r" \[type=[^\n]*\]$|^\s*For further information visit \S*$", re.MULTILINE)
-"""What pydantic adds to its messages, also to those that others pass on."""
+_FOR_PROGRAMMERS: Final = re.compile(
+    r" \[type=[^\n]*\]$|^\s*For (?:further|more) information (?:visit|check:) \S*$", re.MULTILINE
+)
+"""What pydantic and httpx2 add to their messages, also to those that others pass on."""
 
 
 class ServerState(StrEnum):
@@ -122,8 +125,8 @@ def failure_reason(config: ServerConfig, error: BaseException, *known: str) -> s
     leaf = next(leaves(error))
     words = _described(config, leaf)
     more = [each for each in known if each and each not in words]
-    plain = _FOR_PROGRAMMERS.sub("", "; ".join(filter(None, (words, *more))))
-    return one_line(plain, _LIMIT)
+    plain = (_FOR_PROGRAMMERS.sub("", each).rstrip() for each in (words, *more))
+    return one_line("; ".join(filter(None, plain)), _LIMIT)
 
 
 def _described(config: ServerConfig, error: BaseException) -> str:
@@ -135,7 +138,10 @@ def _described(config: ServerConfig, error: BaseException) -> str:
         case OSError(errno=errno.ENOENT) if config.cwd is not None and not config.cwd.is_dir():
             return f"there is no folder {str(config.cwd)!r} to start it in"
         case OSError(errno=errno.ENOENT) if config.transport == "stdio":
-            return f"there is no command {config.command!r}: install it, or give its full path"
+            fix = "install it, or give its full path"
+            if which(config.command.partition(" ")[0]):
+                fix = "move its arguments to `args`"
+            return f"there is no command {config.command!r}: {fix}"
         case OSError(errno=errno.EACCES | errno.ENOEXEC) if config.transport == "stdio":
             return f"the command {config.command!r} is no program, or may not be run"
         case _ if type(error).__name__ in {"ConnectError", "ConnectTimeout"}:

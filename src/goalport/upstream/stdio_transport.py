@@ -63,6 +63,10 @@ _RECORD: Final = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
 """What the first line of a record of a log has in it."""
 _OLD_SDK_SECONDS: Final = 1.0
 """Seconds in which those lines come."""
+_REASON: Final = re.compile(r"\w*Error\b.*: |(?:error|cause): |npm (?:error|ERR!) (?!code )\w")
+"""A line in which Node, npm or uv says why it ends; npm says it in the first of several."""
+_FAREWELL: Final = re.compile(r"Node\.js v\d|npm (?:error|ERR!) A complete log|hint: ")
+"""The last line of Node, npm or uv."""
 
 
 class Watchdog:
@@ -141,7 +145,8 @@ class StderrLog:
         self._dropped = 0
         self._warned_at = -_OLD_SDK_SECONDS
         self.last = ""
-        """The last line, shortened."""
+        """The last line, shortened; of what Node, npm and uv write when they end, the one that says why."""
+        self._reason = ""
 
     def shortened(self, text: str) -> str:
         """A line as it can be shown: without secrets and control characters, and cut where it is too long."""
@@ -170,7 +175,12 @@ class StderrLog:
         if self._is_old_sdk_warning(text):
             self._log.debug("%s", text)
             return
-        self.last = text
+        if _FAREWELL.match(text):
+            self.last, self._reason = self._reason or text, ""
+        else:
+            self.last = text
+            if _REASON.match(text) and not (text.startswith("npm") and self._reason.startswith("npm")):
+                self._reason = text
         if not self._limit.allows():
             self._dropped += 1
             return

@@ -3,6 +3,7 @@
 Above: `upstream_server`, which owns the connection that calls go over.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, cast
 
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ToolClient"]
 
-_NO_BACK_CHANNEL: Final = "no back-channel"
-"""What servers say whose tools ask the client during a call, as the newest revision does not let them."""
+_NO_BACK_CHANNEL: Final = re.compile(
+    "server-initiated requests|cannot be sent while serving a request|server.to.client requests are not", re.IGNORECASE
+)
+"""What the SDKs and FastMCP say if a tool asks the client during a call, as the newest revision does not let it."""
 _MOST_OF_ERROR: Final = 2_000
 """Characters of an error that a model reads: the words in it are the server's."""
 
@@ -146,6 +149,8 @@ class ToolClient:
                 raise NotCalled(f"the server {server!r} was started anew, and knows us no more.") from error
             # The code alone says nothing: it is what the SDK says of a lost connection, and what servers say of errors.
             if error.code == CONNECTION_CLOSED and connection.broken:
+                if call.reached is False:
+                    raise NotCalled(f"the server {server!r} went away before the call.") from error
                 why = connection.last_error or error.message
                 raise ConnectionLost(
                     f"the server {server!r} went away during the call ({why}). Whether it did what it was "
@@ -160,11 +165,11 @@ class ToolClient:
         note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
         renamed = with_renamed_tools(result, request.rename, connection.tool_names)
         said = " ".join(each.text for each in result.content if each.type == "text") if result.is_error else ""
-        return result_of(renamed, note if call.unanswered else self._help(connection, said))
+        return result_of(renamed, note if call.unanswered else self._help(connection, said).lstrip())
 
     def _help(self, connection: Connection, said: str) -> str:
         """What helps against an error in which a server says that it cannot ask its client; empty for any other."""
-        if _NO_BACK_CHANNEL not in said or connection.protocol_version < MODERN:
+        if not _NO_BACK_CHANNEL.search(said) or connection.protocol_version < MODERN:
             return ""
         return (
             f" (The tool asks its client during a call. Revision {MODERN} has no way for that: set"

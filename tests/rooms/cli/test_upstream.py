@@ -152,6 +152,12 @@ def test_mcp_check_waits_for_a_silent_server_no_longer_than_it_was_told(goalport
     assert (ran.code, ran.out.strip()) == (1, "silent: down, its tools were not listed within 0.5 s")
 
 
+def test_mcp_check_tells_why_a_server_is_down_that_takes_its_time_to_end(goalport: Command, tmp_path: Path) -> None:
+    root = written(tmp_path, {"mcpServers": {"slow": plain("--mute", "--stubborn", shutdownTimeout="600ms")}})
+    ran = goalport("mcp", "check", "--timeout", "0.5", "-w", str(root))
+    assert (ran.code, ran.out.strip()) == (1, "slow: down, its tools were not listed within 0.5 s")
+
+
 @pytest.mark.parametrize("command", [("mcp", "check"), ("check",)])
 def test_a_file_that_cannot_be_read_is_told_with_its_place(
     goalport: Command, tmp_path: Path, command: tuple[str, ...]

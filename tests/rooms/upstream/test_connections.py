@@ -203,10 +203,50 @@ async def test_a_server_that_ends_at_once_is_told_with_its_last_words() -> None:
         assert "its stderr ends with 'no such database'" in servers.server().last_error
 
 
+NODE = """node:internal/modules/cjs/loader:1210
+  throw err;
+  ^
+
+Error: Cannot find module '/nope.js'
+    at Module._load (node:internal/modules/cjs/loader:1038:27)
+    at node:internal/main/run_main_module:28:49 {
+  code: 'MODULE_NOT_FOUND',
+  requireStack: []
+}
+
+Node.js v20.20.2"""
+NPM = """npm error code E404
+npm error 404 Not Found - GET https://registry.example/@no%2fsuch
+npm error 404
+npm error 404  The requested resource '@no/such@*' could not be found or you do not have permission to access it.
+npm error 404
+npm error 404 Note that you can also install from a
+npm error 404 tarball, folder, http url, or git url.
+npm error A complete log of this run can be found in: /home/ada/.npm/_logs/debug-0.log"""
+UV = """error: Request failed after 3 retries
+  cause: invalid peer certificate: UnknownIssuer
+hint: Consider enabling use of system TLS certificates with the `--system-certs` command-line flag"""
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (NODE, "Error: Cannot find module '/nope.js'"),
+        (NPM, "npm error 404 Not Found - GET https://registry.example/@no%2fsuch"),
+        (UV, "cause: invalid peer certificate: UnknownIssuer"),
+        ("Error: it is busy: try later\nit ends", "it ends"),
+    ],
+)
+async def test_of_what_node_npm_and_uv_write_last_the_reason_is_told(said: str, shown: str) -> None:
+    async with connected(plain("--say", said, "--exit", "1")) as servers:
+        assert f"its stderr ends with {shown!r}" in servers.server().last_error
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"command": "goalport-no-such-command"}, "there is no command 'goalport-no-such-command'"),
+        ({"command": f"{sys.executable} -S"}, "move its arguments to `args`"),
         ({"command": "/etc/hostname"}, "the command '/etc/hostname' is no program, or may not be run"),
         ({"cwd": Path("/no/such/folder")}, "there is no folder '/no/such/folder' to start it in"),
     ],

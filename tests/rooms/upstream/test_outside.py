@@ -207,6 +207,8 @@ def test_what_keeps_a_server_down_is_one_line_without_advice_for_programmers() -
     words = "1 error\nid\n  Field required [type=missing, input_value={}, input_type=dict]\n    For further information"
     error = ValueError(f"{words} visit https://errors.pydantic.dev/2.14/v/missing\nend")
     assert failure_reason(config, error, "") == "ValueError: 1 error id Field required end"
+    status = ValueError("Client error '400 Bad Request'\nFor more information check: https://developer.example/400")
+    assert failure_reason(config, status, "HTTP 400") == "ValueError: Client error '400 Bad Request'; HTTP 400"
 
 
 def test_what_the_error_says_already_is_not_said_again() -> None:

@@ -16,7 +16,7 @@ import anyio
 import pytest
 from anyio.abc import Process
 
-from goalport.upstream.active_calls import call_hooks
+from goalport.upstream.active_calls import Asked, call_hooks
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.status import ServerState
 from tests.rooms.upstream.connected import QUICK, connected
@@ -26,6 +26,14 @@ WEB = [sys.executable, str(Path(__file__).with_name("web_server.py"))]
 WAYS = [("http", ()), ("http", ("--legacy",)), ("http", ("--json",)), ("sse", ()), ("sse", ("--legacy",))]
 STREAMS = [way for way in WAYS if way[1] != ("--json",)]
 READY = "listening on "
+NO_WAY_TO_ASK = [
+    "Cannot send 'roots/list': this transport context has no back-channel for server-initiated requests.",
+    "elicitation via server-initiated requests is unavailable on 2026-07-28 connections.",
+    '"elicitation/create" cannot be sent while serving a request on protocol version 2026-07-28: return an',
+    "Server-to-client requests are not available on protocol revision 2026-07-28: 'elicitation/create' cannot",
+    "Server to client requests are not supported in stateless mode.",
+]
+"""What the SDK for Python, FastMCP 4, and the SDKs for Go, TypeScript and C# say."""
 Servers = Mapping[tuple[str, ...], str]
 """The addresses of servers, by their options."""
 
@@ -172,6 +180,44 @@ async def test_a_server_that_was_started_anew_between_calls_is_not_missed_by_any
                 assert servers.server("web").report().connections == 2
 
 
+async def test_a_call_that_could_not_be_sent_is_made_when_the_server_is_back() -> None:
+    async with serving("--legacy") as (process, heard):
+        port = (await heard.until(READY)).strip().rpartition(":")[2]
+        patient = replace(QUICK, ping_every=60, wait_for_up=30)
+        async with connected(remote(f"http://127.0.0.1:{port}"), timing=patient) as servers:
+            process.kill()
+            await process.wait()
+            answered = anyio.Event()
+
+            async def call() -> None:
+                assert (await servers.call("echo", "web", text="hello")).text == "hello"
+                answered.set()
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call)
+                await servers.until(lambda: servers.server("web").state is ServerState.DOWN)
+                async with serving("--legacy", "--port", port) as (_, again):
+                    await again.until(READY)
+                    await answered.wait()
+
+
+async def test_a_call_whose_answer_cannot_be_sent_is_not_made_again() -> None:
+    asked: list[str] = []
+    async with serving() as (process, heard):
+        port = (await heard.until(READY)).strip().rpartition(":")[2]
+        async with connected(remote(f"http://127.0.0.1:{port}")) as servers:
+
+            async def ask(message: str, schema: Asked) -> Mapping[str, object]:
+                asked.append(message)
+                process.kill()
+                await process.wait()
+                return {"sign": "Leo"}
+
+            with call_hooks(ask=ask):
+                assert "went away during the call" in (await servers.call("ask", "web")).text
+    assert asked == ["Which sign?"]
+
+
 @pytest.mark.parametrize("transport", ["http", "sse"])
 async def test_a_cancelled_call_is_cancelled_at_the_server(transport: str) -> None:
     async with web() as address, connected(remote(address, transport)) as servers:
@@ -242,6 +288,14 @@ async def test_an_answer_that_could_unfold_without_bounds_is_not_read() -> None:
         assert "encoded with gzip, which was not asked for" in servers.server("web").last_error
 
 
+@pytest.mark.parametrize("words", NO_WAY_TO_ASK)
+async def test_a_tool_that_cannot_ask_in_the_newest_revision_is_known_by_the_words_of_its_sdk(
+    webs: Servers, words: str
+) -> None:
+    async with connected(remote(webs[()])) as servers:
+        assert 'set "protocolVersion": "2025-11-25"' in (await servers.call("quota", "web", text=words)).text
+
+
 async def test_a_server_that_asks_as_older_revisions_do_works_in_the_revision_that_its_entry_names(
     webs: Servers,
 ) -> None:
@@ -251,5 +305,6 @@ async def test_a_server_that_asks_as_older_revisions_do_works_in_the_revision_th
         assert failed.is_error
         assert 'set "protocolVersion": "2025-11-25"' in failed.text
     async with connected(replace(config, protocol_version="2025-11-25")) as servers:
+        assert 'set "protocolVersion"' not in (await servers.call("quota", "web", text=NO_WAY_TO_ASK[0])).text
         assert servers.server("web").report().protocol == "2025-11-25"
         assert '"action": "decline"' in (await servers.call("ask", "web", text="as older servers do")).text

@@ -53,6 +53,17 @@ async def test_an_address_of_the_other_transport_is_said_to_want_another_type(
         assert f"set its `type` to {other}" in await reason(config)
 
 
+async def test_what_a_refusal_says_in_plain_text_is_told() -> None:
+    with serving() as site:
+        config = ServerConfig("web", "http", url=f"{site.address}/mcp")
+        site.pages["/mcp"] = Page(b"Only allowed at\nlocalhost:80", 403, {"content-type": "text/plain"})
+        assert (await reason(config)).endswith(", it says 'Only allowed at localhost:80'")
+        site.pages["/mcp"] = Page(b"Forbidden\n", 403, {"content-type": "text/plain"})
+        assert "it says" not in await reason(config)
+        site.pages["/mcp"] = Page(b"<p>Go away</p>", 403, {"content-type": "text/html"})
+        assert "it says" not in await reason(config)
+
+
 async def test_a_server_that_wants_to_be_left_alone_for_a_time_is() -> None:
     with serving() as site:
         site.pages["/mcp"] = Page(b"no", status=429, headers={"retry-after": "90"})

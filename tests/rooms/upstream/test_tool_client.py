@@ -199,7 +199,7 @@ async def test_a_question_never_reaches_somebody_elses_caller() -> None:
         await anyio.wait_all_tasks_blocked()
         with call_hooks(ask=ask):
             result = await servers.call("ask")
-        assert "does not say which of several calls" in str(result.content[-1])
+        assert "which of several calls it belongs to; `concurrency` 1 in its entry" in str(result.content[-1])
         tasks.cancel_scope.cancel()
 
 

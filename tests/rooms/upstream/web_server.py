@@ -67,7 +67,7 @@ async def call_tool(ctx: Any, params: CallToolRequestParams) -> CallToolResult |
         case "never":
             await never()
         case "quota":
-            raise MCPError(-32000, "quota exceeded")
+            raise MCPError(-32000, given.get("text", "quota exceeded"))
         case "progress":
             await ctx.session.report_progress(1, 2, "half")
         case "change":
