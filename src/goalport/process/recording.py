@@ -16,7 +16,7 @@ from goalport.process.action_progress import ActionInvocation, ActionProgressSta
 from goalport.process.agent_process import AgentProcess
 from goalport.process.journal import Step
 from goalport.process.ledger import FIRST_TURN, Spending, TurnStart
-from goalport.process.lifecycle import Completed, Outcome, Terminated, Waiting
+from goalport.process.lifecycle import Completed, Outcome, ProcessStatus, Terminated, Waiting
 from goalport.process.process_options import ProcessOptions
 from goalport.process.questions import Question
 from goalport.process.ranges import GrowingRanges, Ranges
@@ -350,6 +350,8 @@ def _outcome(outcome: Outcome | None) -> Outcome | None:
 def record_of(process: AgentProcess, state: ProcessState | None = None, result: int | None = None) -> ProcessRecord:
     """The record of a process; without `state` it shows how the process stands, and cannot be stored."""
     status, finished_at, options = process.status, process.finished_at, process.options
+    if status is ProcessStatus.NOT_STARTED and process.driven:
+        status = ProcessStatus.RUNNING  # as it will, once this is stored
     if options.blackboard is not None:
         options = replace(options, blackboard=None)
     return ProcessRecord(

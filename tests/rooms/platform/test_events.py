@@ -183,6 +183,7 @@ async def test_another_program_reads_the_events_while_the_process_runs(open_stor
                 await anyio.lowlevel.checkpoint()
         async with aclosing(elsewhere.events(process.id)) as events:
             found = await until(events, ProgressUpdated, [])
+            assert (await elsewhere.process(process.id)).status == "running"
             writer.may_go_on.set()
             with anyio.fail_after(120):
                 found += [each async for each in events]
