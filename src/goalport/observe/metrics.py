@@ -54,6 +54,8 @@ class Metrics:
         self.open_connections = gauge("open_connections", "Open connections of clients.")
         self.audit_lost = gauge("audit_lost", "Entries of the audit log that could not be written.")
         self.ready = gauge("ready", "1 if calls can be answered, by every worker.", workers="livemin")
+        words = "What could not be loaded or published; the log says why."
+        self.load_problems = gauge("load_problems", words, workers="livemax")
         self._upstream_up = gauge("upstream_up", "1 if the server is up.", "server", workers="livemin")
         words = "The share of the group's servers that are up: 1, 0.5 (some) or 0."
         self._group_up = gauge("tool_group_up", words, "group", workers="livemin")

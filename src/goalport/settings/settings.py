@@ -119,6 +119,12 @@ class Settings(BaseSettings):
     max_result_bytes: Size = 900_000
     heartbeat_seconds: Seconds = 10.0
     page_size: Count = 200
+    strict: bool = False
+    """Whether the server is ready only if all of the workspace could be loaded and published."""
+    required_goals: tuple[str, ...] = ()
+    """The names of goals' tools without which the server is not ready."""
+    drain_seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """How long calls are still taken after the signal to end, while the server says that it is not ready."""
     shutdown_seconds: float = Field(default=10.0, ge=0, allow_inf_nan=False)
     session_idle_seconds: Seconds = 1_800.0
     max_sessions: Count = 10_000

@@ -5,7 +5,7 @@ may call: nobody needs to be known where a server has no authentication, and eve
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -40,6 +40,8 @@ class Health:
         self._shows_details = shows_details
         self.workers: Callable[[], Sequence[WorkerState]] = tuple
         """The states of all workers of the server; without any, this process serves alone. The listener knows them."""
+        self.draining = False
+        """Whether the server is about to end, so that proxies have to send new calls elsewhere."""
 
     def routes(self) -> Iterator[Route]:
         """The endpoints."""
@@ -52,8 +54,13 @@ class Health:
         return all(each.ready for each in self.workers() if each.responds) and await self.is_ready_here()
 
     async def is_ready_here(self) -> bool:
-        """Whether this process can answer: the store answers, required servers are up, no shutdown has begun."""
-        return not self._publisher.calls.closing.is_set() and self._required_are_up() and await self._store_answers()
+        """Whether this process can answer new calls: the store answers, what is required is there, and no end is near.
+
+        The store answers only if it can be written too.
+        """
+        publisher = self._publisher
+        ending = self.draining or publisher.calls.closing.is_set()
+        return not ending and not publisher.lacking and self._required_are_up() and await self._store_answers()
 
     def _required_are_up(self) -> bool:
         fine = {ServerState.UP, ServerState.DISABLED}
@@ -62,10 +69,18 @@ class Health:
     async def _store_answers(self) -> bool:
         try:
             with anyio.fail_after(_STORE_SECONDS):
-                await self._publisher.platform.store.find("")
+                await self._publisher.platform.store.check()
         except (StoreError, TimeoutError):
             return False
         return True
+
+    async def counts(self) -> Mapping[str, int] | None:
+        """How many processes have each status; None: the store does not answer."""
+        try:
+            with anyio.fail_after(_STORE_SECONDS):
+                return await self._publisher.platform.processes.counts()
+        except (StoreError, TimeoutError):
+            return None
 
     async def _live(self, _: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
@@ -96,11 +111,12 @@ class Health:
             "prompts": len(publication.prompts),
             "resources": len(publication.resource_list),
             "resourceNamespaces": list(publication.providers),
-            "processes": await platform.processes.counts(),
+            "processes": await self.counts(),
             **self._processes(),
             "toolGroups": groups_of(platform),
             "upstreamServers": servers_of(platform),
             "loadProblems": len(publication.problems),
+            "missingGoals": self._publisher.missing_goals,
         }
 
     def _processes(self) -> dict[str, Any]:

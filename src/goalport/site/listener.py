@@ -66,6 +66,7 @@ class _Listener(LimitedServer):
         self._site = site
         self._connections = connections
         self._ready = ready
+        self._drain_seconds = site.publisher.settings.drain_seconds
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -73,6 +74,8 @@ class _Listener(LimitedServer):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._site.health.draining = True
+        await asyncio.sleep(self._drain_seconds)
         self._connections.ending = True
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(super().shutdown(sockets))
@@ -118,6 +121,7 @@ class _WorkerListener(_Listener):
         channel: WorkerChannel,
     ) -> None:
         super().__init__(config, site, connections, ready)
+        self._drain_seconds = 0.0  # the supervisor waits for all workers together
         self._channel = channel
         site.health.workers = lambda: channel.states
         self._telling: asyncio.Task[None] | None = None
@@ -144,7 +148,9 @@ class _WorkerListener(_Listener):
 
     async def _tell(self) -> None:
         ready = await self._site.health.is_ready_here()
-        self._channel.tell(ready=ready, open_calls=self._site.publisher.calls.number)
+        publisher = self._site.publisher
+        problems = len(publisher.publication.problems)
+        self._channel.tell(ready=ready, open_calls=publisher.calls.number, problems=problems)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().remove_reader(self._channel.socket)

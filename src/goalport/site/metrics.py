@@ -86,6 +86,7 @@ class MetricsPage:
         metrics.audit_lost.set(publisher.audit_trail.lost)
         metrics.open_connections.set(self.connections())
         metrics.ready.set(int(await self._health.is_ready()))
+        metrics.load_problems.set(len(publisher.publication.problems))
         for each in publisher.platform.upstream.reports():
             up = each.state is ServerState.UP
             metrics.upstream(each.name, up=up, calls=each.calls, failures=each.failures)
@@ -96,7 +97,7 @@ class MetricsPage:
         if (refusal := self._refusal()) is not None:
             return refusal
         await self._note_states()
-        counts = await self._publisher.platform.processes.counts()
+        counts = await self._health.counts() or {}
         accept = request.headers.get("accept", "")
         # In a thread: the numbers of hundreds of goals take a tenth of a second.
         text, media_type = await to_thread.run_sync(self.metrics.text, accept, counts)

@@ -5,6 +5,8 @@ earlier workspace. `publish.publisher` adopts the new one; `startup` is above.
 """
 
 import logging
+import os
+import signal
 import stat
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -20,9 +22,10 @@ from goalport.publish.faults import logged
 from goalport.publish.publication import publish
 from goalport.publish.publisher import Publisher
 from goalport.settings import Settings
+from goalport.workers import has_terminal, heeds_hangup, terminal_closed
 from goalport.workspace import FOLDERS, Importable, Workspace, load_workspace
 
-__all__ = ["tell_of_change", "watch"]
+__all__ = ["reload_on_hangup", "tell_of_change", "watch"]
 
 _log = logging.getLogger(__name__)
 _SECONDS = 1.0
@@ -41,10 +44,30 @@ async def watch(publisher: Publisher, interval: float = _SECONDS, tells: Callabl
         now = await anyio.to_thread.run_sync(_stamps, root)
         if now != seen:
             seen = now
-            try:
-                await _reload(publisher, told=tells())
-            except Exception as bug:
-                logged("Loading the workspace anew", bug, tells_errors=False)
+            await _reload_in_any_case(publisher, told=tells())
+
+
+async def reload_on_hangup(publisher: Publisher, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+    """Load the workspace anew at each SIGHUP, until cancelled. One that says that the terminal was closed ends us."""
+    if not heeds_hangup():
+        task_status.started()
+        return
+    had_terminal = has_terminal()
+    with anyio.open_signal_receiver(signal.SIGHUP) as signals:
+        task_status.started()
+        async for _ in signals:
+            if terminal_closed(had_terminal):
+                os.kill(os.getpid(), signal.SIGTERM)
+            else:
+                await _reload_in_any_case(publisher, told=True)
+
+
+async def _reload_in_any_case(publisher: Publisher, *, told: bool) -> None:
+    """Load the workspace anew, and log an error in that."""
+    try:
+        await _reload(publisher, told=told)
+    except Exception as bug:
+        logged("Loading the workspace anew", bug, tells_errors=False)
 
 
 async def tell_of_change(root: Path, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:

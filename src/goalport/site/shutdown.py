@@ -107,7 +107,7 @@ def default_signals_in_children() -> Generator[None]:
             signal.set_wakeup_fd(-1)
             # Not `default_int_handler`: since Python 3.13 a child that is forked in a thread calls handlers only if the
             # signal interrupts a call of the system, so one that calculates would go on.
-            for each in (signal.SIGTERM, signal.SIGINT):
+            for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(each, signal.SIG_DFL)
 
     if sys.platform != "win32":

@@ -31,7 +31,7 @@ from goalport.settings import Settings
 from goalport.site.app import Door, Site
 from goalport.site.exposure import exposures
 from goalport.site.listener import listen
-from goalport.site.reload import tell_of_change, watch
+from goalport.site.reload import reload_on_hangup, tell_of_change, watch
 from goalport.site.shutdown import default_signals_in_children, finish, stop_on_signal
 from goalport.words import counted
 from goalport.workers import WorkerChannel, address_of, bind
@@ -65,6 +65,8 @@ async def serve_http(
                     tasks.start_soon(partial(watch, site.publisher, tells=tells))
                 elif channel is None or channel.announces:
                     await tasks.start(tell_of_change, workspace.root)
+                if channel is None:
+                    await tasks.start(reload_on_hangup, site.publisher)
                 await listen(site, source, lambda: write([f"goalport ready on {_url(address, site.doors)}"]))
                 tasks.cancel_scope.cancel()
 

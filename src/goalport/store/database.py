@@ -37,6 +37,9 @@ T = TypeVar("T")
 
 _BATCH: Final = 200
 """How many families are dropped in one transaction."""
+_PROBE: Final = "goalport: can this be written?"
+_PROBE_BYTES: Final = 65_536
+"""As much as a process with a few results, since a full disk may still have room for a row."""
 _FOUND: Final = 10_000
 """How many families to be dropped are looked for at a time."""
 
@@ -132,9 +135,27 @@ class DatabaseProcessStore:
         self._program = Program.this()
         self._operations = Operations(database.dialect, self._program)
         self._has_heartbeat = False
+        self._refused = False
+        """Whether the last write failed."""
+
+    async def _write(self, begin: Callable[[], Operation[T]], *, patient: bool = False) -> T:
+        try:
+            written = await self._database.write(begin, patient=patient)
+        except StoreError:
+            self._refused = True
+            raise
+        self._refused = False
+        return written
+
+    async def check(self) -> None:
+        """Raise `StoreError` unless records can be read, and written where the last write has failed."""
+        await self.find("")
+        if self._refused:
+            await self._write(partial(self._operations.save_context, _PROBE, "x" * _PROBE_BYTES, None))
+            await self._write(partial(operations.delete_context, _PROBE))
 
     async def __aenter__(self) -> Self:
-        await self._database.write(operations.nothing)
+        await self._write(operations.nothing)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -145,7 +166,7 @@ class DatabaseProcessStore:
         if self._has_heartbeat:
             self._has_heartbeat = False
             with suppress(StoreError):  # the others notice when nothing is heard of this program any more
-                await self._database.write(self._operations.leave)
+                await self._write(self._operations.leave)
         await self._database.close()
 
     @property
@@ -175,28 +196,28 @@ class DatabaseProcessStore:
         wake = None if wake_at is None else microseconds(wake_at)
         happened = event_row(events)
         save = partial(self._operations.save, rows, lease, wake, happened, release=release)
-        return await self._database.write(save, patient=not lease.token and not any(map(_asked_for, changes)))
+        return await self._write(save, patient=not lease.token and not any(map(_asked_for, changes)))
 
     async def claim(self, process_id: str, /) -> Lease | None:
-        return await self._database.write(partial(self._operations.claim, process_id))
+        return await self._write(partial(self._operations.claim, process_id))
 
     async def runner(self, process_id: str, /) -> Runner | None:
         return await self._database.read(partial(self._operations.runner, process_id))
 
     async def release(self, lease: Lease, /) -> None:
-        await self._database.write(partial(self._operations.release, lease))
+        await self._write(partial(self._operations.release, lease))
 
     async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
         some, dead = await self._database.read(partial(self._operations.awaited, limit, without))
         if not some and not dead:
             return ()
-        return await self._database.write(partial(self._operations.due, limit, without, dead))
+        return await self._write(partial(self._operations.due, limit, without, dead))
 
     async def due_here(self) -> Sequence[Lease]:
         return await self._database.read(self._operations.due_here)
 
     async def heartbeat(self, seconds: float, /) -> None:
-        await self._database.write(partial(self._operations.heartbeat, seconds, first=not self._has_heartbeat))
+        await self._write(partial(self._operations.heartbeat, seconds, first=not self._has_heartbeat))
         self._has_heartbeat = True
 
     async def wait_for_changes(self, seconds: float, /) -> None:
@@ -209,31 +230,31 @@ class DatabaseProcessStore:
         return await self._database.read(partial(self._operations.held, roots))
 
     async def send(self, process_id: str, value: object, /) -> int:
-        return await self._database.write(partial(operations.send, process_id, value))
+        return await self._write(partial(operations.send, process_id, value))
 
     async def inbox(self) -> Sequence[Message]:
         return await self._database.read(self._operations.inbox)
 
     async def reply(self, number: int, value: object, /) -> None:
-        await self._database.write(partial(operations.reply, number, value))
+        await self._write(partial(operations.reply, number, value))
 
     async def replied(self, number: int, /) -> object:
         return await self._database.read(partial(operations.replied, number))
 
     async def withdraw(self, number: int, /) -> bool:
-        return await self._database.write(partial(operations.withdraw, number))
+        return await self._write(partial(operations.withdraw, number))
 
     async def join(self, key: str, digest: str, process_id: str, /, *, instead_of: str = "") -> tuple[str, str]:
-        return await self._database.write(partial(self._operations.join, key, digest, process_id, instead_of))
+        return await self._write(partial(self._operations.join, key, digest, process_id, instead_of))
 
     async def find_context(self, context_id: str, /) -> object:
         return await self._database.read(partial(operations.find_context, context_id))
 
     async def save_context(self, context_id: str, value: object, /, *, instead_of: object) -> bool:
-        return await self._database.write(partial(self._operations.save_context, context_id, value, instead_of))
+        return await self._write(partial(self._operations.save_context, context_id, value, instead_of))
 
     async def delete_context(self, context_id: str, /) -> bool:
-        deleted = await self._database.write(partial(operations.delete_context, context_id))
+        deleted = await self._write(partial(operations.delete_context, context_id))
         if deleted:
             await self._database.trim()
         return deleted
@@ -281,7 +302,7 @@ class DatabaseProcessStore:
         return total
 
     async def drop(self, root: str, /) -> bool:
-        dropped = await self._database.write(partial(self._operations.drop, root))
+        dropped = await self._write(partial(self._operations.drop, root))
         if dropped:
             await self._database.trim()
         return dropped
@@ -292,7 +313,7 @@ class DatabaseProcessStore:
             found, dropped = await self._database.read(find), 0
             for first in range(0, len(found), _BATCH):
                 some = found[first : first + _BATCH]
-                dropped += await self._database.write(partial(self._operations.prune, some))
+                dropped += await self._write(partial(self._operations.prune, some))
                 await self._database.trim()
             total += dropped
         return total

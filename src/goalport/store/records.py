@@ -318,6 +318,10 @@ class ProcessStore(Protocol):
         """
         ...
 
+    async def check(self) -> None:
+        """Raise `StoreError` unless records can be read, and written where the last write has failed."""
+        ...
+
     async def find(self, process_id: str, /) -> ProcessRecord | None:
         """The record of a process; None if it is unknown or was dropped."""
         ...

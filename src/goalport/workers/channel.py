@@ -103,9 +103,9 @@ class WorkerChannel:
         """Tell the supervisor that so many connections have been closed."""
         self._send(CLOSED * number)
 
-    def tell(self, *, ready: bool, open_calls: int) -> None:
+    def tell(self, *, ready: bool, open_calls: int, problems: int) -> None:
         """Tell all workers and the supervisor the state of this one; once a second, or it counts as hanging."""
-        self._row.tell(ready=ready, open_calls=open_calls)
+        self._row.tell(ready=ready, open_calls=open_calls, problems=problems)
 
     @property
     def states(self) -> Sequence[WorkerState]:

@@ -24,6 +24,7 @@ from goalport.observe import log_to_stderr, tell
 from goalport.settings import Settings
 from goalport.words import counted, listed
 from goalport.workers.channel import METRICS_VARIABLE, WorkerPlace
+from goalport.workers.hangup import has_terminal, heeds_hangup, terminal_closed
 from goalport.workers.listening import address_of, bind
 from goalport.workers.routes import SessionRoutes, first_session_of, session_at_hand
 from goalport.workers.states import WorkerTable
@@ -103,11 +104,12 @@ class _Supervisor:
         self._place = WorkerPlace(
             -1, address_of(self.listener), announces=False, patience=self._patience, metrics_folder=self.metrics_folder
         )
-        self._had_terminal = _has_terminal()
+        self._had_terminal = has_terminal()
         self._table = WorkerTable.of(2 * self.settings.worker_count + _SPARE_ROWS)
         self._rows = set(range(len(self._table.rows)))
         """Those that no worker has."""
         self._stopping = anyio.Event()
+        self._draining = False
         self._accepting = anyio.CancelScope()
         self._replacing = anyio.Lock()
         self._routes = SessionRoutes()
@@ -118,8 +120,7 @@ class _Supervisor:
 
     async def run(self) -> int:
         """Serve until a signal, or until a worker cannot be started and there is no other."""
-        # `nohup` ignores SIGHUP for the programs that it starts.
-        replaced = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+        replaced = (signal.SIGHUP,) if heeds_hangup() else ()
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, *replaced) as signals:
             async with anyio.create_task_group() as self._services:
                 self._services.start_soon(self._obey, signals)
@@ -289,13 +290,20 @@ class _Supervisor:
             await anyio.sleep(_RETRY_SECONDS)
 
     async def _obey(self, signals: AsyncIterator[signal.Signals]) -> None:
+        async def stop() -> None:
+            for each in self._table.rows:
+                each.drain()
+            await anyio.sleep(self.settings.drain_seconds)
+            self._stop()
+
         async for number in signals:
-            replaces = number is signal.SIGHUP and (_has_terminal() or not self._had_terminal)
-            if not self._stopping.is_set():
+            replaces = number is signal.SIGHUP and not terminal_closed(self._had_terminal)
+            if not (self._stopping.is_set() or self._draining):
                 if replaces:
                     self._keepers.start_soon(self._replace)
                 else:
-                    self._stop()
+                    self._draining = True
+                    self._services.start_soon(stop)
             elif not replaces:
                 tell("Ended at once by a second signal.")
                 self.exit_code = _INTERRUPTED
@@ -326,6 +334,11 @@ class _Supervisor:
                 new = await self._start(announces=number == 0)
                 if new is None:
                     return
+                if new.is_serving and new.row.state.problems > old.row.state.problems:
+                    await self._end(new)
+                    self.workers.remove(new)
+                    tell("error: The workspace has problems that it had not; the earlier workers go on.")
+                    return
                 if new.ended.is_set():
                     self.workers.remove(new)
                     if not self._stopping.is_set():
@@ -340,12 +353,3 @@ class _Supervisor:
                 await self._end(old)
             if not self._stopping.is_set():
                 tell("  The workers are replaced.")
-
-
-def _has_terminal() -> bool:
-    """Whether this process has a terminal; one that was closed sends SIGHUP, and is none then."""
-    try:
-        os.close(os.open(os.ctermid(), os.O_RDWR))
-    except OSError:
-        return False
-    return True

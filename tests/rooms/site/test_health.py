@@ -1,15 +1,17 @@
 """Whether a server lives and is ready, as everybody may know, and its details, which only callers may."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from sqlalchemy import text
 
 from goalport.auth import Authentication, Challenges, Grant, InvalidToken
 from goalport.caller import Caller
+from goalport.errors import StoreError
 from goalport.publish.publisher import Publisher
 from goalport.settings import Settings
 from goalport.site.app import Site
@@ -18,8 +20,37 @@ from goalport.upstream.status import ServerState
 from tests.rooms.serve.served import state_of
 from tests.rooms.serve.test_upstream import WHO, mortal, until, wired
 
+TELLER = """
+from pydantic import BaseModel
+from goalport import Export, UserInput, achieves_goal, action, agent
+
+class Told(BaseModel):
+    content: str
+
+@agent(description="Tells")
+class Teller:
+    @achieves_goal(description="Tell", export=Export(remote=True, name="tell", starting_input_types=[UserInput]))
+    @action
+    async def tell(self, said: UserInput) -> Told:
+        return Told(content=said.content)
+"""
 READY = (200, {"status": "ready"})
 NOT_READY = (503, {"status": "not ready"})
+
+
+async def limit_pages(store: Any, most: str) -> None:
+    """Let the store's file have at most so many pages, as a full disk would."""
+
+    def limit() -> Generator[Any, Any, None]:
+        yield text(f"pragma max_page_count = {most}"), {}
+
+    def pages() -> Generator[Any, Any, int]:
+        rows = yield text("pragma page_count"), {}
+        return rows[0]["page_count"]
+
+    if not most.isdecimal():
+        most = str(await store._database.write(pages))
+    await store._database.write(limit)
 
 
 class OneToken:
@@ -70,6 +101,45 @@ async def test_a_server_whose_store_is_gone_is_not_ready(tmp_path: Path) -> None
         assert await ready(client) == READY
         await store.close()
         assert await ready(client) == NOT_READY
+        health = await client.get("/health")
+        assert (health.status_code, health.json()["ready"], health.json()["processes"]) == (200, False, None)
+        numbers = await client.get("/metrics")
+        assert numbers.status_code == 200
+        assert "goalport_ready 0.0" in numbers.text
+        assert "goalport_processes{" not in numbers.text
+
+
+async def test_a_server_whose_disk_is_full_is_not_ready_until_there_is_room_again(tmp_path: Path) -> None:
+    publisher = state_of(tmp_path, store="sqlite").publisher
+    store: Any = publisher.platform.store
+    async with client_of(publisher) as client:
+        await store.heartbeat(60)
+        await limit_pages(store, "now")
+        with pytest.raises(StoreError, match="The disk is full"):
+            await store.save_context("one", "x" * 1_000_000, instead_of=None)
+        assert await ready(client) == NOT_READY
+        assert await ready(client) == NOT_READY
+        await limit_pages(store, "1000000")
+        assert await ready(client) == READY
+        assert await store.find_context("goalport: can this be written?") is None
+
+
+@pytest.mark.parametrize("settings", [{}, {"strict": True}, {"required_goals": ["gone"]}, {"required_goals": ["tell"]}])
+async def test_a_server_is_ready_only_with_what_its_settings_demand(
+    tmp_path: Path, settings: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    files = {"agents/teller.py": TELLER, "agents/broken.py": "import nothing_of_this_name"}
+    publisher = state_of(tmp_path, files=files, **settings).publisher
+    demands = bool(settings) and settings != {"required_goals": ["tell"]}
+    async with client_of(publisher) as client:
+        assert await ready(client) == (NOT_READY if demands else READY)
+        told = (await client.get("/health")).json()
+        assert told["loadProblems"] == 1
+        assert told["missingGoals"] == (["gone"] if "gone" in str(settings) else [])
+        assert "goalport_load_problems 1.0" in (await client.get("/metrics")).text
+    errors = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert "nothing_of_this_name" in "\n".join(errors)
+    assert ("The goal gone is required, and is not published." in "\n".join(errors)) == ("gone" in str(settings))
 
 
 @pytest.mark.parametrize("required", [True, False])
