@@ -1,5 +1,6 @@
 """`goalport serve --reload`: what is saved is served, and clients that are connected are told, in both eras."""
 
+import signal
 from pathlib import Path
 
 import anyio
@@ -48,3 +49,18 @@ async def test_a_later_client_is_told_over_the_stream_that_it_opened(tmp_path: P
                     assert type(event).__name__ == "ToolsListChanged"
                     break
         assert "bake" in [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
+
+
+async def test_sighup_loads_the_workspace_anew_without_dropping_a_call_and_keeps_it_if_that_fails(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, FILES) as server, server.client("http", "auto") as client:
+        (tmp_path / "agents/cooks.py").write_text("this is no Python")
+        server.process.send_signal(signal.SIGHUP)
+        await server.heard.until("cooks.py:1: SyntaxError")
+        assert "cook" in [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
+        (tmp_path / "agents/cooks.py").write_text(BAKER)
+        server.process.send_signal(signal.SIGHUP)
+        await server.heard.until("+bake -cook")
+        assert "bake" in [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
+        assert server.process.returncode is None

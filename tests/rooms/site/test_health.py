@@ -49,8 +49,8 @@ async def limit_pages(store: Any, most: str) -> None:
         return rows[0]["page_count"]
 
     if not most.isdecimal():
-        most = str(await store._database.write(pages))
-    await store._database.write(limit)
+        most = str(await store._write(pages))  # noqa: SLF001 - stands for a disk
+    await store._write(limit)  # noqa: SLF001 - as above
 
 
 class OneToken:
