@@ -2,15 +2,18 @@
 
 import json
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client
 from mcp_types import CallToolResult, TextResourceContents
 
 from tests.stories.cooks import session
-from tests.stories.fleets import Fleet, fleet
+from tests.stories.fleets import FILES, KEYS, Fleet, fleet
+from tests.stories.servers import running
 
 ERAS = ["legacy", "auto"]
 
@@ -116,3 +119,33 @@ async def test_a_call_of_a_session_is_cancelled_at_any_server(smithy: Fleet, too
         else:
             await smithy.done(f"stop {tool}", seconds=20)
     assert ("was stopped" in answer) == (tool == "forge_patiently")
+
+
+async def test_a_server_that_ends_waits_for_no_process_that_another_one_runs(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"store": "sqlite", "state_keys": KEYS, "shutdown_seconds": "300", "rest": "true"}
+    async with running(tmp_path, FILES, **settings) as one, running(tmp_path, FILES, **settings) as other:
+        async with one.client("http", "auto") as client:
+            handle = await handle_of(client, "forge", "Excalibur")
+        process_id, answers = handle["processId"], list[str]()
+        async with (
+            other.client("http", "auto") as client,
+            httpx2.AsyncClient(base_url=other.address, timeout=60) as http,
+            anyio.create_task_group() as callers,
+        ):
+
+            async def follow() -> None:
+                answers.append(str(await call(client, "process_status", processId=process_id, waitSeconds=25)))
+
+            async def wait() -> None:
+                answers.append((await http.get(f"/api/v1/process/{process_id}", params={"wait": 25})).text)
+
+            callers.start_soon(wait)
+            callers.start_soon(follow)
+            with anyio.fail_after(20):
+                while (await http.get("/health")).json()["openCalls"] < 1:
+                    pass
+                other.process.terminate()
+                assert await other.process.wait() == 0
+        assert process_id in answers[0]
+        assert process_id in answers[1]
+        (tmp_path / "agents/hot").touch()

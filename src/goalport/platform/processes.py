@@ -314,6 +314,12 @@ class Processes:
         if self._durable:
             await self._repository.save_all()
 
+    def leave_others(self) -> None:
+        """Let whoever follows a process here that another program runs ask there, since this program is about to end."""
+        for process in self._repository.watched:
+            if process.status in {ProcessStatus.NOT_STARTED, ProcessStatus.RUNNING}:
+                process.leave(gone=True)
+
     def resume(self, process: AgentProcess, *objects: object) -> None:
         """Continue a process that waits or is stuck, with more objects on its blackboard; any other is not changed.
 

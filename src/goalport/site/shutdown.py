@@ -75,6 +75,7 @@ async def drain(
     waits for.
     """
     calls, seconds = publisher.calls, publisher.settings.shutdown_seconds
+    publisher.platform.processes.leave_others()
     if calls.number:
         tell(f"{counted(calls.number, 'call')} may take {seconds:g} s; a second signal ends them now.")
     with anyio.move_on_after(seconds):
