@@ -24,7 +24,16 @@ from tests.stories.servers import READY, Running, started
 from tests.web_servers import WebServer, free_port, nginx
 
 PAGE = "docs/deploy.md"
-OF_THE_SYSTEM = ("apt-get", "chown", "nginx", "systemctl", "useradd", "python3 -m venv", "/opt/goalport/bin/pip")
+OF_THE_SYSTEM = (
+    "apt-get",
+    "chown",
+    "install --directory",
+    "nginx",
+    "systemctl",
+    "useradd",
+    "python3 -m venv",
+    "/opt/goalport/bin/pip",
+)
 PLACES = ("opt", "srv", "var", "etc")
 COLLEAGUES = ("ada", "grace")
 ASKING = """

@@ -1,6 +1,8 @@
 """Servers behind a proxy are replaced one by one: whoever tries again loses nothing, and their work goes on at once."""
 
 import json
+import random
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -8,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx2
+import pytest
 from anyio.abc import TaskGroup, TaskStatus
 
 from tests.postgres import PostgresServer
@@ -16,7 +20,7 @@ from tests.proxies import RoundRobin, round_robin
 from tests.stories.cooks import HEADERS, META, http_of, session
 from tests.stories.fleets import FILES, KEYS, Fleet
 from tests.stories.servers import Running, running
-from tests.web_servers import HOST, WebServer, free_port, nginx
+from tests.web_servers import HOST, WEB_SERVERS, WebServer, free_port, nginx
 
 PAUSE = 0.2
 """Between two orders of a person, in seconds: the load is to meet each restart, and not to hold up the new servers."""
@@ -106,14 +110,16 @@ async def answer(person: Caller, process: dict[str, str]) -> None:
 class Hosts:
     """Runs servers, each in a task of its own, so that they may begin and end in any order."""
 
-    def __init__(self, root: Path, settings: Mapping[str, Any], tasks: TaskGroup) -> None:
-        self._root, self._settings, self._tasks = root, settings, tasks
+    def __init__(
+        self, root: Path, settings: Mapping[str, Any], tasks: TaskGroup, files: Mapping[str, str] = FILES
+    ) -> None:
+        self._root, self._settings, self._tasks, self._files = root, settings, tasks, files
 
     async def start(self, port: int) -> Running:
         return await self._tasks.start(self._run, port)
 
     async def _run(self, port: int, *, task_status: TaskStatus[Running]) -> None:
-        async with running(self._root, FILES, port=port, **self._settings) as server:
+        async with running(self._root, self._files, port=port, **self._settings) as server:
             task_status.started(server)
             await server.process.wait()
 
@@ -180,3 +186,71 @@ async def test_three_servers_behind_nginx_are_replaced_under_load(tmp_path: Path
 
 async def test_three_servers_with_postgresql_are_replaced_under_load(tmp_path: Path, postgres: PostgresServer) -> None:
     await roll(tmp_path, {**SETTINGS, "store": postgres.database()})
+
+
+ECHO = {
+    "agents/echo.py": """
+from goalport import Export, UserInput, achieves_goal, action, agent
+from pydantic import BaseModel
+
+class Said(BaseModel):
+    content: str
+
+@agent(description="Says it again")
+class Echo:
+    @achieves_goal(description="Say it", export=Export(remote=True, name="echo", starting_input_types=[UserInput]))
+    @action
+    async def echo(self, said: UserInput) -> Said:
+        return Said(content=said.content)
+"""
+}
+
+
+@pytest.mark.parametrize("web_server", WEB_SERVERS)
+async def test_each_caller_gets_the_answer_to_the_body_it_sent_while_servers_are_replaced(
+    tmp_path: Path, web_server: str
+) -> None:
+    settings = {**SETTINGS, "allowed_hosts": HOST, "drain_seconds": "3"}
+    enough, failed, answered = anyio.Event(), Counter[int](), Counter[str]()
+
+    async def call(front: WebServer, person: str) -> None:
+        async with http_of(front) as http:
+            number = 0
+            while not enough.is_set():
+                number += 1
+                said = f"{person} {number} {person * random.randrange(20_000)}"
+                arguments = {"name": "echo", "arguments": {"content": said}, "_meta": META}
+                body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": arguments}
+                named = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "echo"}
+                response = await http.post("/mcp", json=body, headers={**HEADERS, **named})
+                if response.status_code == 200:
+                    result = json.loads(response.text.rpartition("data: ")[2])["result"]
+                    assert result["structuredContent"] == {"content": said}
+                    answered[person] += 1
+                else:
+                    failed[response.status_code] += 1
+
+    async with anyio.create_task_group() as tasks:
+        hosts = Hosts(tmp_path, settings, tasks, ECHO)
+        servers = [await hosts.start(free_port()) for _ in range(2)]
+        with WEB_SERVERS[web_server](tmp_path / "front", [each.address for each in servers]) as front:
+            fleet = Fleet(servers, front, tmp_path)
+            async with anyio.create_task_group() as callers:
+                for person in ("a", "b", "a", "b"):
+                    callers.start_soon(call, front, person)
+                for number in range(2):
+                    await hosts.replace(fleet, number)
+                    await healthy(front, fleet.servers[number])
+                enough.set()
+        for each in fleet.servers:
+            each.process.terminate()
+    assert not failed
+    assert min(answered.values()) > 50
+
+
+async def healthy(front: WebServer, server: Running) -> None:
+    """Wait until a proxy has seen that a server is back."""
+    async with front.http() as http:
+        with anyio.fail_after(60):
+            while (await http.get("/health")).json()["pid"] != server.process.pid:
+                await anyio.lowlevel.checkpoint()

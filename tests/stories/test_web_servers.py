@@ -1,6 +1,7 @@
 """nginx and Caddy before two servers, configured by the files in `server/`, with real clients."""
 
 from collections.abc import AsyncGenerator, Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,21 @@ async def red(context: object, params: ElicitRequestParams) -> ElicitResult:
     return ElicitResult(action="accept", content={"colour": "red"})
 
 
+async def test_the_stream_and_the_messages_of_the_older_transport_reach_one_server(front: WebServer) -> None:
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    async with front.http() as http:
+        for _ in range(4):
+            async with http.stream("GET", "/sse") as stream:
+                assert stream.status_code == 200
+                lines = stream.aiter_lines()  # when the iterator goes, the stream does
+                with anyio.fail_after(60):
+                    while not (line := await anext(lines)).startswith("data: "):
+                        pass
+                path = line.removeprefix("data: ")
+                for _ in range(4):
+                    assert (await http.post(path, json=ping)).status_code == 202
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_answers_to_questions_reach_the_call_that_asked(front: WebServer, fleet: Fleet, era: str) -> None:
     for number in range(4):  # Half of the sessions would be lost if requests went to any server.
@@ -100,9 +116,15 @@ async def test_a_client_that_leaves_ends_its_call(front: WebServer, fleet: Fleet
 
 async def test_a_large_body_passes_and_one_that_is_too_large_does_not(front: WebServer, fleet: Fleet) -> None:
     async with front.http() as http:
-        for size, status in ((LIMIT - 1_000, 202), (LIMIT + 1_000, 413)):
+
+        async def sent(size: int) -> int:
             body = {"goal": "crown", "input": {"content": "x" * size}, "wait": 0}
-            assert (await http.post(PROCESS, json=body)).status_code == status
+            return (await http.post(PROCESS, json=body)).status_code
+
+        assert await sent(LIMIT - 1_000) == 202
+        # Caddy closes the connection after its answer, which a client that still sends may miss.
+        with suppress(httpx2.ReadError):
+            assert await sent(LIMIT + 1_000) == 413
         assert await asked(http) == {each.process.pid for each in fleet.servers}, "none counts as one that fails"
 
 
