@@ -6,6 +6,7 @@ from typing import Any, cast
 from ruamel.yaml import YAML
 
 from goalport.settings import Settings
+from goalport.site.health import HEALTH_PATHS
 from tests.clients.running import ROOT
 
 COMPOSE: dict[str, Any] = cast("Any", YAML(typ="safe")).load(ROOT / "server/compose.yaml")
@@ -36,3 +37,21 @@ def test_the_servers_share_a_database_a_name_and_a_volume() -> None:
 def test_a_server_may_take_longer_to_end_than_its_calls() -> None:
     seconds = int(COMPOSE["x-goalport"]["stop_grace_period"].removesuffix("s"))
     assert seconds > Settings.model_fields["shutdown_seconds"].default
+
+
+def test_kubernetes_asks_paths_that_exist_and_gives_a_server_time_to_end() -> None:
+    manifests = cast("Any", YAML(typ="safe")).load_all(ROOT / "server/kubernetes.yaml")
+    found = {each["kind"]: each["spec"] for each in manifests}
+    pod = found["Deployment"]["template"]["spec"]
+    (container,) = pod["containers"]
+    settings = {each["name"].removeprefix("GOALPORT_").lower(): each["value"] for each in container["env"]}
+    assert settings.keys() <= Settings.model_fields.keys()
+    probes = {name: each["httpGet"]["path"] for name, each in container.items() if name.endswith("Probe")}
+    assert probes.pop("livenessProbe") == "/health/live"
+    assert set(probes.values()) == {"/health/ready"}
+    assert set(probes.values()) <= HEALTH_PATHS
+    seconds = float(settings["drain_seconds"]) + Settings.model_fields["shutdown_seconds"].default
+    assert pod["terminationGracePeriodSeconds"] > seconds + 20, "it closes connections, too"
+    labels = found["Deployment"]["template"]["metadata"]["labels"]
+    assert found["Service"]["selector"] == found["PodDisruptionBudget"]["selector"]["matchLabels"] == labels
+    assert found["PodDisruptionBudget"]["minAvailable"] < found["Deployment"]["replicas"]

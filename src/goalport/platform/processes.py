@@ -315,7 +315,7 @@ class Processes:
             await self._repository.save_all()
 
     def leave_others(self) -> None:
-        """Let whoever follows a process here that another program runs ask there, since this program is about to end."""
+        """Let whoever follows a process that another program runs ask there, since this one is about to end."""
         for process in self._repository.watched:
             if process.status in {ProcessStatus.NOT_STARTED, ProcessStatus.RUNNING}:
                 process.leave(gone=True)

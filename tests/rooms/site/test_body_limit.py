@@ -1,6 +1,8 @@
 """Bodies that are too large, over a socket: the client reads why, though it still sends."""
 
 import asyncio
+import base64
+import hashlib
 import json
 from collections.abc import AsyncGenerator
 from contextlib import closing
@@ -145,3 +147,25 @@ async def test_an_mcp_client_is_told_why_its_call_was_refused_and_goes_on(addres
         with pytest.raises(MCPError, match="A request may have 100,000 bytes"):
             await client.call_tool("answer", {"text": "x" * 5_000_000})
         assert not (await client.call_tool("answer", {})).is_error
+
+
+@pytest.mark.parametrize("chunked", [True, False], ids=["chunked", "sized"])
+async def test_a_body_is_refused_that_is_not_the_one_whose_digest_came_with_it(address: str, *, chunked: bool) -> None:
+    body = json.dumps({"goal": "ask", "input": {"content": "x"}, "wait": 0}).encode()
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        yield body
+
+    async def status(digest: str) -> tuple[int, str]:
+        async with httpx2.AsyncClient(base_url=address) as http:
+            headers = {"Content-Digest": digest, "Content-Type": "application/json"}
+            answer = await http.post("/api/v1/process", content=pieces() if chunked else body, headers=headers)
+            return answer.status_code, answer.text
+
+    sha256, sha512 = (base64.b64encode(hashlib.new(each, body).digest()).decode() for each in ("sha256", "sha512"))
+    right, _ = await status("md5=:AAAA:")
+    assert right != 400
+    assert (await status(f"sha-256=:{sha256}:, sha-512=:{sha512}:"))[0] == right
+    for wrong in (f"sha-256=:{sha512}:", f"sha-256=:{sha256}:, sha-512=:{sha256}:", "sha-512=:A:"):
+        code, text = await status(wrong)
+        assert (code, "This is not the body whose Content-Digest" in text) == (400, True)
