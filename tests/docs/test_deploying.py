@@ -27,7 +27,6 @@ PAGE = "docs/deploy.md"
 OF_THE_SYSTEM = (
     "apt-get",
     "chown",
-    "install --directory",
     "nginx",
     "systemctl",
     "useradd",
