@@ -177,6 +177,14 @@ _command(
     "goalport serve --workers 4",
     "goalport serve --transport stdio",
 )
+_command(
+    "backup",
+    "backup:backup",
+    "Copy all that a server keeps, while it runs.",
+    SERVE,
+    "goalport backup /var/backups/goalport/monday",
+    usage="Usage: goalport backup [OPTIONS] PLACE",
+)
 app.command("goalport.cli.keys:keys", name="keys", help="Make, list, replace and revoke API keys.", group=SERVE)
 _command(
     "ingest",

@@ -1,0 +1,81 @@
+"""`goalport backup`: a copy of all that a server keeps in its data folder, made while the server runs."""
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from goalport.cli.options import WorkspaceFolder, workspace_root
+from goalport.cli.terminal import say
+from goalport.errors import BadInput, StoreError
+from goalport.settings import load_settings
+from goalport.words import counted
+
+_PATIENCE: Final = 60.0
+"""Seconds that another program may keep a database locked."""
+_OF_DATABASE: Final = ("-wal", "-shm", "-journal")
+"""What the names of files end in that belong to an open database, whose copy has what is in them."""
+
+_MAGIC: Final = b"SQLite format 3\0"
+"""What the file of a database begins with."""
+
+Place = Annotated[Path, Parameter(help="The folder to make, which must not be there yet. Only you may read it.")]
+
+
+def backup(place: Place, /, *, workspace: WorkspaceFolder = Path()) -> int:
+    """Copy the data folder of the workspace: each database as of one moment, and every other file.
+
+    Each copy of a database is checked. Whoever has it can read everything, so keep it as you keep the original.
+    """
+    settings = load_settings(workspace_root(workspace))
+    data, copy = settings.data_dir, place.expanduser().absolute()
+    if not data.is_dir():
+        raise BadInput(f"There is nothing in {data}, the data folder of this workspace.")
+    if copy.exists() or copy.is_relative_to(data):
+        raise BadInput(
+            f"{copy} {'is there already' if copy.exists() else f'is inside of {data}'}. Name another folder."
+        )
+    unfinished = copy.with_name(f"{copy.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(mode=0o700, parents=True)
+    files = 0
+    for source in sorted(each for each in data.rglob("*") if each.is_file() and not each.is_symlink()):
+        if not source.name.endswith(_OF_DATABASE):
+            target = unfinished / source.relative_to(data)
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _copy(source, target)
+            files += 1
+    unfinished.rename(copy)
+    say(f"Copied {counted(files, 'file')} of {data} to {copy}.")
+    if "postgresql" in f"{settings.store} {settings.documents.store}":
+        say("What is in PostgreSQL is not among them: pg_dump --schema='goalport*' copies that.")
+    return 0
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file; of a database, what it holds at one moment. Only its owner may read the copy."""
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        with source.open("rb") as file:
+            is_database = file.read(len(_MAGIC)) == _MAGIC
+        if not is_database:
+            shutil.copyfile(source, target)
+            return
+        # Not SQLite's backup API: that begins again whenever another program has written, so it might never end.
+        with closing(sqlite3.connect(source, timeout=_PATIENCE, isolation_level=None)) as database:
+            database.execute("vacuum into ?", [str(target)])
+        with closing(sqlite3.connect(target)) as database:
+            (found,) = database.execute("pragma integrity_check").fetchone()
+    except FileNotFoundError:
+        target.unlink()  # it has gone since the files were listed
+        return
+    except sqlite3.Error as error:
+        raise StoreError(
+            str(source), f"It cannot be copied: {error}.", "Try again, or look at what it says."
+        ) from error
+    if found != "ok":
+        raise StoreError(str(source), f"Its copy is damaged: {found}.", "Take a backup from before.")
