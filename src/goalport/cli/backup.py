@@ -36,24 +36,31 @@ def backup(place: Place, /, *, workspace: WorkspaceFolder = Path()) -> int:
     if not data.is_dir():
         raise BadInput(f"There is nothing in {data}, the data folder of this workspace.")
     if copy.exists() or copy.is_relative_to(data):
-        raise BadInput(
-            f"{copy} {'is there already' if copy.exists() else f'is inside of {data}'}. Name another folder."
-        )
+        why = "is there already" if copy.exists() else f"is inside of {data}"
+        raise BadInput(f"{copy} {why}. Name another folder.")
     unfinished = copy.with_name(f"{copy.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=0o700, parents=True)
-    files = 0
-    for source in sorted(each for each in data.rglob("*") if each.is_file() and not each.is_symlink()):
-        if not source.name.endswith(_OF_DATABASE):
-            target = unfinished / source.relative_to(data)
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _copy(source, target)
-            files += 1
-    unfinished.rename(copy)
+    try:
+        files = _copy_all(data, unfinished)
+        unfinished.rename(copy)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
     say(f"Copied {counted(files, 'file')} of {data} to {copy}.")
     if "postgresql" in f"{settings.store} {settings.documents.store}":
         say("What is in PostgreSQL is not among them: pg_dump --schema='goalport*' copies that.")
     return 0
+
+
+def _copy_all(data: Path, copy: Path) -> int:
+    """Copy the files of a folder, and return how many."""
+    files = [each for each in data.rglob("*") if each.is_file() and not each.is_symlink()]
+    found = [each for each in files if not each.name.endswith(_OF_DATABASE)]
+    for each in found:
+        target = copy / each.relative_to(data)
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _copy(each, target)
+    return len(found)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -74,8 +81,6 @@ def _copy(source: Path, target: Path) -> None:
         target.unlink()  # it has gone since the files were listed
         return
     except sqlite3.Error as error:
-        raise StoreError(
-            str(source), f"It cannot be copied: {error}.", "Try again, or look at what it says."
-        ) from error
+        raise StoreError(str(source), f"It cannot be copied: {error}.", "Is the disk full?") from error
     if found != "ok":
         raise StoreError(str(source), f"Its copy is damaged: {found}.", "Take a backup from before.")
