@@ -103,6 +103,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
       `DbosEngine`; without it, the one that begins or continues it, at once. It needs a store that they share.
     - `keep_journals`: whether the history of processes keeps what models replied and tools returned, so that a process
       can be replayed in a test.
+    - `max_object_bytes`: about how many bytes of memory the result of an action may take; with a larger one, it fails.
     - `upstream`: the upstream MCP servers and the groups of their tools: the path of a file such as `mcp_config.json`,
       or its contents.
     - `documents`: the index of documents that agents search; by default one in memory.
@@ -161,6 +162,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         lease_seconds: float = 30.0,
         engine: ProcessEngine | None = None,
         keep_journals: bool = False,
+        max_object_bytes: int = 64 * 1024 * 1024,
         upstream: UpstreamServers | McpConfig | Path | str | None = None,
         documents: DocumentIndex | None = None,
     ) -> None:
@@ -188,7 +190,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             seals,
             engine,
         )
-        self.processes.keep_journals = keep_journals
+        self.processes.keep_journals, self.processes.max_object_bytes = keep_journals, max_object_bytes
         self.conversations = Conversations(self.store.conversations, self.processes.erase)
         self.processes.turns.hooks = ConversationTurns(self)
         self.chatbots = Chatbots(self)
@@ -237,6 +239,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             lease_seconds=settings.lease_seconds,
             engine=workspace_engine(settings),
             keep_journals=settings.keep_journals,
+            max_object_bytes=settings.max_object_bytes,
             upstream=upstream or workspace_upstream(workspace, settings),
         )
         register_secrets(platform, secrets_of(settings))

@@ -94,6 +94,7 @@ class Processes:
         self.tells_errors = True
         """Whether the messages of unexpected exceptions are shown to callers, and not only written to the log."""
         self.keep_journals = False  # `AgentPlatform` says what it means
+        self.max_object_bytes = 64 * 1024 * 1024
         self.listeners = Listeners()
         """The listeners for every event of the platform and of its processes."""
         self.contexts = contexts or StoredContexts(store, self.codec)
@@ -169,7 +170,7 @@ class Processes:
     def _services(self, groups: ToolGroupResolver) -> PlatformServices[AgentProcess]:
         """What a process is lent, shared with those before it to which the same was lent."""
         limiter = self._thread_limits.here()
-        differs = limiter, groups, self.tells_errors, self.keep_journals
+        differs = limiter, groups, self.tells_errors, self.keep_journals, self.max_object_bytes
         if self._lent is not None and self._lent[0] == differs:
             return self._lent[1]
         services = PlatformServices(
@@ -189,6 +190,7 @@ class Processes:
             self.on_spending,
             self._rare_log,
             self.turns.send,
+            self.max_object_bytes,
             self._repository.let_go,
         )
         self._lent = differs, services

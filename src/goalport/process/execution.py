@@ -43,6 +43,7 @@ from goalport.process.journal import Parked
 from goalport.process.lifecycle import Failed
 from goalport.process.parameters import fill
 from goalport.secrecy import hide
+from goalport.store import estimated_size
 from goalport.tools import Tool, ToolGroupRequirement, ToolResult
 from goalport.words import message_of
 
@@ -258,7 +259,14 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
         if action.roles:
             await _obtain_groups(process, action)
             context.take_tools(_tools(process, action, ActionOperation(context)))
-        return await context.call(action.function, **arguments)
+        result = await context.call(action.function, **arguments)
+    # Storing and sending it takes several times as much memory, which all other calls would go without.
+    if (size := estimated_size(result)) > process.services.max_object_bytes:
+        raise NonRetryable(
+            f"The result of {action.name} takes about {size / 2**20:,.0f} MiB of memory, and may take"
+            f" {process.services.max_object_bytes / 2**20:,.0f} (max_object_bytes). Keep it in a file, and say where."
+        )
+    return result
 
 
 def _require_access(process: AgentProcess, action: Action, arguments: Mapping[str, object]) -> None:

@@ -58,5 +58,7 @@ class PlatformServices(NamedTuple, Generic[P]):
     send_message: Callable[[P, str, AssistantMessage], Awaitable[AssistantMessage]] = sent_to_nobody
     """Keeps a message that an action sends, before its event is told. Takes the process, the message's id and the
     message, and returns the message as it is kept; one of the same id takes the place of the earlier one."""
+    max_object_bytes: int = 64 * 1024 * 1024
+    """About how much memory the result of an action may take."""
     unfollowed: Callable[[P], None] = lambda _: None
     """Called with a process whose last follower has left."""

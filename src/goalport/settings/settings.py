@@ -175,6 +175,8 @@ class Settings(BaseSettings):
     """How many of them run at once in all programs; 0: as many as each of them may."""
     engine_per_minute: int = Field(default=0, ge=0)
     """How many of them are begun or continued in a minute by all programs; 0: no limit."""
+    max_object_bytes: Size = 64 * 1024 * 1024
+    """About how much memory the result of an action may take; an action with a larger one fails."""
     keep_journals: bool = False
     """Whether what models replied and tools returned stays with a process, so that it can be replayed in a test."""
     retention_days: Delay = 30.0

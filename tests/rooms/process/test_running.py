@@ -448,3 +448,19 @@ async def test_what_an_action_posts_holds_afterwards_unless_the_action_says_othe
     platform = AgentPlatform([Posts])
     assert (await platform.run("Posts", Person("Ada"))).outcome == Completed(Writeup("ok"))
     assert isinstance((await platform.run("Posts", Person("Bo"))).outcome, Stuck)
+
+
+@agent(description="Writes much")
+class Rambler:
+    @achieves_goal(description="A text")
+    @action
+    async def write(self, user_input: UserInput) -> Writeup:
+        return Writeup("x" * int(user_input.content))
+
+
+async def test_a_result_that_takes_too_much_memory_fails_its_process_alone() -> None:
+    async with AgentPlatform([Rambler], max_object_bytes=1_000_000) as platform:
+        process = await platform.run("Rambler", UserInput("2000000"))
+        assert isinstance(process.outcome, Failed | Stuck)
+        assert "takes about 2 MiB of memory, and may take 1 (max_object_bytes)" in str(process.outcome)
+        assert (await platform.run("Rambler", UserInput("1000"))).status is ProcessStatus.COMPLETED
