@@ -6,9 +6,11 @@ a client asks, on behalf of its caller. Above: `publication`.
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import GetPromptResult, ReadResourceResult, ResourceTemplate
 
 from goalport.errors import ToolError
@@ -29,30 +31,44 @@ def passed_on(
     """What exported groups publish beside their tools.
 
     For each scheme in the list of a server there is a template too: a link in a result may lead to what is not listed.
+    If several servers have a scheme, it leads to the first. These templates are last, so that they hide no others.
     """
+    schemes: dict[str, RawTemplate] = {}
     for role, group in groups.items():
         for server, listing in group.listings:
             naming, scopes, read = config[role].naming, config[role].scopes, partial(_read, server)
             for each in listing.prompts:
                 named = each.model_copy(update={"name": final_name(each.name, naming)})
                 yield RawPrompt(named, partial(_prompt, server, each.name), scopes)
-            schemes: set[str] = set()
-            for each in listing.resources:
-                if scheme := _SCHEME.match(each.uri):
-                    schemes.add(scheme[0])
-                    yield RawResource(each, read, scopes)
-            for each in listing.templates:
-                if scheme := _SCHEME.match(each.uri_template):
-                    schemes.add(scheme[0])
-                    yield RawTemplate(each, read, partial(_begins, scheme[0]), scopes)
-            for scheme in sorted(schemes):
-                words = f"Any resource of the server {server.name!r}, such as one that a result has a link to"
-                any_ = ResourceTemplate(uri_template=f"{scheme}{{+rest}}", name=server.name, description=words)
-                yield RawTemplate(any_, read, partial(_begins, scheme), scopes)
+            words = f"Any resource of the server {server.name!r}, such as one that a result has a link to"
+            for uri, each in (
+                *((each.uri, each) for each in listing.resources),
+                *((each.uri_template, each) for each in listing.templates),
+            ):
+                if scheme := _SCHEME.match(uri):
+                    any_ = ResourceTemplate(uri_template=f"{scheme[0]}{{+rest}}", name=server.name, description=words)
+                    begins = partial(_begins, scheme[0])
+                    schemes.setdefault(scheme[0], RawTemplate(any_, read, begins, scopes))
+                    if isinstance(each, ResourceTemplate):
+                        yield RawTemplate(each, read, partial(_fits, _parsed(uri)), scopes)
+                    else:
+                        yield RawResource(each, read, scopes)
+    yield from schemes.values()
 
 
 def _begins(scheme: str, uri: str) -> bool:
     return uri.startswith(scheme)
+
+
+def _parsed(template: str) -> UriTemplate | None:
+    """A template; None for one that does not tell which URIs are meant."""
+    with suppress(InvalidUriTemplate):
+        return UriTemplate.parse(template)
+    return None
+
+
+def _fits(template: UriTemplate | None, uri: str) -> bool:
+    return template is not None and template.match(uri) is not None
 
 
 async def _read(server: ToolServer, _: object, params: Any) -> ReadResourceResult:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="BaseModel")
 
 __all__ = [
+    "LISTS",
     "MOST_OF_RESULT",
     "CallTool",
     "Kind",
@@ -32,7 +33,7 @@ __all__ = [
     "reader_of",
     "result_of",
     "tools_of_list",
-    "valid_tools",
+    "valid_entries",
 ]
 
 _DESCRIPTION: Final = 4_000
@@ -50,7 +51,16 @@ MOST_OF_RESULT: Final = 1_000_000
 """Characters of texts, and of data in base64, that one result may have together."""
 _MOST_FAULTS: Final = 3
 _OTHERS: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-"""What a page of a list has besides tools."""
+"""What a page of a list has besides its entries."""
+LISTS: Final = {
+    "tools": ("tools/list", "tool"),
+    "resources": ("resources/list", "resource"),
+    "resourceTemplates": ("resources/templates/list", "template"),
+    "prompts": ("prompts/list", "prompt"),
+}
+"""The method that asks for a list and the word for an entry, by the key of the list in a page."""
+_ENTRY: Final = 10_000
+"""Bytes of a resource, template or prompt in a list, as JSON."""
 _CUT: Final = "[The result was too long, and not all of it is here. Ask for less.]"
 
 
@@ -122,34 +132,37 @@ class _Handler:
         return await self.call(ToolRequest(self.own_name, arguments, self.name, self.repeatable, self.rename))
 
 
-def valid_tools(page: Mapping[str, Any], revision: str, most: int) -> tuple[list[Any], list[str]]:
-    """The tools in a page of a list that keep to a revision of the protocol, and a sentence for each other one.
+def valid_entries(page: Mapping[str, Any], key: str, revision: str, most: int) -> tuple[list[Any], list[str]]:
+    """The entries in a page of a list that keep to a revision of the protocol, and a sentence for each other one.
 
-    If there is any other, the page is cut at `most` tools.
+    `key` is one of `LISTS`. If there is any other, the page is cut at `most` entries.
     """
-    if not _faults({**page}, revision):
-        return page["tools"], []
+    method, what = LISTS[key]
+    if not _faults(method, {**page}, revision):
+        return page[key], []
     kept: list[Any] = []
     withheld: list[str] = []
-    for number, each in enumerate(page["tools"][:most], 1):
-        faults = _faults({"tools": [each], **_OTHERS}, revision)
+    for number, each in enumerate(page[key][:most], 1):
+        faults = _faults(method, {key: [each], **_OTHERS}, revision)
         if faults:
             name = cast("dict[str, object]", each).get("name") if isinstance(each, dict) else None
             called = repr(cleaned(name, 80)) if isinstance(name, str) else f"number {number} of its list"
-            reasons = "; ".join(line.removeprefix("tools[0]").lstrip(".: ") for line in shortened(faults, _MOST_FAULTS))
-            withheld.append(f"the tool {called} is left out: {reasons}")
+            reasons = "; ".join(
+                line.removeprefix(f"{key}[0]").lstrip(".: ") for line in shortened(faults, _MOST_FAULTS)
+            )
+            withheld.append(f"the {what} {called} is left out: {reasons}")
         else:
             kept.append(each)
     return kept, withheld
 
 
-def _faults(page: dict[str, Any], revision: str) -> tuple[str, ...]:
-    """What is wrong with a page of a list of tools, by the protocol."""
+def _faults(method: str, page: dict[str, Any], revision: str) -> tuple[str, ...]:
+    """What is wrong with a page of a list, by the protocol."""
     from mcp_types import methods
     from pydantic import ValidationError
 
     try:
-        methods.parse_server_result("tools/list", revision, page)
+        methods.parse_server_result(method, revision, page)
     except ValidationError as error:
         return validation_problems(error, page, repeated=False)
     return ()
@@ -234,13 +247,19 @@ def reader_of(server: str, call: CallTool) -> UpstreamTool:
 
 
 def cleaned_list(listed: Iterable[T]) -> tuple[T, ...]:
-    """Resources, templates or prompts with clean texts, without icons and without those that are too deep."""
-    found: list[T] = []
+    """Resources, templates or prompts with clean texts and without icons.
+
+    Left out is what is too deep or too long, is there twice, or has an address that is empty or cannot be seen.
+    """
+    found: dict[str, T] = {}
     for each in listed:
         with suppress(ValueError):
             plain = each.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"icons", "meta"})
-            found.append(each.model_validate(_cleaned_schema(plain)))
-    return tuple(found)
+            address = next(plain[key] for key in ("uri", "uriTemplate", "name") if key in plain)
+            clean = _cleaned_schema(plain)
+            if address.strip() and address.isprintable() and len(to_json(clean)) <= _ENTRY:
+                found.setdefault(address, each.model_validate(clean))
+    return tuple(found.values())
 
 
 def _cleaned_schema(schema: Mapping[str, object]) -> dict[str, object]:
