@@ -340,7 +340,9 @@ class Connection:
             return CallToolResult(content=[EmbeddedResource(type="resource", resource=each) for each in read.contents])
         arguments = {key: str(value) for key, value in request.arguments.items()}
         prompt = await self._client.get_prompt(request.own_name, arguments)
-        return CallToolResult(content=[], structured_content=prompt.model_dump(mode="json", by_alias=True))
+        return CallToolResult(
+            content=[], structured_content=prompt.model_dump(mode="json", by_alias=True, exclude={"meta"})
+        )
 
     async def list(self) -> Listing:
         """What the server lists now; the last lists, where it answers with an error."""

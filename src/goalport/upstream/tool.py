@@ -48,7 +48,7 @@ _SCHEMA_TEXTS: Final = ("description", "title")
 _SCHEMA_TEXT: Final = 1_000
 """Characters of each."""
 MOST_OF_RESULT: Final = 1_000_000
-"""Characters of texts, and of data in base64, that one result may have together."""
+"""Characters that the blocks of one result may have together, data in base64 included."""
 _MOST_FAULTS: Final = 3
 _OTHERS: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 """What a page of a list has besides its entries."""
@@ -274,7 +274,7 @@ def _clean(value: object, depth: int) -> object:
         members = cast("Mapping[str, object]", value)
         # A title is a text; a property may be called `title` too, and then it is a schema.
         return {
-            name: cleaned(member, _SCHEMA_TEXT)
+            visible(name): cleaned(member, _SCHEMA_TEXT)
             if name in _SCHEMA_TEXTS and isinstance(member, str)
             else _clean(member, depth - 1)
             for name, member in members.items()
@@ -316,7 +316,7 @@ def _all_visible(value: object) -> object:
         case str():
             return visible(value)
         case Mapping():
-            return {name: _all_visible(each) for name, each in cast("Mapping[str, object]", value).items()}
+            return {visible(name): _all_visible(each) for name, each in cast("Mapping[str, object]", value).items()}
         case list():
             return [_all_visible(each) for each in cast("list[object]", value)]
         case _:
@@ -329,29 +329,23 @@ def _bounded(content: "Iterable[ContentBlock]") -> "tuple[list[ContentBlock], bo
     left = MOST_OF_RESULT
     cut = False
     for each in content:
-        size = _size(each)
-        if size <= left:
+        over = _size(each) - left
+        if over <= 0:
             kept.append(each)
-            left -= size
-        else:
-            cut = True
-            if each.type == "text" and left:
-                kept.append(each.model_copy(update={"text": each.text[:left]}))
-                left = 0
-            elif each.type == "resource" and isinstance(text := getattr(each.resource, "text", None), str) and left:
-                short = each.resource.model_copy(update={"text": text[:left]})
-                kept.append(each.model_copy(update={"resource": short}))
-                left = 0
+            left = -over
+            continue
+        cut = True
+        inner = getattr(each, "resource", each)
+        if isinstance(text := getattr(inner, "text", None), str) and over < len(text):
+            short = inner.model_copy(update={"text": text[:-over]})
+            kept.append(short if inner is each else each.model_copy(update={"resource": short}))
+            left = 0
     return kept, cut
 
 
 def _size(block: Any) -> int:
-    match block.type:
-        case "text":
-            return len(block.text)
-        case "image" | "audio":
-            return len(block.data)
-        case "resource":
-            return len(getattr(block.resource, "text", "") or getattr(block.resource, "blob", ""))
-        case _:
-            return 1_000
+    """The characters of a block as JSON, where those of its text or data count as they are."""
+    inner = getattr(block, "resource", block)
+    found = (getattr(inner, name, None) for name in ("text", "data", "blob"))
+    payload = next((each for each in found if isinstance(each, str)), "")
+    return len(block.model_dump_json()) - len(to_json(payload).decode()) + len(payload)
