@@ -17,6 +17,7 @@ from goalport.errors import ToolError
 from goalport.publish.exported_tools import GroupTools, without_secrets
 from goalport.publish.raw import RawPrompt, RawResource, RawTemplate
 from goalport.upstream import GroupConfig
+from goalport.upstream.tool import CUT
 from goalport.upstream.upstream_groups import ToolServer, final_name
 
 __all__ = ["passed_on"]
@@ -75,7 +76,7 @@ async def _read(server: ToolServer, _: object, params: Any) -> ReadResourceResul
     uri = str(params.uri)
     result = await server.fetch("resource", uri, {})
     contents = [each.resource for each in result.blocks if each.type == "resource"]
-    if result.text or len(contents) < len(result.blocks):
+    if any(each.type == "text" and each.text == CUT for each in result.content):
         raise ToolError(f"{uri[:200]} is too long to be passed on.")
     return ReadResourceResult.model_validate(
         without_secrets(ReadResourceResult(contents=contents).model_dump(mode="json", by_alias=True))

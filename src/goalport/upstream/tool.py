@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="BaseModel")
 
 __all__ = [
+    "CUT",
     "LISTS",
     "MOST_OF_RESULT",
     "CallTool",
@@ -61,7 +62,8 @@ LISTS: Final = {
 """The method that asks for a list and the word for an entry, by the key of the list in a page."""
 _ENTRY: Final = 10_000
 """Bytes of a resource, template or prompt in a list, as JSON."""
-_CUT: Final = "[The result was too long, and not all of it is here. Ask for less.]"
+CUT: Final = "[The result was too long, and not all of it is here. Ask for less.]"
+"""The text after a result that was too long."""
 
 
 Kind = Literal["tool", "resource", "prompt"]
@@ -296,7 +298,7 @@ def result_of(result: "CallToolResult", note: str = "") -> ToolResult:
         structured, cut = None, True
     elif data and all(each.type == "text" and not each.text for each in blocks):
         blocks = [TextContent(type="text", text=data)]
-    notes = (_CUT if cut else "", note)
+    notes = (CUT if cut else "", note)
     blocks.extend(TextContent(type="text", text=each) for each in notes if each)
     first = blocks[0] if blocks else None
     # A first text that is nothing but text becomes the result's; what else there is stays in its order.

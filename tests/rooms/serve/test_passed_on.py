@@ -97,6 +97,26 @@ def greeting() -> str:
 
 second.run("stdio")
 """
+ASKING = """
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel
+
+asking = MCPServer("asking")
+
+class Name(BaseModel):
+    name: str
+
+@asking.resource("demo://asked/{number}")
+async def asked(number: str, context: Context) -> str:
+    return (await context.elicit("Who?", Name)).action
+
+@asking.prompt()
+def hello() -> str:
+    return "Hello."
+
+asking.run("stdio")
+"""
 LISTS = """
 import json, sys
 
@@ -214,6 +234,15 @@ async def test_what_cannot_be_read_is_said(tmp_path: Path, era: str) -> None:
             await client.read_resource("demo://long")
         with pytest.raises(MCPError, match="the server 'library' refused the call"):
             await client.get_prompt("their_greet", {})
+
+
+async def test_a_resource_whose_server_asked_something_that_was_declined_is_read(tmp_path: Path) -> None:
+    (tmp_path / "asking.py").write_text(ASKING)
+    entry = {"command": sys.executable, "args": [str(tmp_path / "asking.py")], "protocolVersion": "2025-11-25"}
+    async with wired(tmp_path, {"theirs": BOTH}, {"asking": entry}) as server, server.client() as client:
+        assert text_at(await client.read_resource("demo://asked/7")) == "decline"
+        answer = await client.get_prompt("their_hello", {})
+        assert (answer.meta or {})["io.modelcontextprotocol/serverInfo"]["name"] == "goalport"
 
 
 async def test_prompts_follow_the_server(tmp_path: Path) -> None:
