@@ -245,6 +245,23 @@ async def test_a_resource_whose_server_asked_something_that_was_declined_is_read
         assert (answer.meta or {})["io.modelcontextprotocol/serverInfo"]["name"] == "goalport"
 
 
+async def test_resources_that_a_person_has_to_approve_are_not_published(tmp_path: Path) -> None:
+    groups = {
+        "theirs": {**BOTH, "approve": {"read_resource_*": "always", "*": "never"}, "exclude": ["read_resource_*"]},
+    }
+    async with wired(tmp_path, groups, library(tmp_path)) as server, server.client() as client:
+        assert "their_link" in server.state.publication.tools
+        assert "read_resource_of_library of the tool group theirs is not published" in str(
+            server.state.publication.problems
+        )
+        assert [each.name for each in (await client.list_prompts()).prompts] == ["their_greet"]
+        assert [str(each.uri) for each in (await client.list_resources()).resources] == ["goalport://goals"]
+        with pytest.raises(MCPError, match="There is no resource"):
+            await client.read_resource("demo://greeting")
+        (warning,) = server.state.publication.warnings
+        assert "exclude 'read_resource_*' matches no tool" in warning
+
+
 async def test_prompts_follow_the_server(tmp_path: Path) -> None:
     async with wired(tmp_path, {"theirs": BOTH}, library(tmp_path)) as server, server.client() as client:
         await client.call_tool("their_grow", {})
