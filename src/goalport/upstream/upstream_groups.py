@@ -137,8 +137,8 @@ class LiveGroup:
         ]
         include, exclude = config.include, config.exclude
         kept = [each for each in self._offered if _selects(include, exclude, each[0], each[1].name)]
-        servers = self._servers.items() if config.resources else ()
-        self._readers = [(name, each.reader) for name, each in servers if each.reader is not None]
+        readers = ((name, each.reader) for name, each in self._servers.items() if config.resources)
+        self._readers = [(name, reader) for name, reader in readers if reader is not None]
         made = before.made if before else {}
         self.made = {(server, each.name): self._member(server, each, made) for server, each in (*kept, *self._readers)}
         self.members: dict[str, _Member] = {}
