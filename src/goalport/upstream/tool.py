@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from pydantic_core import to_json
 
+from goalport.secrecy import hide_known
 from goalport.tools import Tool, ToolResult, identity
 from goalport.upstream.pins import Fingerprint, fingerprint
 from goalport.words import cleaned, shortened, validation_problems, visible
@@ -215,10 +216,10 @@ def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
     title = definition.title or (hints.title if hints else None) or ""
     return Tool(
         name=definition.name,
-        description=cleaned(definition.description or title or definition.name, _DESCRIPTION),
+        description=hide_known(cleaned(definition.description or title or definition.name, _DESCRIPTION)),
         input_schema=_cleaned_schema(definition.input_schema),
         handler=_Handler(call, definition.name, definition.name, repeatable),
-        title=cleaned(title, _TITLE),
+        title=hide_known(cleaned(title, _TITLE)),
         output_schema=_cleaned_schema(definition.output_schema) if definition.output_schema else None,
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,
@@ -276,7 +277,7 @@ def _clean(value: object, depth: int) -> object:
         members = cast("Mapping[str, object]", value)
         # A title is a text; a property may be called `title` too, and then it is a schema.
         return {
-            visible(name): cleaned(member, _SCHEMA_TEXT)
+            visible(name): hide_known(cleaned(member, _SCHEMA_TEXT))
             if name in _SCHEMA_TEXTS and isinstance(member, str)
             else _clean(member, depth - 1)
             for name, member in members.items()

@@ -129,7 +129,7 @@ for line in sys.stdin:
             result = {"protocolVersion": "2025-11-25", "serverInfo": {"name": "l", "version": "1"}}
             result["capabilities"] = {"tools": {}, "resources": {}, "prompts": {}}
         case "tools/list":
-            result = {"tools": [{"name": "here", "inputSchema": {"type": "object"}}]}
+            result = {"tools": LISTED.get("tools", [{"name": "here", "inputSchema": {"type": "object"}}])}
         case ("resources/list" | "resources/templates/list" | "prompts/list") as method:
             found = LISTED.get(kinds[method], [])
             if found == "never":
@@ -144,7 +144,7 @@ for line in sys.stdin:
     if "id" in asked:
         print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
 """
-"""A server with a tool, and with resources and prompts as a file lists them."""
+"""A server with what a file lists, and with one tool if there is none in it."""
 BOTH: dict[str, Any] = {"exports": True, "resources": True, "prompts": True, "naming": {"prefix": "their_"}}
 
 
@@ -361,6 +361,20 @@ async def test_resources_and_prompts_that_are_not_fit_to_be_published_are_left_o
         assert not server.state.publication.problems
         said = text_of(await client.call_tool("read", {"content": "list"}))
         assert "- demo://a: A - demo://b: forged" in said
+
+
+async def test_descriptions_in_lists_hide_secrets(tmp_path: Path) -> None:
+    secret = "a-token-of-ours"
+    listed = {
+        "tools": [{"name": "t", "description": secret, "inputSchema": {"type": "object", "description": secret}}],
+        "resources": [{"uri": "demo://a", "name": "a", "title": secret}],
+        "prompts": [{"name": "p", "arguments": [{"name": "a", "description": secret}]}],
+    }
+    servers = listing(tmp_path, listed, env={"TOKEN": secret})
+    async with wired(tmp_path, {"theirs": BOTH}, servers) as server, server.client() as client:
+        lists = [await client.list_tools(), await client.list_resources(), await client.list_prompts()]
+        assert ["***" in str(each) for each in lists] == [True, True, True]
+        assert secret not in str(lists)
 
 
 async def test_lists_that_never_come_or_are_long_keep_no_server_from_being_used(tmp_path: Path) -> None:
