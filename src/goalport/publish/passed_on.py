@@ -6,18 +6,16 @@ a client asks, on behalf of its caller. Above: `publication`.
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import GetPromptResult, ReadResourceResult, ResourceTemplate
 
 from goalport.errors import ToolError
 from goalport.publish.exported_tools import GroupTools, without_secrets
 from goalport.publish.raw import RawPrompt, RawResource, RawTemplate
 from goalport.upstream import GroupConfig
-from goalport.upstream.tool import CUT
+from goalport.upstream.tool import CUT, uris_of
 from goalport.upstream.upstream_groups import ToolServer, final_name
 
 __all__ = ["passed_on"]
@@ -51,7 +49,7 @@ def passed_on(
                     begins = partial(_begins, scheme[0])
                     schemes.setdefault(scheme[0], RawTemplate(any_, read, begins, scopes))
                     if isinstance(each, ResourceTemplate):
-                        yield RawTemplate(each, read, partial(_fits, _parsed(uri)), scopes)
+                        yield RawTemplate(each, read, uris_of(uri), scopes)
                     else:
                         yield RawResource(each, read, scopes)
     yield from schemes.values()
@@ -59,17 +57,6 @@ def passed_on(
 
 def _begins(scheme: str, uri: str) -> bool:
     return uri.startswith(scheme)
-
-
-def _parsed(template: str) -> UriTemplate | None:
-    """A template; None for one that does not tell which URIs are meant."""
-    with suppress(InvalidUriTemplate):
-        return UriTemplate.parse(template)
-    return None
-
-
-def _fits(template: UriTemplate | None, uri: str) -> bool:
-    return template is not None and template.match(uri) is not None
 
 
 async def _read(server: ToolServer, _: object, params: Any) -> ReadResourceResult:

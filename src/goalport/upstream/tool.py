@@ -35,6 +35,7 @@ __all__ = [
     "reader_of",
     "result_of",
     "tools_of_list",
+    "uris_of",
     "valid_entries",
 ]
 
@@ -263,6 +264,17 @@ def cleaned_list(listed: Iterable[T]) -> tuple[T, ...]:
             if address.strip() and address.isprintable() and len(to_json(clean)) <= _ENTRY:
                 found.setdefault(address, each.model_validate(clean))
     return tuple(found.values())
+
+
+def uris_of(template: str) -> Callable[[str], bool]:
+    """Whether a URI belongs to a template; to one that does not tell which are meant, none does."""
+    from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+
+    try:
+        form = UriTemplate.parse(template)
+    except InvalidUriTemplate:
+        return lambda _: False
+    return lambda uri: form.match(uri) is not None
 
 
 def _cleaned_schema(schema: Mapping[str, object]) -> dict[str, object]:
