@@ -15,6 +15,7 @@ from goalport.errors import ToolError
 from goalport.publish.exported_tools import GroupTools, without_secrets
 from goalport.publish.raw import RawPrompt, RawResource, RawTemplate
 from goalport.upstream import GroupConfig
+from goalport.upstream.tool import CUT, uris_of
 from goalport.upstream.upstream_groups import ToolServer, final_name
 
 __all__ = ["passed_on"]
@@ -29,26 +30,29 @@ def passed_on(
     """What exported groups publish beside their tools.
 
     For each scheme in the list of a server there is a template too: a link in a result may lead to what is not listed.
+    If several servers have a scheme, it leads to the first. These templates are last, so that they hide no others.
     """
+    schemes: dict[str, RawTemplate] = {}
     for role, group in groups.items():
         for server, listing in group.listings:
             naming, scopes, read = config[role].naming, config[role].scopes, partial(_read, server)
             for each in listing.prompts:
                 named = each.model_copy(update={"name": final_name(each.name, naming)})
                 yield RawPrompt(named, partial(_prompt, server, each.name), scopes)
-            schemes: set[str] = set()
-            for each in listing.resources:
-                if scheme := _SCHEME.match(each.uri):
-                    schemes.add(scheme[0])
-                    yield RawResource(each, read, scopes)
-            for each in listing.templates:
-                if scheme := _SCHEME.match(each.uri_template):
-                    schemes.add(scheme[0])
-                    yield RawTemplate(each, read, partial(_begins, scheme[0]), scopes)
-            for scheme in sorted(schemes):
-                words = f"Any resource of the server {server.name!r}, such as one that a result has a link to"
-                any_ = ResourceTemplate(uri_template=f"{scheme}{{+rest}}", name=server.name, description=words)
-                yield RawTemplate(any_, read, partial(_begins, scheme), scopes)
+            words = f"Any resource of the server {server.name!r}, such as one that a result has a link to"
+            for uri, each in (
+                *((each.uri, each) for each in listing.resources),
+                *((each.uri_template, each) for each in listing.templates),
+            ):
+                if scheme := _SCHEME.match(uri):
+                    any_ = ResourceTemplate(uri_template=f"{scheme[0]}{{+rest}}", name=server.name, description=words)
+                    begins = partial(_begins, scheme[0])
+                    schemes.setdefault(scheme[0], RawTemplate(any_, read, begins, scopes))
+                    if isinstance(each, ResourceTemplate):
+                        yield RawTemplate(each, read, uris_of(uri), scopes)
+                    else:
+                        yield RawResource(each, read, scopes)
+    yield from schemes.values()
 
 
 def _begins(scheme: str, uri: str) -> bool:
@@ -59,7 +63,7 @@ async def _read(server: ToolServer, _: object, params: Any) -> ReadResourceResul
     uri = str(params.uri)
     result = await server.fetch("resource", uri, {})
     contents = [each.resource for each in result.blocks if each.type == "resource"]
-    if result.text or len(contents) < len(result.blocks):
+    if any(each.type == "text" and each.text == CUT for each in result.content):
         raise ToolError(f"{uri[:200]} is too long to be passed on.")
     return ReadResourceResult.model_validate(
         without_secrets(ReadResourceResult(contents=contents).model_dump(mode="json", by_alias=True))

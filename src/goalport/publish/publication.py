@@ -48,6 +48,7 @@ _HEADER: Final = "x-mcp-header"
 """The annotation of a property, in MCP's input schemas, by which clients repeat an argument in an HTTP header."""
 
 T = TypeVar("T")
+R = TypeVar("R", RawResource, RawTemplate)
 
 
 PublishedTool = GoalTool | ChatTool | FunctionTool | RawTool | Companion
@@ -124,10 +125,10 @@ def publish(
     tools |= {name: _Candidate(name, "", each) for name, each in of_groups.present.items()}
     passed = (*passed_on(groups, platform.upstream.groups.config),)
     prompts = _prompts(tools.values(), workspace, passed, problems)
-    resources = _resources((*workspace.values(RawResource), *passed), problems)
+    resources = _by_address((*workspace.values(RawResource), *passed), RawResource, problems)
+    templates = _by_address((*workspace.values(RawTemplate), *passed), RawTemplate, problems)
     exports = [*workspace.values(McpToolExport), *references, *_conversations(platform, settings)]
     provided = providers(exports, problems)
-    templates = (*workspace.values(RawTemplate), *(each for each in passed if isinstance(each, RawTemplate)))
     published = [each.published.tool for each in tools.values()]
     publication = Publication(
         agents=agents,
@@ -136,12 +137,12 @@ def publish(
         prompts=prompts,
         resources=resources,
         providers=provided,
-        templates=templates,
+        templates=tuple(templates.values()),
         mirrored={each.name: each.input_schema for each in published if _HEADER in json.dumps(each.input_schema)},
         tool_list=_sorted(published, lambda each: each.name),
         prompt_list=_sorted((each.prompt for each in prompts.values()), lambda each: each.name),
         resource_list=_sorted(_all_resources(platform, resources), lambda each: each.uri),
-        template_list=_sorted(_all_templates(provided, templates), lambda each: each.uri_template),
+        template_list=_sorted(_all_templates(provided, templates.values()), lambda each: each.uri_template),
         refusals=tuple(each for each in offered if isinstance(each, Refusal)),
         problems=tuple(problems),
         warnings=tuple(_warnings(platform, published)),
@@ -174,7 +175,7 @@ def _scopes(publication: Publication, platform: AgentPlatform, exports: Sequence
         },
         resources={uri: of_reading(each.scopes) for uri, each in publication.resources.items()},
         providers=spaces,
-        templates=provided | {each.template.uri_template: of_reading(each.scopes) for each in publication.templates},
+        templates={each.address: of_reading(each.scopes) for each in publication.templates} | provided,
     )
 
 
@@ -307,13 +308,15 @@ def _prompts(
     return prompts
 
 
-def _resources(given: Iterable[object], problems: list[str]) -> dict[str, RawResource]:
-    resources: dict[str, RawResource] = {}
-    for each in given:
-        if isinstance(each, RawResource) and resources.setdefault(each.resource.uri, each) is not each:
-            uri = each.resource.uri
-            problems.append(f"Two raw resources are at {uri}; the first is published. Give the other another address.")
-    return resources
+def _by_address(given: Iterable[object], kind: type[R], problems: list[str]) -> dict[str, R]:
+    """The resources or templates by URI; the first where two have one, as each URI has one set of scopes."""
+    found: dict[str, R] = {}
+    problems += [
+        f"Two resources are at {each.address}; the first is published. Give the other another address."
+        for each in given
+        if isinstance(each, kind) and found.setdefault(each.address, each) is not each
+    ]
+    return found
 
 
 def _by_name(kind: str, wanted: Iterable[tuple[str, str, T]], problems: list[str]) -> dict[str, T]:

@@ -44,6 +44,10 @@ class RawResource:
     scopes: Sequence[str] | None = None
     """The scopes that a caller needs; None: the scope to read."""
 
+    @property
+    def address(self) -> str:
+        return self.resource.uri
+
 
 @dataclass(frozen=True, slots=True)
 class RawTemplate:
@@ -55,3 +59,7 @@ class RawTemplate:
     """Whether a URI matches the template."""
     scopes: Sequence[str] | None = None
     """The scopes that a caller needs; None: the scope to read."""
+
+    @property
+    def address(self) -> str:
+        return self.template.uri_template

@@ -45,6 +45,7 @@ def _in_memory(name: str, entry: ServerConfig | None) -> ServerConfig:
         timeout=entry.timeout,
         concurrency=entry.concurrency,
         sampling=entry.sampling,
+        protocol_version=entry.protocol_version,
         enabled_tools=entry.enabled_tools,
         disabled_tools=entry.disabled_tools,
     )

@@ -21,7 +21,7 @@ from goalport.upstream.active_calls import ActiveCalls, Call
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.inflow import Inflow
 from goalport.upstream.remote_process import PREFERS_HANDLE
-from goalport.upstream.tool import MOST_OF_RESULT, ToolRequest, valid_tools
+from goalport.upstream.tool import LISTS, MOST_OF_RESULT, ToolRequest, valid_entries
 from goalport.words import cleaned, shortened
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class Connection:
         self._schema_faults: dict[str, str] = {}
         """Why the output schema of a tool is none, by its name, for tools that were called since the last list."""
         self._invalid: list[str] = []
-        """A sentence for each tool of the list that was left out, as it breaks the protocol."""
+        """A sentence for each entry of the lists that was left out, as it breaks the protocol."""
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[Listing]:
@@ -340,7 +340,9 @@ class Connection:
             return CallToolResult(content=[EmbeddedResource(type="resource", resource=each) for each in read.contents])
         arguments = {key: str(value) for key, value in request.arguments.items()}
         prompt = await self._client.get_prompt(request.own_name, arguments)
-        return CallToolResult(content=[], structured_content=prompt.model_dump(mode="json", by_alias=True))
+        return CallToolResult(
+            content=[], structured_content=prompt.model_dump(mode="json", by_alias=True, exclude={"meta"})
+        )
 
     async def list(self) -> Listing:
         """What the server lists now; the last lists, where it answers with an error."""
@@ -360,7 +362,7 @@ class Connection:
     async def _read_list(self, client: "Client") -> Listing:
         self._invalid.clear()
         tools, notes = await _list_tools(client)
-        others = await _list_others(client, notes)
+        others = await _list_others(client, notes, min(_OTHERS_TIMEOUT, self._config.connect_timeout / 2))
         self._listing = replace(others, definitions=tuple(tools), notes=(*notes, *self._invalid))
         self._schema_faults.clear()
         return self._listing
@@ -421,18 +423,19 @@ class Connection:
         async with transport.open() as (reading, writing):
             yield (
                 _MonitoredStream(
-                    reading, self.mark_broken, transport.is_unanswered, self._inflow, self._leave_out_invalid_tools
+                    reading, self.mark_broken, transport.is_unanswered, self._inflow, self._leave_out_invalid
                 ),
                 _MonitoredStream(writing, self.mark_broken, transport.is_unanswered, self._inflow),
             )
 
-    def _leave_out_invalid_tools(self, message: Any) -> None:
-        """Leave out of a page of the list the tools that break the protocol: the SDK would refuse the whole page."""
+    def _leave_out_invalid(self, message: Any) -> None:
+        """Leave out of a page of a list what breaks the protocol: the SDK would refuse the whole page."""
         found = getattr(message, "result", None)
         page = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-        if self._client is not None and isinstance(page.get("tools"), list):
-            page["tools"], notes = valid_tools(page, self.protocol_version, _MOST_TOOLS)
-            self._invalid.extend(notes)
+        for key in LISTS if self._client is not None else ():
+            if isinstance(page.get(key), list):
+                page[key], notes = valid_entries(page, key, self.protocol_version, _MOST_TOOLS)
+                self._invalid.extend(notes)
 
     async def _on_message(self, message: object) -> None:
         from mcp_types import (
@@ -496,7 +499,7 @@ async def _list_tools(client: "Client") -> "tuple[Sequence[Definition], list[str
     return await _pages(client.list_tools, "tools", _MOST_TOOLS, notes), notes
 
 
-async def _list_others(client: "Client", notes: list[str]) -> Listing:
+async def _list_others(client: "Client", notes: list[str], seconds: float) -> Listing:
     """Resources, templates and prompts. What cannot be listed, or not in time, is left out and noted."""
     from mcp import MCPError
     from mcp_types import METHOD_NOT_FOUND
@@ -509,15 +512,22 @@ async def _list_others(client: "Client", notes: list[str]) -> Listing:
         ("prompts", "prompts", client.list_prompts, client.server_capabilities.prompts is not None),
     ]
     found: dict[str, Any] = {}
-    for what, attribute, listing, declared in wanted:
+
+    async def read(what: str, attribute: str, listing: Callable[..., Awaitable[Any]]) -> None:
         try:
-            with anyio.fail_after(_OTHERS_TIMEOUT):
-                found[what] = tuple(await _pages(listing, attribute, _MOST_OTHERS, notes)) if declared else ()
+            with anyio.fail_after(seconds):
+                found[what] = tuple(await _pages(listing, attribute, _MOST_OTHERS, notes))
         except (MCPError, ValidationError, TimeoutError) as error:
             # Some servers have resources, and know nothing of templates.
             if not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
-                why = cleaned(str(error), _NOTE) or f"no answer within {_OTHERS_TIMEOUT:g} s"
+                why = cleaned(str(error), _NOTE) or f"no answer within {seconds:g} s"
                 notes.append(f"its {what} could not be listed: {why}")
+
+    # At once: one that does not answer must not use up the time of the others.
+    async with anyio.create_task_group() as tasks:
+        for what, attribute, listing, declared in wanted:
+            if declared:
+                tasks.start_soon(read, what, attribute, listing)
     return Listing(has_resources=has_resources, **found)
 
 
@@ -527,17 +537,18 @@ async def _pages(listing: Callable[..., Awaitable[Any]], attribute: str, most: i
     found: list[Any] = []
     cursors: set[str | None] = set()
     cursor: str | None = None
-    while len(cursors) < _MOST_PAGES and len(found) <= most:
+    while len(cursors) < _MOST_PAGES:
         cursors.add(cursor)
         page = await listing(cursor=cursor, cache_mode="refresh")
         found.extend(getattr(page, attribute))
         cursor = page.next_cursor
-        if cursor is None:
-            if len(found) > most:
-                notes.append(f"it lists {len(found):,} {what}, of which the first {most:,} are used")
+        if len(found) > most:
+            notes.append(f"it lists more than {most:,} {what}, of which the first {most:,} are used")
             return found[:most]
+        if cursor is None:
+            return found
         if cursor in cursors:
             notes.append(f"its list of {what} goes round in a circle, and was cut")
-            return found[:most]
+            return found
     notes.append(f"its list of {what} does not end, and was cut")
-    return found[:most]
+    return found

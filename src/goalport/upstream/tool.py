@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from pydantic_core import to_json
 
+from goalport.secrecy import hide_known
 from goalport.tools import Tool, ToolResult, identity
 from goalport.upstream.pins import Fingerprint, fingerprint
 from goalport.words import cleaned, shortened, validation_problems, visible
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="BaseModel")
 
 __all__ = [
+    "CUT",
+    "LISTS",
     "MOST_OF_RESULT",
     "CallTool",
     "Kind",
@@ -32,7 +35,8 @@ __all__ = [
     "reader_of",
     "result_of",
     "tools_of_list",
-    "valid_tools",
+    "uris_of",
+    "valid_entries",
 ]
 
 _DESCRIPTION: Final = 4_000
@@ -47,11 +51,21 @@ _SCHEMA_TEXTS: Final = ("description", "title")
 _SCHEMA_TEXT: Final = 1_000
 """Characters of each."""
 MOST_OF_RESULT: Final = 1_000_000
-"""Characters of texts, and of data in base64, that one result may have together."""
+"""Characters that the blocks of one result may have together, data in base64 included."""
 _MOST_FAULTS: Final = 3
 _OTHERS: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-"""What a page of a list has besides tools."""
-_CUT: Final = "[The result was too long, and not all of it is here. Ask for less.]"
+"""What a page of a list has besides its entries."""
+LISTS: Final = {
+    "tools": ("tools/list", "tool"),
+    "resources": ("resources/list", "resource"),
+    "resourceTemplates": ("resources/templates/list", "template"),
+    "prompts": ("prompts/list", "prompt"),
+}
+"""The method that asks for a list and the word for an entry, by the key of the list in a page."""
+_ENTRY: Final = 10_000
+"""Bytes of a resource, template or prompt in a list, as JSON."""
+CUT: Final = "[The result was too long, and not all of it is here. Ask for less.]"
+"""The text after a result that was too long."""
 
 
 Kind = Literal["tool", "resource", "prompt"]
@@ -122,34 +136,37 @@ class _Handler:
         return await self.call(ToolRequest(self.own_name, arguments, self.name, self.repeatable, self.rename))
 
 
-def valid_tools(page: Mapping[str, Any], revision: str, most: int) -> tuple[list[Any], list[str]]:
-    """The tools in a page of a list that keep to a revision of the protocol, and a sentence for each other one.
+def valid_entries(page: Mapping[str, Any], key: str, revision: str, most: int) -> tuple[list[Any], list[str]]:
+    """The entries in a page of a list that keep to a revision of the protocol, and a sentence for each other one.
 
-    If there is any other, the page is cut at `most` tools.
+    `key` is one of `LISTS`. If there is any other, the page is cut at `most` entries.
     """
-    if not _faults({**page}, revision):
-        return page["tools"], []
+    method, what = LISTS[key]
+    if not _faults(method, {**page}, revision):
+        return page[key], []
     kept: list[Any] = []
     withheld: list[str] = []
-    for number, each in enumerate(page["tools"][:most], 1):
-        faults = _faults({"tools": [each], **_OTHERS}, revision)
+    for number, each in enumerate(page[key][:most], 1):
+        faults = _faults(method, {key: [each], **_OTHERS}, revision)
         if faults:
             name = cast("dict[str, object]", each).get("name") if isinstance(each, dict) else None
             called = repr(cleaned(name, 80)) if isinstance(name, str) else f"number {number} of its list"
-            reasons = "; ".join(line.removeprefix("tools[0]").lstrip(".: ") for line in shortened(faults, _MOST_FAULTS))
-            withheld.append(f"the tool {called} is left out: {reasons}")
+            reasons = "; ".join(
+                line.removeprefix(f"{key}[0]").lstrip(".: ") for line in shortened(faults, _MOST_FAULTS)
+            )
+            withheld.append(f"the {what} {called} is left out: {reasons}")
         else:
             kept.append(each)
     return kept, withheld
 
 
-def _faults(page: dict[str, Any], revision: str) -> tuple[str, ...]:
-    """What is wrong with a page of a list of tools, by the protocol."""
+def _faults(method: str, page: dict[str, Any], revision: str) -> tuple[str, ...]:
+    """What is wrong with a page of a list, by the protocol."""
     from mcp_types import methods
     from pydantic import ValidationError
 
     try:
-        methods.parse_server_result("tools/list", revision, page)
+        methods.parse_server_result(method, revision, page)
     except ValidationError as error:
         return validation_problems(error, page, repeated=False)
     return ()
@@ -200,10 +217,10 @@ def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
     title = definition.title or (hints.title if hints else None) or ""
     return Tool(
         name=definition.name,
-        description=cleaned(definition.description or title or definition.name, _DESCRIPTION),
+        description=hide_known(cleaned(definition.description or title or definition.name, _DESCRIPTION)),
         input_schema=_cleaned_schema(definition.input_schema),
         handler=_Handler(call, definition.name, definition.name, repeatable),
-        title=cleaned(title, _TITLE),
+        title=hide_known(cleaned(title, _TITLE)),
         output_schema=_cleaned_schema(definition.output_schema) if definition.output_schema else None,
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,
@@ -234,13 +251,30 @@ def reader_of(server: str, call: CallTool) -> UpstreamTool:
 
 
 def cleaned_list(listed: Iterable[T]) -> tuple[T, ...]:
-    """Resources, templates or prompts with clean texts, without icons and without those that are too deep."""
-    found: list[T] = []
+    """Resources, templates or prompts with clean texts and without icons.
+
+    Left out is what is too deep or too long, is there twice, or has an address that is empty or cannot be seen.
+    """
+    found: dict[str, T] = {}
     for each in listed:
         with suppress(ValueError):
             plain = each.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"icons", "meta"})
-            found.append(each.model_validate(_cleaned_schema(plain)))
-    return tuple(found)
+            address = next(plain[key] for key in ("uri", "uriTemplate", "name") if key in plain)
+            clean = _cleaned_schema(plain)
+            if address.strip() and address.isprintable() and len(to_json(clean)) <= _ENTRY:
+                found.setdefault(address, each.model_validate(clean))
+    return tuple(found.values())
+
+
+def uris_of(template: str) -> Callable[[str], bool]:
+    """Whether a URI belongs to a template; to one that does not tell which are meant, none does."""
+    from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+
+    try:
+        form = UriTemplate.parse(template)
+    except InvalidUriTemplate:
+        return lambda _: False
+    return lambda uri: form.match(uri) is not None
 
 
 def _cleaned_schema(schema: Mapping[str, object]) -> dict[str, object]:
@@ -255,7 +289,7 @@ def _clean(value: object, depth: int) -> object:
         members = cast("Mapping[str, object]", value)
         # A title is a text; a property may be called `title` too, and then it is a schema.
         return {
-            name: cleaned(member, _SCHEMA_TEXT)
+            visible(name): hide_known(cleaned(member, _SCHEMA_TEXT))
             if name in _SCHEMA_TEXTS and isinstance(member, str)
             else _clean(member, depth - 1)
             for name, member in members.items()
@@ -277,7 +311,7 @@ def result_of(result: "CallToolResult", note: str = "") -> ToolResult:
         structured, cut = None, True
     elif data and all(each.type == "text" and not each.text for each in blocks):
         blocks = [TextContent(type="text", text=data)]
-    notes = (_CUT if cut else "", note)
+    notes = (CUT if cut else "", note)
     blocks.extend(TextContent(type="text", text=each) for each in notes if each)
     first = blocks[0] if blocks else None
     # A first text that is nothing but text becomes the result's; what else there is stays in its order.
@@ -297,7 +331,7 @@ def _all_visible(value: object) -> object:
         case str():
             return visible(value)
         case Mapping():
-            return {name: _all_visible(each) for name, each in cast("Mapping[str, object]", value).items()}
+            return {visible(name): _all_visible(each) for name, each in cast("Mapping[str, object]", value).items()}
         case list():
             return [_all_visible(each) for each in cast("list[object]", value)]
         case _:
@@ -310,29 +344,23 @@ def _bounded(content: "Iterable[ContentBlock]") -> "tuple[list[ContentBlock], bo
     left = MOST_OF_RESULT
     cut = False
     for each in content:
-        size = _size(each)
-        if size <= left:
+        over = _size(each) - left
+        if over <= 0:
             kept.append(each)
-            left -= size
-        else:
-            cut = True
-            if each.type == "text" and left:
-                kept.append(each.model_copy(update={"text": each.text[:left]}))
-                left = 0
-            elif each.type == "resource" and isinstance(text := getattr(each.resource, "text", None), str) and left:
-                short = each.resource.model_copy(update={"text": text[:left]})
-                kept.append(each.model_copy(update={"resource": short}))
-                left = 0
+            left = -over
+            continue
+        cut = True
+        inner = getattr(each, "resource", each)
+        if isinstance(text := getattr(inner, "text", None), str) and over < len(text):
+            short = inner.model_copy(update={"text": text[:-over]})
+            kept.append(short if inner is each else each.model_copy(update={"resource": short}))
+            left = 0
     return kept, cut
 
 
 def _size(block: Any) -> int:
-    match block.type:
-        case "text":
-            return len(block.text)
-        case "image" | "audio":
-            return len(block.data)
-        case "resource":
-            return len(getattr(block.resource, "text", "") or getattr(block.resource, "blob", ""))
-        case _:
-            return 1_000
+    """The characters of a block as JSON, where those of its text or data count as they are."""
+    inner = getattr(block, "resource", block)
+    found = (getattr(inner, name, None) for name in ("text", "data", "blob"))
+    payload = next((each for each in found if isinstance(each, str)), "")
+    return len(block.model_dump_json()) - len(to_json(payload).decode()) + len(payload)

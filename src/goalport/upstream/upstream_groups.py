@@ -137,11 +137,10 @@ class LiveGroup:
         ]
         include, exclude = config.include, config.exclude
         kept = [each for each in self._offered if _selects(include, exclude, each[0], each[1].name)]
-        if config.resources:
-            readers = [(name, each.reader) for name, each in self._servers.items() if each.reader is not None]
-            kept, self._offered = [*kept, *readers], [*self._offered, *readers]
+        readers = ((name, each.reader) for name, each in self._servers.items() if config.resources)
+        self._readers = [(name, reader) for name, reader in readers if reader is not None]
         made = before.made if before else {}
-        self.made = {(server, each.name): self._member(server, each, made) for server, each in kept}
+        self.made = {(server, each.name): self._member(server, each, made) for server, each in (*kept, *self._readers)}
         self.members: dict[str, _Member] = {}
         """The tools by their names in the group, also those whose server is down."""
         self._clashes: list[tuple[_Member, _Member]] = []
@@ -204,17 +203,19 @@ class LiveGroup:
         if all_listed and self._servers and not self._is_core:
             yield from self._unmatched()
 
+    def reads_unasked(self, server: str) -> bool:
+        """Whether the group has the resources of a server, and nobody has to be asked before they are read."""
+        return any(name == server and not self.made[name, each.name].tool.may_ask for name, each in self._readers)
+
     def _unmatched(self) -> Iterator[str]:
         """A sentence for each pattern that matches nothing."""
         config = self._config
-        offered = [(server, each.name) for server, each in self._offered]
+        tools = [(server, each.name) for server, each in self._offered]
+        offered = [*tools, *((server, each.name) for server, each in self._readers)]
         names = sorted(name for _, name in offered)
-        written = {
-            "include": config.include,
-            "exclude": config.exclude,
-            "approve": tuple(config.approve_tools),
-        }
-        yield from (f"Tool group {config.role!r}: {each}" for each in _unmatched(written, offered))
+        written = {"include": config.include, "exclude": config.exclude}
+        lines = (*_unmatched(written, tools), *_unmatched({"approve": tuple(config.approve_tools)}, offered))
+        yield from (f"Tool group {config.role!r}: {each}" for each in lines)
         for name in config.naming.rename:
             if name not in names:
                 yield f"Tool group {config.role!r}: rename {name!r} is no tool. {offer(name.strip('*?'), names)}"
@@ -310,7 +311,8 @@ class UpstreamGroups:
         for name in config.servers if config.exports else ():
             server = self._servers.servers.get(name)
             if server is not None and server.state.callable:
-                resources = server.listing if config.resources else Listing()
+                live = self._current().live.get(role)
+                resources = server.listing if live is not None and live.reads_unasked(name) else Listing()
                 yield server, replace(resources, prompts=server.listing.prompts if config.prompts else ())
 
     def warnings(self) -> tuple[str, ...]:

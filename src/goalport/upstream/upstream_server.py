@@ -212,6 +212,7 @@ class UpstreamServer:
                 listed = [(each.uri, each) for each in self.listing.resources]
                 listed += [(each.uri_template, each) for each in self.listing.templates]
                 lines = [f"- {uri}: {each.title or each.name}. {each.description or ''}" for uri, each in listed]
+                lines = [" ".join(each.split()) for each in lines]
                 return ToolResult.of_text("\n".join(lines) or "It lists no resources; links in results may have some.")
             case str() as uri:
                 return await self._call(replace(request, own_name=uri, arguments={}, kind="resource"))
@@ -293,7 +294,7 @@ class UpstreamServer:
         self.listing = self.listing if cleaned == self.listing else cleaned
         if listing.has_resources and self.reader is None:
             self.reader = reader_of(self.name, self._read_or_list)
-        notes = (*listing.notes, *withheld)
+        notes = (*listing.notes, *withheld, *cleaned.notes)
         if notes != self._notes:
             for note in notes[:10]:
                 _log.warning("Upstream server %r: %s", self._shown, note)
@@ -322,9 +323,11 @@ def _usable(connection: Connection | None) -> Connection | None:
 
 
 def _cleaned(listing: Listing) -> Listing:
-    """What a list has beside tools."""
-    return Listing(
-        resources=cleaned_list(listing.resources),
-        templates=cleaned_list(listing.templates),
-        prompts=cleaned_list(listing.prompts),
-    )
+    """What a list has beside tools, and a note of how much of it is left out."""
+    resources, templates = cleaned_list(listing.resources), cleaned_list(listing.templates)
+    prompts = cleaned_list(listing.prompts)
+    left_out = sum(map(len, (listing.resources, listing.templates, listing.prompts)))
+    left_out -= sum(map(len, (resources, templates, prompts)))
+    why = "they are there twice or too long, or have an address that is empty or cannot be seen"
+    notes = (f"{left_out} of its resources, templates and prompts are left out: {why}",) if left_out else ()
+    return Listing(notes=notes, resources=resources, templates=templates, prompts=prompts)

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
+from pydantic import BaseModel
 
 from goalport import AgentPlatform, Ai, Export, UserInput, achieves_goal, action, agent
 from goalport.testing import McpClient, ScriptedModel, calls_tool, client_of, upstream_of
-from goalport.upstream import GroupConfig, McpConfig, NamingConfig
+from goalport.upstream import GroupConfig, McpConfig, NamingConfig, ServerConfig
 
 pytest_plugins = ["pytester"]
 
@@ -25,6 +26,10 @@ def find_issue(number: int) -> str:
 def delete_issue(number: int) -> str:
     """Delete an issue."""
     return f"{number} is gone"
+
+
+class Pizza(BaseModel):
+    name: str
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,20 @@ async def test_a_client_outside_of_pytest_has_options_and_the_filters_and_names_
     async with client_of(platform, options={"mode": era}) as client:
         await client.call_tool("ask", {"content": "What is 7?"})
     assert [each.name for each in model.calls[0].tools] == ["my_find_issue"]
+
+
+async def test_a_server_in_memory_speaks_the_revision_of_its_entry() -> None:
+    shop = MCPServer("shop")
+
+    @shop.tool()
+    async def order(context: Context) -> str:
+        return (await context.elicit("Which pizza?", Pizza)).action
+
+    entry = ServerConfig("shop", "stdio", protocol_version="2025-11-25")
+    group = GroupConfig("shop", ("shop",), exports=True)
+    platform = AgentPlatform(upstream=upstream_of({"shop": shop}, McpConfig({"shop": entry}, {"shop": group})))
+    async with client_of(platform) as client:
+        assert (await client.call_tool("order", {})).structured_content == {"result": "decline"}
 
 
 TESTS = """

@@ -6,18 +6,32 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import CreateMessageResult, TextContent
+from mcp_types import (
+    CallToolResult,
+    CreateMessageResult,
+    EmbeddedResource,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    Tool,
+)
 
 from goalport.errors import ModelNotReady
 from goalport.secrecy import hide, register_secrets
+from goalport.tools import ToolResult
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.status import ServerState, failure_reason
+from goalport.upstream.tool import ToolRequest, result_of, tools_of_list
 from tests.rooms.upstream.connected import WatchedServers, connected, plain, quiet
 
 
 def tool(servers: WatchedServers, name: str) -> Any:
     (found,) = (each for each in servers.server().tools if each.name == name)
     return found
+
+
+async def _never(request: ToolRequest) -> ToolResult:
+    raise AssertionError(request)
 
 
 async def test_descriptions_are_bounded_and_hide_nothing() -> None:
@@ -43,6 +57,30 @@ async def test_tools_that_are_not_fit_to_be_offered_are_left_out_and_said() -> N
         "a schema of more than 30 levels",
         "a schema of more than 200,000 bytes",
     ]
+
+
+def test_nothing_that_is_hidden_or_too_long_comes_through_names_links_or_meta() -> None:
+    hidden, long = "\U000e0041\x1b[31m", "x" * 2_000_000
+    given: dict[str, Any] = {
+        "content": [
+            ResourceLink(uri="demo://x", name=long),
+            TextContent(text="kept"),
+            TextContent(text="not", _meta={"long": long}),
+            EmbeddedResource(resource=TextResourceContents(uri=f"demo://{long}", text="not")),
+            *[TextContent(text="")] * 100_000,
+        ],
+        "structured_content": {f"k{hidden}": {f"v{hidden}": 1}},
+    }
+    result = result_of(CallToolResult(**given))
+    assert result.text == "kept"
+    assert result.blocks[-1] == TextContent(text="[The result was too long, and not all of it is here. Ask for less.]")
+    assert len(result.blocks) < 50_000
+    assert result.structured == {"k": {"v": 1}}
+    assert result_of(CallToolResult(content=[TextContent(text='"' * 990_000)])).text == '"' * 990_000
+
+    schema = {"type": "object", "properties": {f"a{hidden}": {"type": "string"}}, "required": [f"a{hidden}"]}
+    (tool,), _ = tools_of_list("s", [Tool(name="t", input_schema=schema)], _never)
+    assert tool.tool.input_schema == {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25"])

@@ -47,7 +47,7 @@ async def test_what_breaks_the_tools_own_schema_is_no_result() -> None:
 async def test_a_result_that_is_too_long_is_cut_and_says_so() -> None:
     async with connected(plain()) as servers:
         result = await servers.call("huge", count=3_000_000)
-        assert len(result.text) == 1_000_000
+        assert 999_000 < len(result.text) <= 1_000_000
         assert "not all of it is here" in str(result.content[-1])
         assert (await servers.call("echo", text="well")).text == "well"
 
