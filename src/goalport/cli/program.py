@@ -253,6 +253,15 @@ _command(
     "goalport kill 0192f0c3 --reason 'Started by mistake'",
 )
 _command(
+    "erase",
+    "erase:erase",
+    "Erase all that one caller left, or one process, for good.",
+    PROCESSES,
+    "goalport erase --caller ada --dry-run",
+    "goalport erase --caller ada",
+    "goalport erase --process 0192f0c3",
+)
+_command(
     "export",
     "processes:export",
     "Write all that is stored of a process as JSON, without secrets.",

@@ -37,6 +37,7 @@ from goalport.platform.backends import (
 )
 from goalport.platform.deployments import Deployments
 from goalport.platform.durability import unstorable_in
+from goalport.platform.erasure import Erased, erase_caller
 from goalport.platform.knowledge import DocumentsOfPlatform, document_index, workspace_references
 from goalport.platform.process_engine import ProcessEngine
 from goalport.platform.process_factory import Inputs
@@ -448,6 +449,14 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         async with aclosing(self.processes.events(await self.process(process_id), after)) as events:
             async for each in events:
                 yield each
+
+    async def erase(self, caller: Caller, *, dry_run: bool = False) -> Erased:
+        """Erase the conversations and processes of a caller, with all that is stored of them, wherever they run.
+
+        With `dry_run` they are only counted. What has no owner stays: documents, and contexts, which have names of
+        their own. Raises `StoreError`; what is erased by then stays so.
+        """
+        return await erase_caller(caller, self.conversations, self.store, self.processes.erasure, dry_run=dry_run)
 
     async def answer(
         self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""

@@ -5,6 +5,7 @@ Doors and the site say what was done; where there is no audit log, nothing is. `
 
 import logging
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from goalport.caller import Caller
@@ -55,6 +56,12 @@ class AuditTrail:
         """Note that a process was ended by a caller."""
         if self._audit is not None:
             self._audit.note("ended", caller, {"process_id": process_id})
+
+    def erased(self, caller: Caller, whose: Caller | None, facts: Mapping[str, object]) -> None:
+        """Note that what a caller left was erased, or one process; `facts` say how much, and not what."""
+        if self._audit is not None:
+            of = {} if whose is None else {"of_caller": whose.id, "of_issuer": whose.issuer}
+            self._audit.note("erased", caller, {**of, **facts})
 
     def denied(self, caller: Caller, status: int, path: str) -> None:
         """Note that a request was denied; of a flood of them, the first and how many there were."""

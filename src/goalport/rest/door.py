@@ -41,7 +41,7 @@ class RestDoor:
             Route(PROCESSES, StartEndpoint(door, PROCESSES, POST=processes.start)),
             at(f"{PROCESSES}/{{id}}", GET=processes.look, DELETE=processes.end),
             at(f"{PROCESSES}/{{id}}/continue", POST=processes.resume),
-            at("/api/v1/processes", GET=processes.list),
+            at("/api/v1/processes", GET=processes.list, DELETE=processes.erase),
             at(f"{EVENTS}/{{id}}", GET=events.follow),
             at(INFO, GET=info.show),
             *(at(f"{INFO}/{name}", GET=info.listing(name)) for name in LISTS),

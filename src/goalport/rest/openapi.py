@@ -24,7 +24,16 @@ from goalport.rest.event_stream import EVENT_NAME
 from goalport.rest.platform_info import INFO, LISTS
 from goalport.rest.process_answers import EVENTS, PROCESSES
 from goalport.rest.processes import query_of
-from goalport.rest.requests import ContinueRequest, EndQuery, EventsQuery, ListQuery, NoQuery, StartRequest, StateQuery
+from goalport.rest.requests import (
+    ContinueRequest,
+    EndQuery,
+    EraseQuery,
+    EventsQuery,
+    ListQuery,
+    NoQuery,
+    StartRequest,
+    StateQuery,
+)
 from goalport.web.endpoint import read, root_of
 from goalport.web.problems import MEDIA_TYPE
 
@@ -150,6 +159,7 @@ _FIXED: Final[Mapping[str, Schema]] = {
             "links": _LINKS,
         }
     ),
+    "Erased": _an_object({"conversations": {"type": "integer"}, "processes": {"type": "integer"}}),
     "PlatformInfo": _an_object({"name": _TEXT, "version": _TEXT, "counts": _OBJECT, "links": _LINKS}),
     "Entries": {"type": "object", "additionalProperties": {"type": "array", "items": _OBJECT}, "minProperties": 1},
 }
@@ -257,6 +267,7 @@ def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
         204: {"description": "It has ended, and there are no more events."},
     }
     listed = {200: _json("ProcessPage", "A page")}
+    erased = {200: _json("Erased", "How much was erased, or would be")}
     return {
         PROCESSES: {
             "post": _operation(
@@ -266,13 +277,16 @@ def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
         one: {
             "parameters": [_ID],
             "get": _operation("look", "Look at a process", state, 404, given=_query(StateQuery)),
-            "delete": _operation("end", "Kill a process", state, 404, given=_query(EndQuery)),
+            "delete": _operation("end", "Kill or erase a process", state, 404, given=_query(EndQuery)),
         },
         f"{one}/continue": {
             "parameters": [_ID],
             "post": _operation("continue", "Answer a question", resumed, *body, 404, 409, 429, takes="Continue"),
         },
-        "/api/v1/processes": {"get": _operation("list", "List your processes", listed, given=_query(ListQuery))},
+        "/api/v1/processes": {
+            "get": _operation("list", "List your processes", listed, given=_query(ListQuery)),
+            "delete": _operation("erase", "Erase what you left", erased, given=_query(EraseQuery)),
+        },
         f"{EVENTS}/{{id}}": {
             "parameters": [_ID],
             "get": _operation("follow", "Follow a process", events, 404, 429, given=[*_query(EventsQuery), last]),

@@ -24,7 +24,7 @@ from goalport.publish.publication import Publication
 from goalport.publish.published_arguments import PublishedArguments
 from goalport.publish.publisher import Publisher
 from goalport.rest.process_answers import answer_to, record_line, view_of
-from goalport.rest.requests import ContinueRequest, EndQuery, ListQuery, NoQuery, StartRequest, StateQuery
+from goalport.rest.requests import ContinueRequest, EndQuery, EraseQuery, ListQuery, NoQuery, StartRequest, StateQuery
 from goalport.tools.schemas import UNREADABLE
 from goalport.web.admission import admitted, client_left
 from goalport.web.endpoint import HttpDoor, body_of, call_of, read, root_of
@@ -182,16 +182,33 @@ class ProcessHandlers:
         return JSONResponse(view_of(process, root_of(request)))
 
     async def end(self, request: Request) -> Response:
-        """Kill a process; one that has ended is not changed."""
+        """Kill a process; one that has ended is not changed, unless it is to be erased."""
         process = await own_process(self._publisher, request)
         self._require(self._access.of_process(process))
-        goes_on = not process.status.ended
-        process.kill(read(EndQuery, query_of(request)).reason)
+        asked, goes_on = read(EndQuery, query_of(request)), not process.status.ended
+        if asked.erase:
+            await self._platform.processes.erase(process.root.id, asked.reason)
+            self._publisher.audit_trail.erased(current_caller(), None, {"process_id": process.id})
+            return JSONResponse(view_of(process, root_of(request)))
+        process.kill(asked.reason)
         if goes_on:
             self._publisher.audit_trail.ended(current_caller(), process.id)
         with anyio.move_on_after(_END_SECONDS):
             await process.rest()
         return JSONResponse(view_of(process, root_of(request)))
+
+    async def erase(self, request: Request) -> Response:
+        """Erase the conversations and processes of the caller; for an admin, those of any caller."""
+        asked, caller = read(EraseQuery, query_of(request)), current_caller()
+        self._require(self._publisher.publication.scopes.rules.write)
+        if asked.caller and not caller.admin:
+            told = f"Only who has the scope {self._publisher.settings.auth.admin_scope} may erase what another left."
+            raise Problem(HTTPStatus.FORBIDDEN, "admin-only", told)
+        whose = Caller(asked.caller, asked.issuer) if asked.caller else caller
+        erased = await self._platform.erase(whose, dry_run=asked.dry_run)
+        if not asked.dry_run:
+            self._publisher.audit_trail.erased(caller, whose, erased._asdict())
+        return JSONResponse(erased._asdict())
 
     async def list(self, request: Request) -> Response:
         """The processes of the caller, or for an admin those of all, a page at a time."""

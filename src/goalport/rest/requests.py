@@ -79,6 +79,17 @@ class EndQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     reason: str = Field("Its caller deleted it.", min_length=1, max_length=2_000, description="Why, in a sentence")
+    erase: bool = Field(default=False, description="Whether nothing of it and of what it started stays stored")
+
+
+class EraseQuery(BaseModel):
+    """The query of a request that erases what a caller left."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    caller: str = Field("", max_length=1_000, description="Whose; by default your own; for admins alone")
+    issuer: str = Field("", max_length=1_000, description="Who issued the id of that caller, if anybody did")
+    dry_run: bool = Field(default=False, alias="dryRun", description="Whether it is only counted")
 
 
 class ListQuery(BaseModel):

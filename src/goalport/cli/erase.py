@@ -1,0 +1,73 @@
+"""`goalport erase`: all that one caller left, or one process, goes from the store for good."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from goalport.caller import Caller, user_of_machine
+from goalport.cli.options import WorkspaceFolder
+from goalport.cli.terminal import say
+from goalport.errors import BadInput
+from goalport.publish.audit_trail import AuditTrail
+from goalport.settings import Settings
+from goalport.settings.audit import audit_of
+
+_REASON = "It was erased with `goalport erase`."
+
+
+def erase(
+    *,
+    caller: Annotated[str | None, Parameter(help="Whose data, by the caller's id.", show_default=False)] = None,
+    issuer: Annotated[str, Parameter(help="Who issued that id, if anybody did.", show_default=False)] = "",
+    process: Annotated[str | None, Parameter(help="One process, with what it started.", show_default=False)] = None,
+    dry_run: Annotated[bool, Parameter(negative="", help="Only say how much there is.", show_default=False)] = False,
+    workspace: WorkspaceFolder = Path(),
+) -> int:
+    """Erase the conversations and processes of a caller, or one process, with results, questions and events.
+
+    What runs is ended, also at a server. The audit log keeps that it was done. Nothing of it can be had back.
+    """
+    if (caller is None) == (process is None):
+        raise BadInput("Say what to erase: --caller ID for all that a caller left, or --process ID.")
+    from goalport.cli.stored import stored_settings
+
+    settings = stored_settings(workspace)
+    if process is not None:
+        say(asyncio.run(_process(settings, process, dry_run=dry_run)))
+    else:
+        say(asyncio.run(_caller(settings, Caller(caller or "", issuer), dry_run=dry_run)))
+    return 0
+
+
+async def _process(settings: Settings, process_id: str, *, dry_run: bool) -> str:
+    from goalport.cli.stored import driven
+
+    async with driven(settings, drive=False) as loaded:
+        family, _ = await loaded.platform.store.family(process_id)
+        if not family:
+            raise BadInput(f"There is no process {process_id}.")
+        if dry_run:
+            return f"Process {process_id} would be erased, with its family of {len(family)}."
+        await loaded.platform.processes.erase(process_id, _REASON)
+    _note(settings, None, {"process_id": process_id})
+    return f"Process {process_id} is erased, with its family of {len(family)}."
+
+
+async def _caller(settings: Settings, caller: Caller, *, dry_run: bool) -> str:
+    from goalport.cli.stored import driven
+
+    async with driven(settings, drive=False) as loaded:
+        erased = await loaded.platform.erase(caller, dry_run=dry_run)
+    if not dry_run:
+        _note(settings, caller, erased._asdict())
+    would = "Would erase" if dry_run else "Erased"
+    return f"{would} of {caller.id}: conversations: {erased.conversations}, processes: {erased.processes}."
+
+
+def _note(settings: Settings, whose: Caller | None, facts: Mapping[str, object]) -> None:
+    trail = AuditTrail(audit_of(settings))
+    trail.erased(user_of_machine(), whose, facts)
+    trail.close()
