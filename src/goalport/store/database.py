@@ -30,6 +30,7 @@ from goalport.store.programs import Program
 from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess, ValueCodec
 from goalport.store.rows import event_row, microseconds, rows_of
 from goalport.store.statements import Dialect
+from goalport.store.tables import LATEST_VERSION
 
 __all__ = ["Commit", "Database", "DatabaseProcessStore"]
 
@@ -149,7 +150,11 @@ class DatabaseProcessStore:
 
     async def check(self) -> None:
         """Raise `StoreError` unless records can be read, and written where the last write has failed."""
-        await self.find("")
+        version = await self._database.read(operations.schema)
+        if version != LATEST_VERSION:
+            raise StoreError(
+                "database", f"It has schema {version}, and this program knows {LATEST_VERSION}.", "Upgrade."
+            )
         if self._refused:
             await self._write(partial(self._operations.save_context, _PROBE, "x" * _PROBE_BYTES, None))
             await self._write(partial(operations.delete_context, _PROBE))

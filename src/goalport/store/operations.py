@@ -256,6 +256,12 @@ def _dead(neighbours: Sequence[Row], program: Program) -> Sequence[str]:
     ]
 
 
+def schema() -> Operation[int]:
+    """The version of the schema."""
+    (row,) = yield the.VERSION, {}
+    return row["version"]
+
+
 def nothing() -> Operation[None]:
     """Only opens the database."""
     yield from ()

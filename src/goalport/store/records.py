@@ -319,7 +319,10 @@ class ProcessStore(Protocol):
         ...
 
     async def check(self) -> None:
-        """Raise `StoreError` unless records can be read, and written where the last write has failed."""
+        """Raise `StoreError` unless records can be read, and written where the last write has failed.
+
+        They cannot where a newer program has changed the schema.
+        """
         ...
 
     async def find(self, process_id: str, /) -> ProcessRecord | None:

@@ -16,6 +16,7 @@ from goalport.publish.publisher import Publisher
 from goalport.settings import Settings
 from goalport.site.app import Site
 from goalport.site.health import Health
+from goalport.store.tables import LATEST_VERSION
 from goalport.upstream.status import ServerState
 from tests.rooms.serve.served import state_of
 from tests.rooms.serve.test_upstream import WHO, mortal, until, wired
@@ -122,6 +123,25 @@ async def test_a_server_whose_disk_is_full_is_not_ready_until_there_is_room_agai
         await limit_pages(store, "1000000")
         assert await ready(client) == READY
         assert await store.find_context("goalport: can this be written?") is None
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_a_server_whose_schema_a_newer_program_has_changed_is_not_ready(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    url = "sqlite" if kind == "sqlite" else request.getfixturevalue("postgres").database()
+    publisher = state_of(tmp_path, store=url).publisher
+    store: Any = publisher.platform.store
+    table = "schema_version" if kind == "sqlite" else "goalport.schema_version"
+    made = text(f"insert into {table} (version, applied_at) values ({LATEST_VERSION + 1}, 0)")  # noqa: S608
+
+    def upgrade() -> Generator[Any, Any, None]:
+        yield made, {}
+
+    async with client_of(publisher) as client:
+        assert await ready(client) == READY
+        await store._write(upgrade)  # noqa: SLF001 - stands for the newer program
+        assert await ready(client) == NOT_READY
 
 
 @pytest.mark.parametrize("settings", [{}, {"strict": True}, {"required_goals": ["gone"]}, {"required_goals": ["tell"]}])
