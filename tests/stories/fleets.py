@@ -132,11 +132,12 @@ class Fleet:
 
 
 @asynccontextmanager
-async def fleet(root: Path) -> AsyncGenerator[Fleet]:
+async def fleet(root: Path, **given: str) -> AsyncGenerator[Fleet]:
     """Two servers that share their store and their key."""
+    settings: dict[str, Any] = {"store": "sqlite", "state_keys": KEYS, **given}
     async with (
-        running(root, FILES, store="sqlite", state_keys=KEYS) as one,
-        running(root, FILES, store="sqlite", state_keys=KEYS) as other,
+        running(root, FILES, **settings) as one,
+        running(root, FILES, **settings) as other,
         round_robin([one.address, other.address]) as proxy,
     ):
         yield Fleet([one, other], proxy, root)

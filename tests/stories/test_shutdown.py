@@ -14,7 +14,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 
-from tests.stories.cooks import FILES, META, request
+from tests.stories import fleets
+from tests.stories.cooks import FILES, META, request, session
 from tests.stories.servers import GOALPORT, READY, Running, over_stdio, running, started, workspace
 
 ENDINGS = pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
@@ -158,6 +159,76 @@ async def test_an_open_stream_of_news_holds_nothing(tmp_path: Path) -> None:
             server.process.send_signal(signal.SIGTERM)
             assert [event async for event in events] == []
             assert await server.process.wait() == 0
+
+
+async def test_streams_are_told_first_while_a_call_still_runs(tmp_path: Path) -> None:
+    async def read(stream: httpx2.Response) -> str:
+        return "".join([text async for text in stream.aiter_text()])
+
+    async with (
+        running(tmp_path, FILES, shutdown_seconds=LONG) as server,
+        server.client("http", "auto") as client,
+        session(server) as (http, headers),
+        anyio.create_task_group() as calls,
+    ):
+        begun = (await http.post("/api/v1/process", json={"goal": "cater", "input": {"seconds": 60}, "wait": 0})).json()
+        calls.start_soon(lambda: http.post("/mcp", json=request("cook"), headers=headers))
+        await server.heard.until("cooking begins", times=2)
+        async with (
+            client.listen(tools_list_changed=True) as news,
+            http.stream("GET", "/mcp", headers=headers) as stream,
+            http.stream("GET", begun["links"]["events"]) as events,
+        ):
+            server.process.send_signal(signal.SIGTERM)
+            with anyio.fail_after(30):
+                assert [event async for event in news] == []
+                await read(stream)
+                assert "AgentProcessFinished" not in await read(events)
+        assert "cooking stops" not in server.heard.text
+        calls.cancel_scope.cancel()
+    assert "Traceback" not in server.heard.text
+
+
+async def test_a_client_that_never_sends_the_rest_of_a_body_holds_nothing(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path, FILES, shutdown_seconds=LONG) as server,
+        await anyio.connect_tcp("127.0.0.1", server.port) as client,
+    ):
+        await client.send(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 50\r\n\r\nx")
+        with anyio.fail_after(30):
+            server.process.send_signal(signal.SIGTERM)
+            assert (await client.receive()).startswith(b"HTTP/1.1 503")
+            assert await server.process.wait() == 0
+    assert "Traceback" not in server.heard.text
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_a_call_that_waits_for_a_process_of_another_server_holds_nothing(tmp_path: Path, era: str) -> None:
+    waited = CallToolResult(content=[])
+    async with (
+        fleets.fleet(tmp_path, shutdown_seconds=LONG) as fleet,
+        fleet.servers[0].client("http", era) as client,
+        fleet.servers[1].client("http", era) as other,
+    ):
+        handle = (await client.call_tool("forge", {"content": "Gram"})).structured_content
+        assert handle is not None
+        asked = {"processId": handle["processId"], "waitSeconds": 20}
+
+        async def wait() -> None:
+            nonlocal waited
+            waited = await other.call_tool("process_status", asked)
+
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            async with httpx2.AsyncClient(base_url=fleet.servers[1].address) as http:
+                while (await http.get("/health")).json()["openCalls"] == 0:  # noqa: ASYNC110 - another program counts
+                    await anyio.sleep(0.02)
+            fleet.servers[1].process.send_signal(signal.SIGTERM)
+            with anyio.fail_after(60):
+                assert await fleet.servers[1].process.wait() == 0
+        assert "ask again" in text_of(waited), "it did not wait to the end of its 20 seconds"
+        assert "stop Gram" not in fleet.lines()
 
 
 @ENDINGS

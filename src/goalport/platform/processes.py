@@ -295,6 +295,12 @@ class Processes:
         """The processes that run in this program, oldest first."""
         return tuple(self._running.values())
 
+    def leave_to_others(self) -> None:
+        """Tell who waits here for processes that other programs run to ask again there, since this program ends."""
+        for process in self._repository.watched if self._durable else ():
+            if process.status is ProcessStatus.RUNNING and not process.active:
+                process.leave(gone=True)
+
     async def close(self) -> None:
         """Kill the processes that run, and wait until they have ended; on other event loops they end later.
 
@@ -316,12 +322,6 @@ class Processes:
         await self.turns.close()
         if self._durable:
             await self._repository.save_all()
-
-    def leave_others(self) -> None:
-        """Let whoever follows a process that another program runs ask there, since this one is about to end."""
-        for process in self._repository.watched:
-            if process.status in {ProcessStatus.NOT_STARTED, ProcessStatus.RUNNING}:
-                process.leave(gone=True)
 
     def resume(self, process: AgentProcess, *objects: object) -> None:
         """Continue a process that waits or is stuck, with more objects on its blackboard; any other is not changed.

@@ -152,7 +152,7 @@ class Site:
             routes=routes,
             middleware=[
                 Middleware(RequestIds, on_response=self._note_response),
-                Middleware(EndedStreams),
+                Middleware(EndedStreams, closing=closing),
                 Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed, closing=closing),
                 Middleware(
                     BodyLimit,
@@ -167,10 +167,15 @@ class Site:
         )
         self.app.router.redirect_slashes = False
 
-    async def close(self) -> None:
-        """Close the doors' open streams and kill the processes that run."""
+    def end_waits(self) -> None:
+        """End what a shutdown need not wait for: streams of news, and calls that wait for processes elsewhere."""
         for each in self.doors:
             each.close()
+        self.publisher.platform.processes.leave_to_others()
+
+    async def close(self) -> None:
+        """Close the doors' open streams and kill the processes that run."""
+        self.end_waits()
         await self.publisher.platform.aclose()
 
     def _note_response(self, scope: Scope, status: int) -> None:

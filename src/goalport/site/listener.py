@@ -85,11 +85,13 @@ class _Listener(LimitedServer):
 
     async def _drain(self) -> None:
         await self.lingered()
+        self._site.end_waits()
         await drain(self._site.publisher, self._close, self.answered)
         AppStatus.should_exit = True
 
     async def _close(self) -> None:
         self._connections.refusing = True
+        self.end_unsent()
         await self._site.close()
 
     @contextmanager

@@ -28,6 +28,8 @@ _BUFFERED: Final = 32 * 1024
 """The bytes that wait for a client that reads slowly. A writer pauses above them, after the piece that it has begun."""
 LINGER_SECONDS: Final = 1.0
 """Seconds for which an idle connection stays open when the server shuts down."""
+_BODY_SECONDS: Final = 2.0
+"""Seconds for which a server that shuts down waits for the next piece of a body."""
 _LINGER_STEP: Final = 0.05
 """Seconds between two looks at whether connections stay open."""
 TICKS: Final = 10
@@ -227,6 +229,17 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.write((head + length + content).encode())
         self.transport.close()
 
+    def end_unsent(self) -> None:
+        """Refuse a request that has not been sent to its end, since the server shuts down."""
+        if self._due == "body":
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"retry-after: {RETRY_SECONDS}\r\n")
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether no part of a request has been answered, unless its client has lately sent nothing of its body."""
+        comes = self._due != "body" or self.loop.time() - self._since < _BODY_SECONDS
+        return comes and self.is_answering and not self.cycle.response_started
+
     @property
     def is_answering(self) -> bool:
         """Whether there is a request that has not been answered to the end; its body may still be on its way."""
@@ -246,9 +259,14 @@ class LimitedServer(uvicorn.Server):
             await sleep(_LINGER_STEP)
 
     async def answered(self) -> None:
-        """Wait until there is no request of which no part has been answered."""
-        while any(each.is_answering and not each.cycle.response_started for each in self._connected):  # noqa: ASYNC110 - as above
+        """Wait until there is no request that still comes, or that has come and of which no part has been answered."""
+        while any(each.is_awaited for each in self._connected):  # noqa: ASYNC110 - as above
             await sleep(_LINGER_STEP)
+
+    def end_unsent(self) -> None:
+        """Refuse the requests whose clients have not sent all of them."""
+        for each in self._connected:
+            each.end_unsent()
 
     async def on_tick(self, counter: int) -> bool:
         """Called by uvicorn ten times a second; checks all connections once a second."""

@@ -4,6 +4,7 @@ The shutdown is graceful and bounded: open calls get `shutdown_seconds` to finis
 the calls are answered. `listener` begins it over HTTP, this module over stdio.
 """
 
+import asyncio
 import multiprocessing
 import os
 import signal
@@ -17,8 +18,10 @@ import anyio.lowlevel
 from anyio.abc import TaskStatus
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from goalport.auth.guard import route_path
 from goalport.observe import tell
 from goalport.publish.publisher import Publisher
+from goalport.serve.transports.sse import SSE_PATH
 from goalport.words import counted
 
 __all__ = [
@@ -43,13 +46,19 @@ _WRITE_SECONDS: Final = 0.1
 
 
 class EndedStreams:
-    """ASGI middleware that completes a stream of events whose app returns in its midst, as streams do at a shutdown."""
+    """ASGI middleware that ends streams of events when the server shuts down, which is when `closing` is set.
 
-    def __init__(self, app: ASGIApp) -> None:
+    One that a client has opened by GET then ends as if the client had left, unless answers of calls come on it, as on
+    `/sse`. Any whose app returns in its midst is completed.
+    """
+
+    def __init__(self, app: ASGIApp, closing: asyncio.Event) -> None:
         self._app = app
+        self._closing = closing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         streams = False
+        ends_early = scope["type"] == "http" and scope["method"] == "GET" and route_path(scope) != SSE_PATH
 
         async def watched_send(message: Message) -> None:
             nonlocal streams
@@ -59,7 +68,22 @@ class EndedStreams:
                 streams = False
             await send(message)
 
-        await self._app(scope, receive, watched_send)
+        async def receive_or_end() -> Message:
+            message: Message = {"type": "http.disconnect"}
+
+            async def hear() -> None:
+                nonlocal message
+                message = await receive()
+                tasks.cancel_scope.cancel()
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(hear)
+                await self._closing.wait()
+                if streams:
+                    tasks.cancel_scope.cancel()
+            return message
+
+        await self._app(scope, receive_or_end if ends_early else receive, watched_send)
         if streams:
             await send({"type": "http.response.body"})
 
@@ -75,7 +99,6 @@ async def drain(
     waits for.
     """
     calls, seconds = publisher.calls, publisher.settings.shutdown_seconds
-    publisher.platform.processes.leave_others()
     if calls.number:
         tell(f"{counted(calls.number, 'call')} may take {seconds:g} s; a second signal ends them now.")
     with anyio.move_on_after(seconds):

@@ -19,7 +19,10 @@ from goalport.serve.server import GoalServer
 from goalport.serve.state import McpState
 from goalport.serve.transports.jsonrpc import PostReader
 
-__all__ = ["Sse"]
+__all__ = ["SSE_PATH", "Sse"]
+
+SSE_PATH: Final = "/sse"
+"""Where the stream of a session is, on which all answers of the session come."""
 
 _ONE_WORKER: Final = (
     "This server has several workers, and the messages of a session over /sse could reach another worker than its"
@@ -34,7 +37,7 @@ class Sse:
         self.title = f"SSE, for older clients{' (needs one worker)' if state.settings.worker_count > 1 else ''}"
         sse = SseServerTransport("/messages/", max_request_body_size=state.settings.max_body_bytes)
         self.routes: Sequence[Route] = [
-            Route("/sse", _EventStream(sse, server, state), methods=["GET"]),
+            Route(SSE_PATH, _EventStream(sse, server, state), methods=["GET"]),
             Route("/messages", PostReader(guarded(sse.handle_post_message, state))),
         ]
 
