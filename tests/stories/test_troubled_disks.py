@@ -1,16 +1,18 @@
 """The disk of a running server is full, or its file is away, in the middle of a process; then it is well again."""
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client
 from mcp_types import CallToolResult
 
-from tests.stories.servers import GOALPORT, READY, Running, started, workspace
+from tests.stories.servers import GOALPORT, READY, Running, running, started, workspace
 
 MOUNTS = (
     sys.platform == "linux"
@@ -25,7 +27,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalport import Export, UserInput, achieves_goal, action, agent
+from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
 
 HERE, DATA = Path(__file__).parent, Path(os.environ["GOALPORT_DATA_DIR"])
 
@@ -73,6 +75,27 @@ class Miner:
         with (HERE / "done.txt").open("a") as done:
             done.write(f"mint {ore.name}\\n")
         return Coin(ore.name)
+
+
+@dataclass(frozen=True)
+class Map:
+    text: str
+
+
+@dataclass(frozen=True)
+class Mine:
+    name: str
+
+
+@agent(description="Finds mines")
+class Scout:
+    @action
+    def ask(self, user_input: UserInput) -> WaitFor[Map]:
+        return WaitFor.form_submission("Where is it?", Map)
+
+    @achieves_goal(description="A mine", export=Export(remote=True, name="scout"))
+    def find(self, given: Map) -> Mine:
+        return Mine(str(len(given.text)))
 """
 
 
@@ -116,3 +139,24 @@ async def test_a_process_goes_on_by_itself_when_the_disk_is_well_again(tmp_path:
             await suffers(server, client, place / "agents", "away", "It is no longer there. Put it back")
     done = (place / "agents/done.txt").read_text().splitlines()
     assert done == [f"{step} {each}" for each in ("full", "away") for step in ("mine", "mint")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the files of another program")
+async def test_an_answer_that_cannot_be_stored_is_told_so_soon_and_counts_once_it_can(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    async with (
+        running(tmp_path, {"agents/miners.py": MINERS}, data_dir=str(data)) as server,
+        httpx2.AsyncClient(base_url=server.address, timeout=20) as http,
+    ):
+        begun = await http.post("/api/v1/process", json={"goal": "scout", "input": {"content": "it"}, "wait": 20})
+        links = begun.json()["links"]
+        # What is short still fits, so the process can be taken, and its answer not stored.
+        most = max(each.stat().st_size for each in data.iterdir() if each.is_file()) + 100_000
+        _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (most, hard))
+        answer = await http.post(links["continue"], json={"response": {"text": "x" * 400_000}})
+        assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (503, "unavailable")
+        assert "Look at the process before you send it again." in answer.json()["detail"]
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        ended = await http.get(links["self"], params={"wait": 20})
+        assert ended.json()["result"] == {"name": "400000"}
