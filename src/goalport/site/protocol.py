@@ -173,9 +173,14 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refuse(HTTPStatus.BAD_REQUEST, text=msg)
 
     def check(self, now: float) -> None:
-        """Close the connection if its client exceeded a time limit; `now` is on the event loop's clock."""
+        """Answer 408 and close if the client exceeded a time limit; `now` is on the event loop's clock."""
         if self.flow.write_paused or self.transport.is_closing():
-            self._check_unsent(now)
+            unsent, seconds = self.transport.get_write_buffer_size(), self._limits.stall_seconds
+            if not self._unsent or unsent < self._unsent:
+                self._unsent, self._unsent_since = unsent, now
+            elif now - self._unsent_since > seconds:
+                self._log("reading", "nothing was read of an answer for %g s (stall_seconds)", seconds)
+                self.transport.abort()
         elif self._unsent:
             self._unsent = 0
         if self._due is None or self.transport.is_closing():
@@ -184,26 +189,14 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.flow.read_paused or (self._due == "headers" and self.is_answering):
             self._since = now
         elif now - self._since > seconds:
-            self._time_out(seconds)
-
-    def _check_unsent(self, now: float) -> None:
-        unsent = self.transport.get_write_buffer_size()
-        if not self._unsent or unsent < self._unsent:
-            self._unsent, self._unsent_since = unsent, now
-        elif now - self._unsent_since > self._limits.stall_seconds:
-            self._log("reading", "nothing was read of an answer for %g s (stall_seconds)", self._limits.stall_seconds)
-            self.transport.abort()
-
-    def _time_out(self, seconds: float) -> None:
-        """Answer 408 and close; a connection without a byte of a request is closed without a response."""
-        if self._due == "body":
-            self._log("body", "nothing came of a body for %g s (stall_seconds)", seconds)
-        else:
-            self._log("headers", "no headers came within %g s (header_seconds)", seconds)
-        if self._due == "headers" and not self._header_bytes:
-            self.transport.close()
-        else:
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT)
+            if self._due == "body":
+                self._log("body", "nothing came of a body for %g s (stall_seconds)", seconds)
+            else:
+                self._log("headers", "no headers came within %g s (header_seconds)", seconds)
+            if self._due == "headers" and not self._header_bytes:
+                self.transport.close()  # nobody has asked anything
+            else:
+                self._refuse(HTTPStatus.REQUEST_TIMEOUT)
 
     def _refuse_headers(self) -> None:
         limits = self._limits
