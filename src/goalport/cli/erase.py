@@ -49,6 +49,8 @@ async def _process(settings: Settings, process_id: str, *, dry_run: bool) -> str
         family, _ = await loaded.platform.store.family(process_id)
         if not family:
             raise BadInput(f"There is no process {process_id}.")
+        if (root := family[0].process.id) != process_id:
+            raise BadInput(f"Process {process_id} belongs to process {root}, and is erased with that one.")
         if dry_run:
             return f"Process {process_id} would be erased, with its family of {len(family)}."
         await loaded.platform.processes.erase(process_id, _REASON)
@@ -64,7 +66,8 @@ async def _caller(settings: Settings, caller: Caller, *, dry_run: bool) -> str:
     if not dry_run:
         _note(settings, caller, erased._asdict())
     would = "Would erase" if dry_run else "Erased"
-    return f"{would} of {caller.id}: conversations: {erased.conversations}, processes: {erased.processes}."
+    hint = "" if any(erased) or caller.issuer else " Give --issuer too if somebody issued that id."
+    return f"{would} of {caller.id}: conversations: {erased.conversations}, processes: {erased.processes}.{hint}"
 
 
 def _note(settings: Settings, whose: Caller | None, facts: Mapping[str, object]) -> None:
