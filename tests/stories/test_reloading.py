@@ -1,5 +1,6 @@
 """`goalport serve --reload`: what is saved is served, and clients that are connected are told, in both eras."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 from mcp_types import ToolListChangedNotification
 
 from tests.stories.cooks import FILES
-from tests.stories.servers import Running, running
+from tests.stories.servers import GOALPORT, Running, running, started, workspace
+from tests.stories.test_shutdown import text_of
 
 pytestmark = pytest.mark.usefixtures("measured")
 BAKER = FILES["agents/cooks.py"].replace('name="cook"', 'name="bake"')
@@ -51,16 +53,38 @@ async def test_a_later_client_is_told_over_the_stream_that_it_opened(tmp_path: P
         assert "bake" in [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
 
 
-async def test_sighup_loads_the_workspace_anew_without_dropping_a_call_and_keeps_it_if_that_fails(
-    tmp_path: Path,
-) -> None:
-    async with running(tmp_path, FILES) as server, server.client("http", "auto") as client:
-        (tmp_path / "agents/cooks.py").write_text("this is no Python")
-        server.process.send_signal(signal.SIGHUP)
-        await server.heard.until("cooks.py:1: SyntaxError")
-        assert "cook" in [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
-        (tmp_path / "agents/cooks.py").write_text(BAKER)
-        server.process.send_signal(signal.SIGHUP)
-        await server.heard.until("+bake -cook")
+@pytest.mark.parametrize("options", [(), ("--reload",)])
+async def test_sighup_loads_the_workspace_anew_and_drops_no_call(tmp_path: Path, options: tuple[str, ...]) -> None:
+    results: list[str] = []
+
+    async def cook(server: Running) -> None:
+        async with server.client("http", "auto") as client:
+            results.append(text_of(await client.call_tool("cook", {"seconds": 2})))
+
+    async with running(tmp_path, FILES, *options) as server, server.client("http", "auto") as client:
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(cook, server)
+            await server.heard.until("cooking begins")
+            (tmp_path / "agents/cooks.py").write_text("this is no Python")
+            server.process.send_signal(signal.SIGHUP)
+            await server.heard.until("it is served as before")
+            assert "cook" in [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
+            (tmp_path / "agents/cooks.py").write_text(BAKER)
+            server.process.send_signal(signal.SIGHUP)
+            await server.heard.until("Loaded the workspace anew. Tools: +bake -cook.")
+        assert results == ["done"]
         assert "bake" in [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
-        assert server.process.returncode is None
+        server.process.send_signal(signal.SIGTERM)
+        with anyio.fail_after(60):
+            assert await server.process.wait() == 0
+
+
+async def test_the_end_of_a_terminal_ends_a_server_of_one_process_too(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    command = ["setsid", "--ctty", "--wait", GOALPORT, "serve", "--workspace", str(workspace(tmp_path, FILES))]
+    async with started([*command, "--port", "0"], stdin=theirs) as (process, heard):
+        os.close(theirs)
+        await heard.until("goalport ready on ")
+        os.close(ours)
+        with anyio.fail_after(60):
+            assert await process.wait() == 0

@@ -231,6 +231,34 @@ async def test_a_call_that_waits_for_a_process_of_another_server_holds_nothing(t
         assert "stop Gram" not in fleet.lines()
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_a_server_that_drains_is_not_ready_and_still_takes_connections(tmp_path: Path, workers: str) -> None:
+    async with running(tmp_path, FILES, workers=workers, store="sqlite", drain_seconds="4") as server:
+        if workers == "2":
+            await server.heard.until("2 workers ready")
+        server.process.send_signal(signal.SIGTERM)
+        await server.heard.until("connections are refused in 4 s")
+        for _ in range(4):  # Each is another connection, of which both workers get some.
+            async with httpx2.AsyncClient(base_url=server.address, timeout=60) as http:
+                ready, live, health = [await http.get(f"/health{path}") for path in ("/ready", "/live", "")]
+            assert [ready.status_code, live.status_code, health.json()["ready"]] == [503, 200, False]
+        async with server.client("http", "auto") as client:
+            assert text_of(await client.call_tool("cook", {"seconds": 0})) == "done"
+        with anyio.fail_after(60):
+            assert await server.process.wait() == 0
+    assert "Traceback" not in server.heard.text
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_a_second_signal_ends_a_server_that_drains(tmp_path: Path, workers: str) -> None:
+    async with running(tmp_path, FILES, workers=workers, store="sqlite", drain_seconds="600") as server:
+        server.process.send_signal(signal.SIGTERM)
+        await server.heard.until("connections are refused in 600 s")
+        server.process.send_signal(signal.SIGTERM)
+        with anyio.fail_after(60):
+            assert await server.process.wait() == 130
+
+
 @ENDINGS
 async def test_a_server_on_stdio_ends_when_it_is_told(tmp_path: Path, ending: signal.Signals) -> None:
     command = [GOALPORT, "serve", "--transport", "stdio", "--workspace", str(workspace(tmp_path, FILES))]

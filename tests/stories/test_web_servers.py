@@ -1,7 +1,7 @@
 """nginx and Caddy before two servers, configured by the files in `server/`, with real clients."""
 
 from collections.abc import AsyncGenerator, Generator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +122,8 @@ async def test_a_large_body_passes_and_one_that_is_too_large_does_not(front: Web
             return (await http.post(PROCESS, json=body)).status_code
 
         assert await sent(LIMIT - 1_000) == 202
-        # Caddy closes the connection after its answer, which a client that still sends may miss.
-        with suppress(httpx2.ReadError):
+        # Caddy, which has no certificate here, closes the connection after its answer: who still sends may miss that.
+        with nullcontext() if front.certificate else suppress(httpx2.ReadError):
             assert await sent(LIMIT + 1_000) == 413
         assert await asked(http) == {each.process.pid for each in fleet.servers}, "none counts as one that fails"
 

@@ -371,25 +371,6 @@ async def test_sighup_keeps_the_workers_when_an_agent_cannot_be_loaded_any_more(
             assert text_of(await client.call_tool("tell", {"name": ""})).startswith("first")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-async def test_calls_are_answered_while_proxies_are_told_that_the_server_will_end(tmp_path: Path, workers: int) -> None:
-    async with running(
-        tmp_path, TELLER, "--workers", str(workers), store="sqlite", drain_seconds="3", shutdown_seconds="60"
-    ) as server:
-        if workers > 1:
-            await server.heard.until("2 workers ready")
-        async with httpx2.AsyncClient(base_url=server.address, timeout=PATIENCE) as http:
-            assert (await http.get("/health/ready")).status_code == 200
-            server.process.send_signal(signal.SIGTERM)
-            with anyio.fail_after(PATIENCE):
-                while (await http.get("/health/ready")).status_code != 503:
-                    pass
-            async with server.client("http", "auto") as client:
-                assert text_of(await client.call_tool("tell", {"name": ""})).startswith("first")
-        with anyio.fail_after(30):
-            assert await server.process.wait() == 0
-
-
 async def test_the_end_of_a_terminal_ends_the_server_though_it_sends_sighup_too(tmp_path: Path) -> None:
     ours, theirs = os.openpty()
     command = ["setsid", "--ctty", "--fork", GOALPORT, "serve", "--workspace", str(workspace(tmp_path, TELLER))]

@@ -453,10 +453,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     async def erase(self, caller: Caller, *, dry_run: bool = False) -> Erased:
         """Erase the conversations and processes of a caller, with all that is stored of them, wherever they run.
 
-        With `dry_run` they are only counted. Documents, contexts and sign-ins at upstream servers
-        stay. Raises `StoreError`; what is erased by then stays so.
+        With `dry_run` they are only counted. Documents, contexts and sign-ins at upstream servers stay.
+        Raises `StoreError`; what is erased by then stays erased.
         """
-        return await erase_caller(caller, self.conversations, self.store, self.processes.erasure, dry_run=dry_run)
+        return await erase_caller(caller, self.conversations, self.store, self.processes.erase, dry_run=dry_run)
 
     async def answer(
         self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""

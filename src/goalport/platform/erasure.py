@@ -57,7 +57,12 @@ class Erased(NamedTuple):
 
 
 async def erase_caller(
-    caller: Caller, conversations: Conversations, store: ProcessStore, erasure: Erasure, *, dry_run: bool
+    caller: Caller,
+    conversations: Conversations,
+    store: ProcessStore,
+    erase: Callable[[str, str], Awaitable[None]],
+    *,
+    dry_run: bool,
 ) -> Erased:
     """Erase the conversations and the processes of a caller, with results, questions, journals and events.
 
@@ -72,5 +77,5 @@ async def erase_caller(
         for each in found:
             await conversations.delete(each, owner)
         for each in processes:
-            await erasure.erase(each, _REASON)
+            await erase(each, _REASON)
     return Erased(len(found), len(processes))

@@ -110,8 +110,7 @@ class Processes:
         self.answer, self.go_on = steering.answer, steering.go_on
         self.tell, self.stop_turn, self.recover = steering.tell, steering.stop_turn, steering.recover
         self._replicas = Replicas(self._repository, self._continue_family, partial(execute, self), lease_seconds)
-        self.erasure = Erasure(self.find, self._repository, self._replicas)
-        self.erase = self.erasure.erase
+        self.erase = Erasure(self.find, self._repository, self._replicas).erase
         self._deliveries = Deliveries(process_engine, self._repository, self._continue_family, lease_seconds)
 
     async def open(self) -> None:

@@ -63,6 +63,8 @@ class Publisher:
         if self.publication.problems or self.missing_goals:
             missing = [f"The goal {each} is required, and is not published." for each in self.missing_goals]
             _log.error("Not all is served as it should be:\n%s", "\n".join((*self.publication.problems, *missing)))
+        self.loading = asyncio.Lock()
+        """Held while the workspace is loaded anew: that changes what Python can import."""
         self._publishing = asyncio.Lock()
         self._subscribers: list[Callable[..., Awaitable[None]]] = []
 

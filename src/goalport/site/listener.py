@@ -7,6 +7,7 @@ killed, and these calls are answered. `app` is what the listener serves; `startu
 import asyncio
 import math
 import socket
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
@@ -18,11 +19,12 @@ from sse_starlette.sse import AppStatus
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.garbage import collect_among_calls
+from goalport.observe import tell
 from goalport.site.app import Site
 from goalport.site.limits import ConnectionLimits, Connections
 from goalport.site.protocol import LINGER_SECONDS, TICKS, LimitedProtocol, LimitedServer
 from goalport.site.shutdown import ANSWER_SECONDS, drain, exit_at_once
-from goalport.workers import SESSION_HEADER, WorkerChannel
+from goalport.workers import DRAINING, SESSION_HEADER, WorkerChannel
 
 __all__ = ["listen"]
 
@@ -67,6 +69,12 @@ class _Listener(LimitedServer):
         self._connections = connections
         self._ready = ready
         self._drain_seconds = site.publisher.settings.drain_seconds
+        self._drained_at = math.inf
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called by uvicorn ten times a second; begins the shutdown once the server has drained."""
+        self.should_exit = self.should_exit or time.monotonic() >= self._drained_at
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -74,8 +82,6 @@ class _Listener(LimitedServer):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._site.health.draining = True
-        await asyncio.sleep(self._drain_seconds)
         self._connections.ending = True
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(super().shutdown(sockets))
@@ -99,9 +105,14 @@ class _Listener(LimitedServer):
         """As uvicorn's, but the program exits with success after one signal, and at once after a second one."""
 
         def stop(number: int, frame: Any) -> None:
-            if self.should_exit:
+            if self.should_exit or self._site.health.draining:
                 exit_at_once()
-            self.handle_exit(Signals(number), frame)
+            if number == SIGTERM and self._drain_seconds:
+                self._site.health.draining = True
+                self._drained_at = time.monotonic() + self._drain_seconds
+                tell(DRAINING.format(self._drain_seconds))
+            else:
+                self.handle_exit(Signals(number), frame)
 
         before = {each: signal(each, stop) for each in (SIGINT, SIGTERM)}
         try:

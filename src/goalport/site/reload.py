@@ -1,11 +1,10 @@
-"""Reload: watches the files of the workspace; when they change, it publishes the workspace again, or says so.
+"""Reload: at SIGHUP, or when the files of the workspace change, it publishes the workspace again; else it says so.
 
 A worker thread compares their times and sizes once a second. If a change brings new problems, the server keeps the
 earlier workspace. `publish.publisher` adopts the new one; `startup` is above.
 """
 
 import logging
-import os
 import signal
 import stat
 from collections.abc import Callable
@@ -22,10 +21,10 @@ from goalport.publish.faults import logged
 from goalport.publish.publication import publish
 from goalport.publish.publisher import Publisher
 from goalport.settings import Settings
-from goalport.workers import has_terminal, heeds_hangup, terminal_closed
+from goalport.workers import Terminal, reload_signals
 from goalport.workspace import FOLDERS, Importable, Workspace, load_workspace
 
-__all__ = ["reload_on_hangup", "tell_of_change", "watch"]
+__all__ = ["obey_sighup", "tell_of_change", "watch"]
 
 _log = logging.getLogger(__name__)
 _SECONDS = 1.0
@@ -44,48 +43,50 @@ async def watch(publisher: Publisher, interval: float = _SECONDS, tells: Callabl
         now = await anyio.to_thread.run_sync(_stamps, root)
         if now != seen:
             seen = now
-            await _reload_in_any_case(publisher, told=tells())
+            await _reload(publisher, told=tells())
 
 
-async def reload_on_hangup(publisher: Publisher, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-    """Load the workspace anew at each SIGHUP, until cancelled. One that says that the terminal was closed ends us."""
-    if not heeds_hangup():
-        task_status.started()
-        return
-    had_terminal = has_terminal()
-    with anyio.open_signal_receiver(signal.SIGHUP) as signals:
+async def obey_sighup(publisher: Publisher, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+    """Load the workspace anew at each SIGHUP, and end the server when its terminal was closed; until cancelled."""
+    terminal = Terminal()
+    with anyio.open_signal_receiver(*reload_signals()) as signals:
         task_status.started()
         async for _ in signals:
-            if terminal_closed(had_terminal):
-                os.kill(os.getpid(), signal.SIGTERM)
-            else:
-                await _reload_in_any_case(publisher, told=True)
+            if terminal.is_closed:
+                signal.raise_signal(signal.SIGTERM)
+            elif not publisher.calls.closing.is_set():
+                await _reload(publisher, told=True)
 
 
-async def _reload_in_any_case(publisher: Publisher, *, told: bool) -> None:
-    """Load the workspace anew, and log an error in that."""
-    try:
-        await _reload(publisher, told=told)
-    except Exception as bug:
-        logged("Loading the workspace anew", bug, tells_errors=False)
-
-
-async def tell_of_change(root: Path, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-    """Log once that the files of the workspace have changed, where nothing loads them again."""
-    seen = now = await anyio.to_thread.run_sync(_stamps, root)
+async def tell_of_change(publisher: Publisher, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+    """Log once when the files of the workspace have changed since it was loaded, where nothing loads them by itself."""
+    root = publisher.workspace.root
+    loaded, seen, told = publisher.workspace, await anyio.to_thread.run_sync(_stamps, root), False
     task_status.started()
-    while now == seen:
+    while True:
         await anyio.sleep(_SECONDS)
         now = await anyio.to_thread.run_sync(_stamps, root)
-    changed = min(path for path, _ in now.items() ^ seen.items())
-    _log.warning(
-        "%s changed, and the server goes on with what it has loaded. Start it again, with --reload to have each"
-        " change taken at once.",
-        Path(changed).relative_to(root),
-    )
+        if publisher.workspace is not loaded:
+            loaded, seen, told = publisher.workspace, now, False
+        elif now != seen and not told:
+            told = True
+            changed = min(path for path, _ in now.items() ^ seen.items())
+            _log.warning(
+                "%s changed, and the server goes on with what it has loaded. Start it again, with --reload to have each"
+                " change taken at once.",
+                Path(changed).relative_to(root),
+            )
 
 
 async def _reload(publisher: Publisher, *, told: bool) -> None:
+    async with publisher.loading:
+        try:
+            await _load_anew(publisher, told=told)
+        except Exception as bug:
+            logged("Loading the workspace anew", bug, tells_errors=False)
+
+
+async def _load_anew(publisher: Publisher, *, told: bool) -> None:
     with ExitStack() as undone:
         undone.callback(Importable.now().put_back)
         fresh, problems = await anyio.to_thread.run_sync(_load, publisher.workspace.root, publisher.settings)

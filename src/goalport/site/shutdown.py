@@ -23,6 +23,7 @@ from goalport.observe import tell
 from goalport.publish.publisher import Publisher
 from goalport.serve.transports.sse import SSE_PATH
 from goalport.words import counted
+from goalport.workers import reload_signals
 
 __all__ = [
     "ANSWER_SECONDS",
@@ -131,7 +132,7 @@ def default_signals_in_children() -> Generator[None]:
             signal.set_wakeup_fd(-1)
             # Not `default_int_handler`: since Python 3.13 a child that is forked in a thread calls handlers only if the
             # signal interrupts a call of the system, so one that calculates would go on.
-            for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            for each in (signal.SIGTERM, signal.SIGINT, *reload_signals()):
                 signal.signal(each, signal.SIG_DFL)
 
     if sys.platform != "win32":

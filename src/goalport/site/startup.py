@@ -31,7 +31,7 @@ from goalport.settings import Settings
 from goalport.site.app import Door, Site
 from goalport.site.exposure import exposures
 from goalport.site.listener import listen
-from goalport.site.reload import reload_on_hangup, tell_of_change, watch
+from goalport.site.reload import obey_sighup, tell_of_change, watch
 from goalport.site.shutdown import default_signals_in_children, finish, stop_on_signal
 from goalport.words import counted
 from goalport.workers import WorkerChannel, address_of, bind
@@ -64,9 +64,9 @@ async def serve_http(
                     tells = (lambda: True) if channel is None else lambda: channel.speaks
                     tasks.start_soon(partial(watch, site.publisher, tells=tells))
                 elif channel is None or channel.announces:
-                    await tasks.start(tell_of_change, workspace.root)
+                    await tasks.start(tell_of_change, site.publisher)
                 if channel is None:
-                    await tasks.start(reload_on_hangup, site.publisher)
+                    await tasks.start(obey_sighup, site.publisher)
                 await listen(site, source, lambda: write([f"goalport ready on {_url(address, site.doors)}"]))
                 tasks.cancel_scope.cancel()
 
@@ -99,7 +99,7 @@ async def serve_stdio(
                 if reload:
                     tasks.start_soon(watch, publisher)
                 else:
-                    await tasks.start(tell_of_change, workspace.root)
+                    await tasks.start(tell_of_change, publisher)
                 _write(startup_report(publisher))
                 collect_among_calls()
                 with granted({}, grant, key):

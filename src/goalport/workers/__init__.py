@@ -6,20 +6,20 @@ Below: settings, and the words of errors.
 """
 
 from goalport.workers.channel import SESSION_HEADER, WorkerChannel
-from goalport.workers.hangup import has_terminal, heeds_hangup, terminal_closed
-from goalport.workers.listening import address_of, bind
+from goalport.workers.hangups import Terminal, reload_signals
+from goalport.workers.listening import DRAINING, address_of, bind
 from goalport.workers.states import WorkerState
 from goalport.workers.supervisor import check_workers, supervise
 
 __all__ = [
+    "DRAINING",
     "SESSION_HEADER",
+    "Terminal",
     "WorkerChannel",
     "WorkerState",
     "address_of",
     "bind",
     "check_workers",
-    "has_terminal",
-    "heeds_hangup",
+    "reload_signals",
     "supervise",
-    "terminal_closed",
 ]

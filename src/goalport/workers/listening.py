@@ -7,7 +7,9 @@ from goalport.errors import SettingsError
 from goalport.hosts import http_url
 from goalport.settings import Settings
 
-__all__ = ["address_of", "bind"]
+__all__ = ["DRAINING", "address_of", "bind"]
+
+DRAINING: Final = "Not ready any more; connections are refused in {:g} s (drain_seconds). A second signal ends at once."
 
 _OPEN: Final = (
     "The host is {!r}, so other machines could call this server, and nobody would be authenticated. Make a key for each"

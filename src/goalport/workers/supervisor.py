@@ -24,8 +24,8 @@ from goalport.observe import log_to_stderr, tell
 from goalport.settings import Settings
 from goalport.words import counted, listed
 from goalport.workers.channel import METRICS_VARIABLE, WorkerPlace
-from goalport.workers.hangup import has_terminal, heeds_hangup, terminal_closed
-from goalport.workers.listening import address_of, bind
+from goalport.workers.hangups import Terminal, reload_signals
+from goalport.workers.listening import DRAINING, address_of, bind
 from goalport.workers.routes import SessionRoutes, first_session_of, session_at_hand
 from goalport.workers.states import WorkerTable
 from goalport.workers.worker import EARLY_SECONDS, Worker
@@ -104,12 +104,13 @@ class _Supervisor:
         self._place = WorkerPlace(
             -1, address_of(self.listener), announces=False, patience=self._patience, metrics_folder=self.metrics_folder
         )
-        self._had_terminal = has_terminal()
+        self._terminal = Terminal()
         self._table = WorkerTable.of(2 * self.settings.worker_count + _SPARE_ROWS)
         self._rows = set(range(len(self._table.rows)))
         """Those that no worker has."""
         self._stopping = anyio.Event()
-        self._draining = False
+        self._ending = False
+        """Whether a signal has told the server to end."""
         self._accepting = anyio.CancelScope()
         self._replacing = anyio.Lock()
         self._routes = SessionRoutes()
@@ -120,8 +121,7 @@ class _Supervisor:
 
     async def run(self) -> int:
         """Serve until a signal, or until a worker cannot be started and there is no other."""
-        replaced = (signal.SIGHUP,) if heeds_hangup() else ()
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, *replaced) as signals:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, *reload_signals()) as signals:
             async with anyio.create_task_group() as self._services:
                 self._services.start_soon(self._obey, signals)
                 self._services.start_soon(self._hand_over)
@@ -290,21 +290,25 @@ class _Supervisor:
             await anyio.sleep(_RETRY_SECONDS)
 
     async def _obey(self, signals: AsyncIterator[signal.Signals]) -> None:
-        async def stop() -> None:
-            for each in self._table.rows:
-                each.drain()
-            await anyio.sleep(self.settings.drain_seconds)
+        async def stop(seconds: float) -> None:
+            """Have no worker be ready for so long, while connections are still accepted; then stop."""
+            if seconds:
+                tell(DRAINING.format(seconds))
+                for each in self._table.rows:
+                    each.drain()
+                await anyio.sleep(seconds)
             self._stop()
 
         async for number in signals:
-            replaces = number is signal.SIGHUP and not terminal_closed(self._had_terminal)
-            if not (self._stopping.is_set() or self._draining):
-                if replaces:
+            replaces = number is signal.SIGHUP and not self._terminal.is_closed
+            if replaces:
+                if not self._ending:
                     self._keepers.start_soon(self._replace)
-                else:
-                    self._draining = True
-                    self._services.start_soon(stop)
-            elif not replaces:
+            elif not self._ending:
+                self._ending = True
+                self._services.start_soon(stop, self.settings.drain_seconds * (number is signal.SIGTERM))
+            else:
+                self._stop()
                 tell("Ended at once by a second signal.")
                 self.exit_code = _INTERRUPTED
                 for each in self.workers:
@@ -312,6 +316,8 @@ class _Supervisor:
 
     def _stop(self) -> None:
         """Accept no more connections, and let every worker shut down."""
+        if self._stopping.is_set():
+            return
         self._stopping.set()
         self._accepting.cancel()
         self.listener.close()

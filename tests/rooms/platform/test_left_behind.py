@@ -153,22 +153,22 @@ class Doubtful(SqliteProcessStore):
     """Which operation ends so."""
     away = False
 
-    def check(self, operation: str) -> None:
+    def fail_at(self, operation: str) -> None:
         if self.away or operation == self.silent:
             self.away, self.silent = True, ""
             raise StoreError("here", "the connection has ended.", "Write the same again.", unknown=True)
 
     async def save(self, changes: Sequence[StoredProcess], lease: Lease, /, **when: Any) -> Lease:
         if self.away:
-            self.check("save")
+            self.fail_at("save")
         saved = await super().save(changes, lease, **when)
-        self.check("save")
+        self.fail_at("save")
         return saved
 
     async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
         leases = await super().due(limit, without=without)
         if leases:
-            self.check("due")
+            self.fail_at("due")
         return leases
 
 

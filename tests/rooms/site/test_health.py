@@ -20,21 +20,8 @@ from goalport.store.tables import LATEST_VERSION
 from goalport.upstream.status import ServerState
 from tests.rooms.serve.served import state_of
 from tests.rooms.serve.test_upstream import WHO, mortal, until, wired
+from tests.stories.cooks import FILES
 
-TELLER = """
-from pydantic import BaseModel
-from goalport import Export, UserInput, achieves_goal, action, agent
-
-class Told(BaseModel):
-    content: str
-
-@agent(description="Tells")
-class Teller:
-    @achieves_goal(description="Tell", export=Export(remote=True, name="tell", starting_input_types=[UserInput]))
-    @action
-    async def tell(self, said: UserInput) -> Told:
-        return Told(content=said.content)
-"""
 READY = (200, {"status": "ready"})
 NOT_READY = (503, {"status": "not ready"})
 
@@ -144,13 +131,13 @@ async def test_a_server_whose_schema_a_newer_program_has_changed_is_not_ready(
         assert await ready(client) == NOT_READY
 
 
-@pytest.mark.parametrize("settings", [{}, {"strict": True}, {"required_goals": ["gone"]}, {"required_goals": ["tell"]}])
+@pytest.mark.parametrize("settings", [{}, {"strict": True}, {"required_goals": ["gone"]}, {"required_goals": ["cook"]}])
 async def test_a_server_is_ready_only_with_what_its_settings_demand(
     tmp_path: Path, settings: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    files = {"agents/teller.py": TELLER, "agents/broken.py": "import nothing_of_this_name"}
+    files = {**FILES, "agents/broken.py": "import nothing_of_this_name"}
     publisher = state_of(tmp_path, files=files, **settings).publisher
-    demands = bool(settings) and settings != {"required_goals": ["tell"]}
+    demands = bool(settings) and settings != {"required_goals": ["cook"]}
     async with client_of(publisher) as client:
         assert await ready(client) == (NOT_READY if demands else READY)
         told = (await client.get("/health")).json()
