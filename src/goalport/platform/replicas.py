@@ -88,7 +88,11 @@ class Replicas:
 
         Raises what the other program refuses it with.
         """
-        executed = await self.send_to(process.id, command, partial(self._repository.claim, process))
+        try:
+            executed = await self.send_to(process.id, command, partial(self._repository.claim, process))
+        except AlreadyAnswered:  # our copy may not have that answer yet: who looks at it next would ask again
+            await self._repository.refresh(process)
+            raise
         if executed:
             await self._repository.refresh(process)
         return executed

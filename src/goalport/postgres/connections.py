@@ -67,7 +67,7 @@ class Connections:
         if opened is None or opened.loop is not asyncio.get_running_loop():
             return
         with anyio.CancelScope(shield=True):
-            with suppress(TimeoutError):
+            with suppress(TimeoutError), passing_over():  # the pool has ended them by force then
                 async with asyncio.timeout(self._server.seconds):
                     await opened.pool.close()
             opened.keeper.cancel()

@@ -1,7 +1,7 @@
 """A question of a process that another program runs is answered through that program."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,6 +88,38 @@ async def test_a_question_is_answered_while_another_program_runs_the_rest_of_its
             mixer.mixed.set()
             assert await process.wait() == Completed(Wall("red", 6))
             assert await follower.wait() == Completed(Wall("red", 6))
+
+
+class OvertakenStore(SqliteProcessStore):
+    """Somebody else is faster whenever its program sends a command, and it does not say that anything has changed."""
+
+    overtake: Callable[[], Awaitable[object]]
+
+    async def send(self, process_id: str, value: object, /) -> int:
+        await self.overtake()
+        return await super().send(process_id, value)
+
+    async def versions(self, roots: Sequence[str], /) -> Mapping[str, int]:
+        return {}
+
+
+async def test_who_answers_too_late_does_not_see_the_question_as_open_any_more(tmp_path: Path) -> None:
+    file, mixer = tmp_path / "processes.db", Mixer()
+    async with (
+        SqliteProcessStore(file) as store,
+        OvertakenStore(file) as other_store,
+        AgentPlatform([Painter, Asker, mixer], store=store) as here,
+        AgentPlatform([Painter, Asker, Mixer()], store=other_store) as elsewhere,
+    ):
+        process = here.start("Painter", UserInput("a barn"))
+        question = await asked(process)
+        other_store.overtake = lambda: here.answer(process.id, question, {"name": "red"})
+        with anyio.fail_after(60):
+            while not (copy := await elsewhere.process(process.id)).open_questions:
+                await anyio.lowlevel.checkpoint()
+            with pytest.raises(AlreadyAnswered):
+                await elsewhere.answer(process.id, question, {"name": "blue"})
+            assert not copy.open_questions
 
 
 class LateStore(SqliteProcessStore):

@@ -4,10 +4,11 @@ import asyncio
 import gc
 import os
 import re
+import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import anyio
@@ -96,6 +97,17 @@ async def test_a_server_that_is_away_is_said_and_it_works_again_by_itself(own_po
         server.start()
         await save(store, process("three"))
         assert await known(store) == ["one", "three"]
+
+
+async def test_closing_a_store_whose_connections_have_just_broken_is_no_error(
+    store: PostgresProcessStore, postgres: PostgresServer
+) -> None:
+    await save(store, process("one"))
+    for each in (int(each) for each in os.listdir("/proc/self/fd")):
+        with suppress(OSError), socket.socket(fileno=os.dup(each)) as other:
+            if other.family is socket.AF_UNIX and other.getpeername() == f"{postgres.folder}/.s.PGSQL.5432":
+                other.shutdown(socket.SHUT_WR)
+    await store.close()
 
 
 async def test_connections_that_were_cut_are_made_again_and_nobody_notices(
