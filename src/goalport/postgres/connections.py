@@ -19,7 +19,7 @@ __all__ = ["Connections"]
 T = TypeVar("T")
 
 _ATTEMPTS: Final = 3
-"""How often a transaction is begun, when those before had a conflict with another or lost their connection."""
+"""How often a transaction is begun on good connections, when those before had a conflict with another."""
 
 
 async def _forever() -> None:
@@ -44,10 +44,10 @@ class Connections:
         opened = await self.open()
         with self._server.in_words():
             async with asyncio.timeout(self._server.seconds):
-                for _ in range(_ATTEMPTS - 1):
+                # Each of the pool's connections may have ended meanwhile, which is noticed when it is used.
+                for _ in range(_ATTEMPTS - 1 + self._most):
                     with passing_over():
                         return await self._once(opened.pool, work, reading=reading)
-                    await opened.pool.expire_connections()
                 return await self._once(opened.pool, work, reading=reading)
 
     async def open(self) -> "_Opened":

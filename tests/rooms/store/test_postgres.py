@@ -7,7 +7,7 @@ import re
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
@@ -99,14 +99,24 @@ async def test_a_server_that_is_away_is_said_and_it_works_again_by_itself(own_po
         assert await known(store) == ["one", "three"]
 
 
-async def test_closing_a_store_whose_connections_have_just_broken_is_no_error(
-    store: PostgresProcessStore, postgres: PostgresServer
-) -> None:
-    await save(store, process("one"))
-    for each in (int(each) for each in os.listdir("/proc/self/fd")):
-        with suppress(OSError), socket.socket(fileno=os.dup(each)) as other:
-            if other.family is socket.AF_UNIX and other.getpeername() == f"{postgres.folder}/.s.PGSQL.5432":
+def break_connections(server: PostgresServer) -> None:
+    """End this program's part of them, of which nobody hears before something is sent."""
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(OSError), socket.socket(fileno=os.dup(int(each.name))) as other:
+            if other.family is socket.AF_UNIX and other.getpeername() == f"{server.folder}/.s.PGSQL.5432":
                 other.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.parametrize("names", [(), ("new",)])
+async def test_a_store_whose_connections_have_just_broken_can_be_used_and_closed(
+    store: PostgresProcessStore, postgres: PostgresServer, names: Sequence[str]
+) -> None:
+    async with anyio.create_task_group() as group:
+        for each in range(8):
+            group.start_soon(save, store, process(f"p{each}"))
+    break_connections(postgres)
+    for each in names:
+        await save(store, process(each))
     await store.close()
 
 
