@@ -1,5 +1,6 @@
 """`goalport serve --reload`: what is saved is served, and clients that are connected are told, in both eras."""
 
+import json
 from pathlib import Path
 
 import anyio
@@ -7,7 +8,7 @@ import pytest
 from mcp_types import ToolListChangedNotification
 
 from tests.stories.cooks import FILES
-from tests.stories.servers import Running, running
+from tests.stories.servers import GOALPORT, READY, Running, running, started, workspace
 
 pytestmark = pytest.mark.usefixtures("measured")
 BAKER = FILES["agents/cooks.py"].replace('name="cook"', 'name="bake"')
@@ -48,3 +49,11 @@ async def test_a_later_client_is_told_over_the_stream_that_it_opened(tmp_path: P
                     assert type(event).__name__ == "ToolsListChanged"
                     break
         assert "bake" in [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
+
+
+async def test_a_start_that_cannot_load_a_file_says_so_at_level_error(tmp_path: Path) -> None:
+    place = workspace(tmp_path, {**FILES, "agents/broken.py": "no Python"})
+    command = [GOALPORT, "serve", "--workspace", str(place), "--port", "0", "--log-format", "json"]
+    async with started(command) as (_, heard):
+        records = [json.loads(line) for line in (await heard.until(READY)).splitlines()]
+    assert "error" in {each["level"] for each in records if "broken.py:1: SyntaxError" in each["message"]}

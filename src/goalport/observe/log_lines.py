@@ -42,7 +42,7 @@ _READABLE: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 _ASCII: Final = json.JSONEncoder(default=str)
 _MARGIN: Final = "\n    "
 _MILLISECONDS: Final = 1_000
-_TOLD: Final = {"error": logging.ERROR, "warning": logging.WARNING}
+_TOLD: Final = {"error": logging.ERROR, "problem": logging.ERROR, "warning": logging.WARNING}
 _told_log = logging.getLogger("goalport.server")
 
 

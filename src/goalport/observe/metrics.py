@@ -54,6 +54,7 @@ class Metrics:
         self.open_connections = gauge("open_connections", "Open connections of clients.")
         self.audit_lost = gauge("audit_lost", "Entries of the audit log that could not be written.")
         self.ready = gauge("ready", "1 if calls can be answered, by every worker.", workers="livemin")
+        self.load_problems = gauge("load_problems", "What could not be loaded or published.", workers="livemax")
         self._upstream_up = gauge("upstream_up", "1 if the server is up.", "server", workers="livemin")
         words = "The share of the group's servers that are up: 1, 0.5 (some) or 0."
         self._group_up = gauge("tool_group_up", words, "group", workers="livemin")
@@ -107,14 +108,18 @@ class Metrics:
         """Note the state of a tool group."""
         self._group_up.labels(name).set(share)
 
-    def text(self, accept: str, processes: Mapping[str, int]) -> tuple[bytes, str]:
-        """All numbers, with those of processes by status, in the form that a scraper accepts, and its media type."""
+    def text(self, accept: str, processes: Mapping[str, int] | None) -> tuple[bytes, str]:
+        """All numbers, with those of processes by status, in the form that a scraper accepts, and its media type.
+
+        None: how many processes there are is not known now.
+        """
         registry = CollectorRegistry()
         if os.environ.get(_FOLDER):
             MultiProcessCollector(registry)
         else:
             registry.register(_Others(self._registry))
-        registry.register(_Processes(processes))
+        if processes is not None:
+            registry.register(_Processes(processes))
         encode, media_type = choose_encoder(accept)
         return encode(registry), media_type
 

@@ -128,6 +128,11 @@ def publish(
     exports = [*workspace.values(McpToolExport), *references, *_conversations(platform, settings)]
     provided = providers(exports, problems)
     templates = (*workspace.values(RawTemplate), *(each for each in passed if isinstance(each, RawTemplate)))
+    problems += [
+        f"The settings require the goal {each!r}, and no tool of that name is published."
+        for each in settings.required_goals
+        if each not in tools
+    ]
     published = [each.published.tool for each in tools.values()]
     publication = Publication(
         agents=agents,

@@ -142,7 +142,10 @@ class Publisher:
 
     def _log_what_is_new(self, before: Publication) -> None:
         """Log the problems and warnings that the publication `before` did not have."""
-        known = {*before.problems, *before.warnings}
-        for each in (*self.publication.problems, *self.publication.warnings):
-            if each not in known:
-                _log.warning("%s", each)
+        for level, now, known in (
+            (logging.ERROR, self.publication.problems, before.problems),
+            (logging.WARNING, self.publication.warnings, before.warnings),
+        ):
+            for each in now:
+                if each not in known:
+                    _log.log(level, "%s", each)

@@ -96,6 +96,10 @@ class Settings(BaseSettings):
     """The server's name; all replicas of a server have the same."""
     hello_banner: bool = True
     """Publish the tool `helloBanner`, which says which server this is."""
+    strict: bool = False
+    """Whether a server is not ready as long as its workspace has a load problem."""
+    required_goals: Words = ()
+    """Names of tools without which the server is not ready."""
     host: str = Field(default="127.0.0.1", min_length=1)
     port: int = Field(default=8080, ge=0, le=65_535)
     """The TCP port; 0: any free one."""

@@ -130,7 +130,7 @@ class _WorkerListener(_Listener):
         await super().startup(sockets)
         asyncio.get_running_loop().add_reader(self._channel.socket, self._receive)
         await self._tell()
-        self._channel.ready()
+        self._channel.ready(self._site.publisher.publication.problems)
 
     async def on_tick(self, counter: int) -> bool:
         """Called by uvicorn ten times a second; tells of connections that were closed, and once a second its state."""

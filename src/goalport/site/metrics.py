@@ -85,6 +85,7 @@ class MetricsPage:
         metrics.open_calls.set(publisher.calls.number)
         metrics.audit_lost.set(publisher.audit_trail.lost)
         metrics.open_connections.set(self.connections())
+        metrics.load_problems.set(len(publisher.publication.problems))
         metrics.ready.set(int(await self._health.is_ready()))
         for each in publisher.platform.upstream.reports():
             up = each.state is ServerState.UP
@@ -96,7 +97,7 @@ class MetricsPage:
         if (refusal := self._refusal()) is not None:
             return refusal
         await self._note_states()
-        counts = await self._publisher.platform.processes.counts()
+        counts = await self._health.counts()
         accept = request.headers.get("accept", "")
         # In a thread: the numbers of hundreds of goals take a tenth of a second.
         text, media_type = await to_thread.run_sync(self.metrics.text, accept, counts)

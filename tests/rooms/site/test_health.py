@@ -19,7 +19,11 @@ from tests.rooms.serve.served import state_of
 from tests.rooms.serve.test_upstream import WHO, mortal, until, wired
 
 READY = (200, {"status": "ready"})
-NOT_READY = (503, {"status": "not ready"})
+STORE = "The store of processes: It is closed. Open another one."
+
+
+def not_ready(*reasons: str) -> tuple[int, object]:
+    return 503, {"status": "not ready", "reasons": list(reasons)}
 
 
 class OneToken:
@@ -57,10 +61,34 @@ async def test_a_server_is_alive_and_ready_until_it_shuts_down(tmp_path: Path) -
         assert (await client.get("/health/live")).json() == {"status": "ok"}
         assert await ready(client) == READY
         await publisher.calls.ended()
-        assert await ready(client) == NOT_READY
+        assert await ready(client) == not_ready("The server shuts down.")
         assert (await client.get("/health/live")).status_code == 200
         told = await client.get("/health")
     assert (told.status_code, told.json()["ready"]) == (200, False)
+
+
+@pytest.mark.parametrize(
+    ("files", "settings", "reasons"),
+    [
+        ({"agents/broken.py": "no Python"}, {}, []),
+        ({"agents/broken.py": "no Python"}, {"strict": True}, ["The workspace has 1 load problem, and strict is set."]),
+        ({}, {"strict": True, "required_goals": ["helloBanner"]}, []),
+        ({}, {"required_goals": ["cook", "helloBanner"]}, ["Not published of required_goals: cook."]),
+    ],
+)
+async def test_a_start_that_loads_less_than_its_settings_demand_is_not_ready(
+    tmp_path: Path, files: dict[str, str], settings: dict[str, Any], reasons: list[str]
+) -> None:
+    publisher = state_of(tmp_path, files=files, **settings).publisher
+    async with client_of(publisher) as client:
+        assert await ready(client) == (not_ready(*reasons) if reasons else READY)
+        told = (await client.get("/health")).json()
+        assert (told["ready"], told["reasons"]) == (not reasons, reasons)
+        numbers = (await client.get("/metrics")).text
+    problems = len(publisher.publication.problems)
+    assert told["loadProblems"] == problems == len(files) + bool(reasons and not files)
+    assert f"goalport_load_problems {problems:.1f}" in numbers
+    assert f"goalport_ready {not reasons:.1f}" in numbers
 
 
 async def test_a_server_whose_store_is_gone_is_not_ready(tmp_path: Path) -> None:
@@ -69,7 +97,7 @@ async def test_a_server_whose_store_is_gone_is_not_ready(tmp_path: Path) -> None
     async with client_of(publisher) as client:
         assert await ready(client) == READY
         await store.close()
-        assert await ready(client) == NOT_READY
+        assert await ready(client) == not_ready(STORE)
 
 
 @pytest.mark.parametrize("required", [True, False])
