@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -47,7 +47,7 @@ async def ready(server: Running, *, wanted: bool) -> None:
 async def test_health_and_metrics_are_told_from_memory_while_the_database_is_away(
     tmp_path: Path,
     own_postgres: Callable[[], PostgresServer],
-    trouble: Callable[[PostgresServer], Generator[None]],
+    trouble: Callable[[PostgresServer], AbstractContextManager[None]],
     workers: str,
 ) -> None:
     postgres = own_postgres()

@@ -1,16 +1,19 @@
 """The disk of a running server is full, or its file is away, in the middle of a process; then it is well again."""
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client
 from mcp_types import CallToolResult
 
-from tests.stories.servers import GOALPORT, READY, Running, started, workspace
+from tests.stories.servers import GOALPORT, READY, Running, running, started, workspace
+from tests.stories.test_workers import numbers_of
 
 MOUNTS = (
     sys.platform == "linux"
@@ -25,7 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalport import Export, UserInput, achieves_goal, action, agent
+from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
 
 HERE, DATA = Path(__file__).parent, Path(os.environ["GOALPORT_DATA_DIR"])
 
@@ -73,6 +76,27 @@ class Miner:
         with (HERE / "done.txt").open("a") as done:
             done.write(f"mint {ore.name}\\n")
         return Coin(ore.name)
+
+
+@dataclass(frozen=True)
+class Map:
+    text: str
+
+
+@dataclass(frozen=True)
+class Mine:
+    name: str
+
+
+@agent(description="Finds mines")
+class Scout:
+    @action
+    def ask(self, user_input: UserInput) -> WaitFor[Map]:
+        return WaitFor.form_submission("Where is it?", Map)
+
+    @achieves_goal(description="A mine", export=Export(remote=True, name="scout"))
+    def find(self, given: Map) -> Mine:
+        return Mine(str(len(given.text)))
 """
 
 
@@ -83,6 +107,9 @@ async def call(client: Client, tool: str, **arguments: object) -> CallToolResult
 
 async def suffers(server: Running, client: Client, folder: Path, trouble: str, says: str) -> None:
     """Let a disk be in trouble for a while, and look at what the server does meanwhile and afterwards."""
+    asked = (await call(client, "scout", content=trouble)).structured_content
+    assert asked is not None
+    question = asked["processId"]
     handle = (await call(client, "mint", content=trouble)).structured_content
     assert handle is not None
     assert handle["status"] == "running"
@@ -93,17 +120,29 @@ async def suffers(server: Running, client: Client, folder: Path, trouble: str, s
     assert says in str(refused.content)
     status = await call(client, "process_status", processId=handle["processId"])
     assert status.structured_content == handle
+    async with httpx2.AsyncClient(base_url=server.address, timeout=20) as http:
+        health = await http.get("/health/ready")
+        assert health.status_code == 503
+        assert any(says.partition(".")[0].removeprefix("The ") in each for each in health.json()["reasons"])
+        numbers = await numbers_of(server)
+        assert (numbers["goalport_ready"], numbers["goalport_store_writable"]) == (0, 0)
+        answer = await http.post(f"/api/v1/process/{question}/continue", json={"response": {"text": "x" * 400_000}})
+        assert answer.status_code == 503
     assert (folder / "done.txt").read_text().splitlines()[-1] == f"mine {trouble}"
     (folder / f"{trouble} is over").touch()
     result = await call(client, "process_status", processId=handle["processId"], waitSeconds=25)
     assert result.structured_content == {"name": trouble}
+    async with httpx2.AsyncClient(base_url=server.address, timeout=20) as http:
+        with anyio.fail_after(20):
+            while (await http.get("/health/ready")).status_code != 200:  # noqa: ASYNC110 - another program looks
+                await anyio.sleep(0.1)
 
 
 @pytest.mark.skipif(not MOUNTS, reason="a disk of its own takes Linux and the right to mount one")
 async def test_a_process_goes_on_by_itself_when_the_disk_is_well_again(tmp_path: Path) -> None:
     place, data = workspace(tmp_path / "workspace", {"agents/miners.py": MINERS}), tmp_path / "data"
     data.mkdir()
-    mounted = f'mount -t tmpfs -o size=1m tmpfs "{data}" && exec "$@"'
+    mounted = f'mount -t tmpfs -o size=4m tmpfs "{data}" && exec "$@"'
     command = ["unshare", "--mount", "--map-root-user", "sh", "-c", mounted, "sh"]
     command += [GOALPORT, "serve", "--workspace", str(place), "--port", "0"]
     env = {**os.environ, "GOALPORT_DATA_DIR": str(data), "GOALPORT_STORE": "sqlite"}
@@ -116,3 +155,25 @@ async def test_a_process_goes_on_by_itself_when_the_disk_is_well_again(tmp_path:
             await suffers(server, client, place / "agents", "away", "It is no longer there. Put it back")
     done = (place / "agents/done.txt").read_text().splitlines()
     assert done == [f"{step} {each}" for each in ("full", "away") for step in ("mine", "mint")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the files of another program")
+async def test_an_answer_that_cannot_be_stored_is_told_so_soon_and_counts_once_it_can(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    async with (
+        running(tmp_path, {"agents/miners.py": MINERS}, data_dir=str(data)) as server,
+        httpx2.AsyncClient(base_url=server.address, timeout=20) as http,
+    ):
+        begun = await http.post("/api/v1/process", json={"goal": "scout", "input": {"content": "it"}, "wait": 20})
+        links = begun.json()["links"]
+        # What is short still fits, so the process can be taken, and its answer not stored.
+        most = max(each.stat().st_size for each in data.iterdir() if each.is_file()) + 100_000
+        _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (most, hard))
+        answer = await http.post(links["continue"], json={"response": {"text": "x" * 400_000}})
+        assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (503, "unavailable")
+        assert "Look at the process before you send it again." in answer.json()["detail"]
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        ended = await http.get(links["self"], params={"wait": 20})
+        assert ended.json()["result"] == {"name": "400000"}
+        assert "continue unavailable after" in server.heard.text

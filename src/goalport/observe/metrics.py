@@ -55,6 +55,8 @@ class Metrics:
         self.audit_lost = gauge("audit_lost", "Entries of the audit log that could not be written.")
         self.ready = gauge("ready", "1 if calls can be answered, by every worker.", workers="livemin")
         self.load_problems = gauge("load_problems", "What could not be loaded or published.", workers="livemax")
+        words = "1 if what is new can be stored."
+        self.store_writable = gauge("store_writable", words, workers="livemin")
         self._upstream_up = gauge("upstream_up", "1 if the server is up.", "server", workers="livemin")
         words = "The share of the group's servers that are up: 1, 0.5 (some) or 0."
         self._group_up = gauge("tool_group_up", words, "group", workers="livemin")

@@ -6,11 +6,11 @@ the repository and the commands. Above: `processes`, whose processes they are.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import uuid4
 
 from goalport.caller import Caller
-from goalport.errors import BadInput, GoalportError
+from goalport.errors import BadInput, GoalportError, StoreError
 from goalport.platform.commands import answer_command, go_on_command, stop_command, tell_command
 from goalport.platform.families import ready_after
 from goalport.platform.replicas import Replicas
@@ -26,6 +26,11 @@ from goalport.process import (
 from goalport.store import Codec
 
 __all__ = ["Runner", "Steering"]
+
+_STORE_SECONDS: Final = 5.0
+"""How long whoever tells a process something waits until that is stored."""
+_NOT_STORED: Final = "What the process was told could not be stored within {:g} s."
+_LOOK: Final = "It is kept in memory, and stored as soon as that works. Look at the process before you send it again."
 
 
 class Runner(Protocol):
@@ -119,11 +124,15 @@ class Steering:
         await self._stored_and_gone_on(process)
 
     async def _stored_and_gone_on(self, process: AgentProcess) -> None:
-        """Let a process go on that was told something, once that is stored."""
+        """Let a process go on that was told something, once that is stored. Raises `StoreError` if that takes long."""
         if self._durable and self._repository.is_stored(process):
             # As long as something is expected of it, its family is not let go.
             go_on = process.expect(lambda: self._runner.let_go_on(process) if self._runner.drives else None)
-            await asyncio.shield(process.beside(self._store_and_go_on(process, go_on)))
+            storing = process.beside(self._store_and_go_on(process, go_on))
+            done, _ = await asyncio.wait([storing], timeout=_STORE_SECONDS)
+            if not done:
+                raise StoreError("of processes", _NOT_STORED.format(_STORE_SECONDS), _LOOK, unknown=True)
+            await storing
         else:
             self._runner.let_go_on(process)
 

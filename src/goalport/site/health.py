@@ -19,6 +19,7 @@ from goalport import __version__
 from goalport.errors import StoreError
 from goalport.publish.publisher import Publisher
 from goalport.publish.report import groups_of, servers_of
+from goalport.store.database import DatabaseProcessStore
 from goalport.upstream.status import ServerState
 from goalport.words import counted, listed
 from goalport.workers import WorkerState
@@ -44,6 +45,8 @@ class Health:
         """The states of all workers of the server; without any, this process serves alone. The listener knows them."""
         self._store_answers = True
         """Whether the store did when it was asked last."""
+        self.store_writable = True
+        """Whether there was room for more then."""
 
     def routes(self) -> Iterator[Route]:
         """The endpoints."""
@@ -89,15 +92,19 @@ class Health:
             yield f"The workspace has {counted(len(publication.problems), 'load problem')}, and strict is set."
 
     async def _reasons_of_store(self) -> Sequence[str]:
-        self._store_answers = False
+        store = self._publisher.platform.store
+        self._store_answers = self.store_writable = False
         try:
             with anyio.fail_after(_STORE_SECONDS):
-                await self._publisher.platform.store.find("")
+                await store.find("")
+                self._store_answers = True
+                if isinstance(store, DatabaseProcessStore):
+                    await store.check_writes()
         except StoreError as error:
             return [error.told]
         except TimeoutError:
             return [f"The store of processes has not answered within {_STORE_SECONDS:g} s."]
-        self._store_answers = True
+        self.store_writable = True
         return []
 
     async def _live(self, _: Request) -> JSONResponse:

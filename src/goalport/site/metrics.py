@@ -87,6 +87,7 @@ class MetricsPage:
         metrics.open_connections.set(self.connections())
         metrics.load_problems.set(len(publisher.publication.problems))
         metrics.ready.set(int(await self._health.is_ready()))
+        metrics.store_writable.set(int(self._health.store_writable))
         for each in publisher.platform.upstream.reports():
             up = each.state is ServerState.UP
             metrics.upstream(each.name, up=up, calls=each.calls, failures=each.failures)

@@ -7,8 +7,9 @@ process does.
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, Protocol, Self, TypeVar
@@ -37,6 +38,10 @@ T = TypeVar("T")
 
 _BATCH: Final = 200
 """How many families are dropped in one transaction."""
+_LEASE_SECONDS: Final = 30.0
+"""For how long a first sign of life counts that nobody asked for."""
+_RESERVE: Final = 256 * 1024
+"""The bytes that a disk must have left for new work: what goes on is to be saved there."""
 _FOUND: Final = 10_000
 """How many families to be dropped are looked for at a time."""
 
@@ -65,6 +70,11 @@ class Database(Protocol):
         """Return when another program may have written something, or after `seconds`."""
         ...
 
+    @property
+    def free_bytes(self) -> int | None:
+        """The space left on its disk; None: that cannot be seen from here."""
+        ...
+
     async def trim(self) -> None:
         """Give the space of what was dropped back, if the database does not do so itself."""
         ...
@@ -72,6 +82,43 @@ class Database(Protocol):
     async def close(self) -> None:
         """Commit what was written, and let the database go. A database that is closed stays closed."""
         ...
+
+
+class ObservedDatabase:
+    """A database whose transactions are told of, and of which it is known whether the last write failed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.dialect: Dialect = database.dialect
+        self.wait_for_changes, self.trim, self.close = database.wait_for_changes, database.trim, database.close
+        self.refused = False
+        """Whether the last write failed."""
+        self.tell: Callable[[str, float, bool], None] = lambda _kind, _seconds, _failed: None
+        """Called after each `read` or `write` with its seconds, and whether the database failed."""
+
+    @property
+    def free_bytes(self) -> int | None:
+        return self._database.free_bytes
+
+    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
+        with self._timed("read"):
+            return await self._database.read(begin)
+
+    async def write(self, begin: Callable[[], Operation[T]], /, *, patient: bool = False) -> T:
+        with self._timed("write"):
+            return await self._database.write(begin, patient=patient)
+
+    @contextmanager
+    def _timed(self, kind: str) -> Generator[None]:
+        begun, failed = time.monotonic(), False
+        try:
+            yield
+        except StoreError:
+            failed = True
+            raise
+        finally:
+            self.refused = failed if kind == "write" else self.refused
+            self.tell(kind, time.monotonic() - begun, failed)
 
 
 class Commit(asyncio.Future[T]):
@@ -127,11 +174,12 @@ class DatabaseProcessStore:
     durable = True
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self.conversations = DatabaseConversations(database)
+        self._database = self.database = ObservedDatabase(database)
+        self.conversations = DatabaseConversations(self._database)
         self._program = Program.this()
         self._operations = Operations(database.dialect, self._program)
         self._has_heartbeat = False
+        self._lease_seconds = _LEASE_SECONDS
 
     async def __aenter__(self) -> Self:
         await self._database.write(operations.nothing)
@@ -197,7 +245,15 @@ class DatabaseProcessStore:
 
     async def heartbeat(self, seconds: float, /) -> None:
         await self._database.write(partial(self._operations.heartbeat, seconds, first=not self._has_heartbeat))
-        self._has_heartbeat = True
+        self._has_heartbeat, self._lease_seconds = True, seconds
+
+    async def check_writes(self) -> None:
+        """Raise `StoreError` if nothing more can be written. After a write that failed, a heartbeat tries it."""
+        free = self._database.free_bytes
+        if free is not None and free < _RESERVE:
+            raise StoreError("of processes", "Its disk is full.", "Free some space. It works again by itself.")
+        if self._database.refused:
+            await self.heartbeat(self._lease_seconds)
 
     async def wait_for_changes(self, seconds: float, /) -> None:
         await self._database.wait_for_changes(seconds)

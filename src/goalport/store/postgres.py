@@ -102,6 +102,10 @@ class _PostgresDatabase:
         await self._connections.open()
         await self._notifications.wait(seconds)
 
+    @property
+    def free_bytes(self) -> int | None:
+        return None  # only the server can see its disk
+
     async def trim(self) -> None:
         """Nothing: the server gives space back by itself."""
 

@@ -57,6 +57,7 @@ class _SqliteDatabase:
     dialect: Dialect = "sqlite"
 
     def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
         self._writer = _Writer(file)
         self._readers = _Readers(file)
 
@@ -74,6 +75,10 @@ class _SqliteDatabase:
         watch = _Watch(time.monotonic() + seconds)
         self._writer.put(watch)
         await watch.done
+
+    @property
+    def free_bytes(self) -> int | None:
+        return self._file.free_bytes
 
     async def trim(self) -> None:
         while await self.write(_trimmed):

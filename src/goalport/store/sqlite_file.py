@@ -4,11 +4,12 @@ Nothing here runs in the event loop: opening a file may wait for another program
 """
 
 import os
+import shutil
 import sqlite3
 import stat
 import time
 from collections.abc import Generator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -69,6 +70,13 @@ class DatabaseFile:
     def current(self, opened: OpenFile) -> bool:
         """Whether a connection leads to the file that is at the path now."""
         return opened.identity is not None and opened.identity == self._identity()
+
+    @property
+    def free_bytes(self) -> int | None:
+        """The space left on its disk; None while its folder is not there."""
+        with suppress(OSError):
+            return shutil.disk_usage(self.path.parent).free
+        return None
 
     def for_writing(self) -> OpenFile:
         """A connection that writes, to a file that has the newest schema. Raises `StoreError`."""

@@ -30,6 +30,11 @@ from goalport.words import corrections, validation_problems
 __all__ = ["Endpoint", "Handler", "HttpDoor", "StartEndpoint", "body_of", "call_of", "read", "root_of"]
 
 _CALL: Final = "goalport.call"
+_STATUSES: Final[Mapping[int, str]] = {
+    HTTPStatus.INTERNAL_SERVER_ERROR: "error",
+    HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
+}
+"""How calls end by the status of their response, where that is no refusal."""
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 T = TypeVar("T", bound=BaseModel)
 Handler = Callable[[Request], Awaitable[Response]]
@@ -81,7 +86,7 @@ class Endpoint:
                 call.level = logging.DEBUG if request.method in _READING else logging.INFO
                 response = await self._answer(request)
                 if response.status_code >= HTTPStatus.BAD_REQUEST and not _ended(call):
-                    call.status = "error" if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR else "refused"
+                    call.status = _STATUSES.get(response.status_code, "refused")
                 if isinstance(response, AnswerStream):
                     await response(scope, request.receive, send)
                     return
