@@ -216,13 +216,14 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         listeners: Iterable[EventListener] = (),
         models: Models | None = None,
         upstream: UpstreamServers | None = None,
+        migrates: bool = True,
     ) -> Self:
         """A platform that serves what a workspace holds; what cannot be deployed is in `problems`.
 
         `models` take the place of those that the workspace and its settings name, `upstream` that of the servers in
-        its `mcp_config.json`.
+        its `mcp_config.json`. `migrates`: a store of an earlier version is changed, and not refused.
         """
-        store = workspace_store(settings)
+        store = workspace_store(settings, migrates=migrates)
         platform = cls(
             services=[settings],
             models=models or workspace_models(workspace, settings),

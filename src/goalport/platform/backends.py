@@ -86,8 +86,8 @@ def workspace_models(workspace: Workspace, settings: Settings) -> Models:
     )
 
 
-def workspace_store(settings: Settings) -> ProcessStore:
-    """The store of a workspace's processes by its settings."""
+def workspace_store(settings: Settings, *, migrates: bool = True) -> ProcessStore:
+    """The store of a workspace's processes by its settings; `migrates`: one of an earlier version is changed."""
     if settings.store == "memory":
         return InMemoryProcessStore(
             settings.max_processes,
@@ -99,11 +99,12 @@ def workspace_store(settings: Settings) -> ProcessStore:
     if settings.store == "sqlite":
         from goalport.store.sqlite import SqliteProcessStore
 
-        return SqliteProcessStore(settings.data_dir / "processes.db", synchronous=settings.store_synchronous)
+        path, synchronous = settings.data_dir / "processes.db", settings.store_synchronous
+        return SqliteProcessStore(path, synchronous=synchronous, migrates=migrates)
     from goalport.store.postgres import PostgresProcessStore
 
     connections, pooler = settings.store_connections, settings.store_pooler
-    return PostgresProcessStore(settings.store, connections=connections, pooler=pooler)
+    return PostgresProcessStore(settings.store, connections=connections, pooler=pooler, migrates=migrates)
 
 
 def workspace_engine(settings: Settings) -> ProcessEngine | None:

@@ -348,7 +348,10 @@ FAMILY: Final = select(process).where(process.c.root == bindparam("root")).order
 VERSIONS: Final = select(process.c.id, process.c.version).where(
     among(process.c.id, "root_list"), process.c.id == process.c.root
 )
-VERSION: Final = select(func.coalesce(func.max(schema_version.c.version), ZERO).label("version"))
+VERSION: Final = select(
+    func.coalesce(func.max(schema_version.c.version), ZERO).label("version"),
+    func.coalesce(func.max(func.abs(schema_version.c.version)), ZERO).label("step"),
+)
 VERSION_MADE: Final = insert(schema_version).values(version=bindparam("version"), applied_at=bindparam("applied_at"))
 
 
