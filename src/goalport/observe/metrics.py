@@ -6,6 +6,8 @@ supervisor made; any worker answers for all. Labels are names of the workspace, 
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -55,6 +57,15 @@ class Metrics:
         self.audit_lost = gauge("audit_lost", "Entries of the audit log that could not be written.")
         self.ready = gauge("ready", "1 if calls can be answered, by every worker.", workers="livemin")
         self.load_problems = gauge("load_problems", "What could not be loaded or published.", workers="livemax")
+        self._model_seconds = histogram("model_seconds", "How long models took.", "model", buckets=_CALL_SECONDS)
+        self._model_failures = counter("model_failures", "Requests of models that failed.", "model")
+        self._store_seconds = histogram("store_seconds", "How long the store took.", "kind", buckets=_CALL_SECONDS)
+        self._store_errors = counter("store_errors", "Transactions of the store that failed.", "kind")
+        self._take_overs = counter("take_overs", "Processes that went on here after their program had ended.")
+        self._resident = gauge("resident_bytes", "Memory of the processes that serve.")
+        self._descriptors = gauge("open_descriptors", "Files and sockets that they have open.")
+        self._most_descriptors = gauge("max_descriptors", "How many they may have open.")
+        self.store_free = gauge("store_free_bytes", "Space left on the disk of the store.", workers="livemin")
         words = "1 if what is new can be stored."
         self.store_writable = gauge("store_writable", words, workers="livemin")
         self._upstream_up = gauge("upstream_up", "1 if the server is up.", "server", workers="livemin")
@@ -106,14 +117,42 @@ class Metrics:
             counted.labels(server).inc(now - before if now >= before else now)
             self._counted[kind, server] = now
 
+    def model_request(self, model: str, seconds: float, failed: bool) -> None:  # noqa: FBT001 - a hook's
+        """Count a request of a model that has ended, from any thread."""
+        self._model_seconds.labels(model or _UNKNOWN).observe(seconds)
+        self._model_failures.labels(model or _UNKNOWN).inc(failed)
+
+    def transaction(self, kind: str, seconds: float, failed: bool) -> None:  # noqa: FBT001 - a hook's
+        """Count a transaction of the store, which is a `read` or a `write`."""
+        self._store_seconds.labels(kind).observe(seconds)
+        self._store_errors.labels(kind).inc(failed)
+
+    def take_overs(self, number: int) -> None:
+        """Note how many processes went on here so far after their program had ended."""
+        self._take_overs.inc(number - self._counted.get(("t", ""), 0))
+        self._counted["t", ""] = number
+
+    def note_process(self) -> None:
+        """Note what this process takes of its machine, where the system tells."""
+        with suppress(OSError, ImportError):
+            import resource  # not on Windows
+
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            self._resident.set(pages * os.sysconf("SC_PAGE_SIZE"))
+            self._descriptors.set(sum(1 for _ in Path("/proc/self/fd").iterdir()))
+            self._most_descriptors.set(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
     def group(self, name: str, share: float) -> None:
         """Note the state of a tool group."""
         self._group_up.labels(name).set(share)
 
-    def text(self, accept: str, processes: Mapping[str, int] | None) -> tuple[bytes, str]:
-        """All numbers, with those of processes by status, in the form that a scraper accepts, and its media type.
+    def text(
+        self, accept: str, processes: Mapping[str, int] | None, stored: tuple[int, float] | None
+    ) -> tuple[bytes, str]:
+        """All numbers, in the form that a scraper accepts, and its media type.
 
-        None: how many processes there are is not known now.
+        `processes` are those by status; `stored` are the bytes of the store, and for how many seconds the oldest open
+        question has waited. None: that is not known now.
         """
         registry = CollectorRegistry()
         if os.environ.get(_FOLDER):
@@ -122,6 +161,8 @@ class Metrics:
             registry.register(_Others(self._registry))
         if processes is not None:
             registry.register(_Processes(processes))
+        if stored is not None:
+            registry.register(_Stored(*stored))
         encode, media_type = choose_encoder(accept)
         return encode(registry), media_type
 
@@ -147,3 +188,15 @@ class _Processes(Collector):
         for status, number in self._counts.items():
             family.add_metric([status], number)
         yield family
+
+
+class _Stored(Collector):
+    """What the workers of a server share in their store."""
+
+    def __init__(self, size: int, age: float) -> None:
+        self._size, self._age = size, age
+
+    def collect(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily("goalport_store_bytes", "Space that the store takes.", value=self._size)
+        words = "How long the oldest open question has waited."
+        yield GaugeMetricFamily("goalport_oldest_question_seconds", words, value=self._age)

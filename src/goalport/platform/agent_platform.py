@@ -172,7 +172,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.models = models_of(models)
         self._documents = DocumentsOfPlatform(documents, lambda: document_index(self.models))
         self._engines = Engines(
-            self.models, llm or LlmOperations(), self.service, guards, templates, lambda: self.references
+            self.models,
+            llm or LlmOperations(),
+            self.service,
+            guards,
+            templates,
+            lambda: self.references,
+            lambda model, seconds, failed: self.processes.on_spending.asked(model, seconds, failed),  # noqa: PLW0108 - later
         )
         self.store, self._sealed = store or InMemoryProcessStore(), seals is not None
         self.processes = Processes(

@@ -141,8 +141,10 @@ class Engines:
         guards: Iterable[Guard] = (),
         templates: Templates | None = None,
         references: Callable[[], NamedReferences] = NamedReferences,
+        ended: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None,
     ) -> None:
         self.models = models
+        self._ended = ended
         self._earlier: list[Models] = []
         self._settings = settings
         self._services = Services(services)
@@ -181,6 +183,7 @@ class Engines:
             self._templates,
             self._services,
             self._references,
+            self._ended,
         )
 
 

@@ -5,10 +5,10 @@ may call: nobody needs to be known where a server has no authentication, and eve
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
 from starlette.requests import Request
@@ -25,6 +25,8 @@ from goalport.words import counted, listed
 from goalport.workers import WorkerState
 
 __all__ = ["HEALTH_PATHS", "Health"]
+
+T = TypeVar("T")
 
 _HEALTH: Final = "/health"
 _LIVE: Final = "/health/live"
@@ -62,13 +64,13 @@ class Health:
         """Whether this process can answer calls."""
         return not await self._reasons_here()
 
-    async def counts(self) -> Mapping[str, int] | None:
-        """How many processes have each status; None while the store does not answer."""
-        counts = None
+    async def stored(self, read: Callable[[], Awaitable[T]]) -> T | None:
+        """What is read from the store; None while it does not answer."""
+        found = None
         if self._store_answers:
             with suppress(StoreError, TimeoutError), anyio.fail_after(_STORE_SECONDS):
-                counts = await self._publisher.platform.processes.counts()
-        return counts
+                found = await read()
+        return found
 
     async def _reasons(self) -> Sequence[str]:
         """Why calls cannot be answered, in sentences without secrets; none: they can."""
@@ -139,7 +141,7 @@ class Health:
             "prompts": len(publication.prompts),
             "resources": len(publication.resource_list),
             "resourceNamespaces": list(publication.providers),
-            "processes": await self.counts(),
+            "processes": await self.stored(platform.processes.counts),
             **self._processes(),
             "toolGroups": groups_of(platform),
             "upstreamServers": servers_of(platform),

@@ -322,6 +322,10 @@ class DatabaseProcessStore:
     async def counts(self) -> Mapping[str, int]:
         return await self._database.read(operations.counts)
 
+    async def size_and_age(self) -> tuple[int, float]:
+        """How many bytes the database takes, and for how many seconds the oldest open question has waited; 0: none."""
+        return await self._database.read(self._operations.size_and_age)
+
     async def overflow(self) -> Sequence[str]:
         """None: there is always room."""
         return ()
