@@ -5,7 +5,7 @@ supervisor made; any worker answers for all. Labels are names of the workspace, 
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -59,8 +59,8 @@ class Metrics:
         self.load_problems = gauge("load_problems", "What could not be loaded or published.", workers="livemax")
         self._model_seconds = histogram("model_seconds", "How long models took.", "model", buckets=_CALL_SECONDS)
         self._model_failures = counter("model_failures", "Requests of models that failed.", "model")
-        self._store_seconds = histogram("store_seconds", "How long the store took.", "kind", buckets=_CALL_SECONDS)
-        self._store_errors = counter("store_errors", "Transactions of the store that failed.", "kind")
+        took = histogram("store_seconds", "How long the store took.", "kind", buckets=_CALL_SECONDS)
+        errors = counter("store_errors", "Transactions of the store that failed.", "kind")
         self._take_overs = counter("take_overs", "Processes that went on here after their program had ended.")
         self._resident = gauge("resident_bytes", "Memory of the processes that serve.")
         self._descriptors = gauge("open_descriptors", "Files and sockets that they have open.")
@@ -76,6 +76,7 @@ class Metrics:
         # Finding a metric by its labels takes longer than counting.
         self._of_calls: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
         self._of_responses: dict[int, Counter] = {}
+        self._of_store = {kind: (took.labels(kind), errors.labels(kind)) for kind in ("read", "write")}
         self._counted: dict[tuple[str, str], int] = {}
         """The last numbers of upstream servers, which count for themselves."""
 
@@ -124,8 +125,9 @@ class Metrics:
 
     def transaction(self, kind: str, seconds: float, failed: bool) -> None:  # noqa: FBT001 - a hook's
         """Count a transaction of the store, which is a `read` or a `write`."""
-        self._store_seconds.labels(kind).observe(seconds)
-        self._store_errors.labels(kind).inc(failed)
+        took, errors = self._of_store[kind]
+        took.observe(seconds)
+        errors.inc(failed)
 
     def take_overs(self, number: int) -> None:
         """Note how many processes went on here so far after their program had ended."""
@@ -147,56 +149,38 @@ class Metrics:
         self._group_up.labels(name).set(share)
 
     def text(
-        self, accept: str, processes: Mapping[str, int] | None, stored: tuple[int, float] | None
+        self, accept: str, processes: Mapping[str, int] | None, store: tuple[int, float] | None
     ) -> tuple[bytes, str]:
         """All numbers, in the form that a scraper accepts, and its media type.
 
-        `processes` are those by status; `stored` are the bytes of the store, and for how many seconds the oldest open
+        `processes` are those by status; `store` are the bytes that it takes, and for how many seconds the oldest open
         question has waited. None: that is not known now.
         """
         registry = CollectorRegistry()
         if os.environ.get(_FOLDER):
             MultiProcessCollector(registry)
         else:
-            registry.register(_Others(self._registry))
-        if processes is not None:
-            registry.register(_Processes(processes))
-        if stored is not None:
-            registry.register(_Stored(*stored))
+            registry.register(_Families(self._registry.collect))
+        registry.register(_Families(lambda: _stored(processes, store)))
         encode, media_type = choose_encoder(accept)
         return encode(registry), media_type
 
 
-class _Others(Collector):
-    """The numbers of another registry."""
+class _Families(Collector):
+    """Families of numbers that are kept elsewhere."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-
-    def collect(self) -> Iterable[Metric]:
-        return self._registry.collect()
+    def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
+        self.collect = collect
 
 
-class _Processes(Collector):
-    """How many processes have each status: the workers of a server share a store, so this is not added up."""
-
-    def __init__(self, counts: Mapping[str, int]) -> None:
-        self._counts = counts
-
-    def collect(self) -> Iterable[Metric]:
+def _stored(processes: Mapping[str, int] | None, store: tuple[int, float] | None) -> Iterator[Metric]:
+    """What the store says: the workers of a server share it, so this is not added up."""
+    if processes is not None:
         family = GaugeMetricFamily("goalport_processes", "Processes that are kept, by status.", labels=["status"])
-        for status, number in self._counts.items():
+        for status, number in processes.items():
             family.add_metric([status], number)
         yield family
-
-
-class _Stored(Collector):
-    """What the workers of a server share in their store."""
-
-    def __init__(self, size: int, age: float) -> None:
-        self._size, self._age = size, age
-
-    def collect(self) -> Iterable[Metric]:
-        yield GaugeMetricFamily("goalport_store_bytes", "Space that the store takes.", value=self._size)
+    if store is not None:
+        yield GaugeMetricFamily("goalport_store_bytes", "Space that the store takes.", value=store[0])
         words = "How long the oldest open question has waited."
-        yield GaugeMetricFamily("goalport_oldest_question_seconds", words, value=self._age)
+        yield GaugeMetricFamily("goalport_oldest_question_seconds", words, value=store[1])
