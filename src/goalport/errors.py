@@ -32,6 +32,7 @@
     ├── Unreadable            what a store holds, and today's classes cannot take
     ├── UnreadableDocument    a file or page whose text cannot be had
     ├── StoreError            the store of processes cannot be read or written
+    │   └── OlderSchema       it was made by an earlier version, and is only looked at
     ├── LeaseHeld             another program runs the family of a process
     ├── HandedOver            this program ends, and a process goes on in another
     ├── LeaseLost             another program has taken the family of a process over
@@ -75,6 +76,7 @@ __all__ = [
     "NoGoalFound",
     "NonRetryable",
     "NothingChosen",
+    "OlderSchema",
     "ProcessEnded",
     "ProcessFailed",
     "ProcessKilled",
@@ -415,6 +417,18 @@ class StoreError(GoalportError):
     def told(self) -> str:
         """The message for clients, which does not say where the store is."""
         return f"The store of processes: {self.problem.replace(self.where, 'it')} {self.fix}"
+
+
+class OlderSchema(StoreError):
+    """The store was made by an earlier version, and is only looked at here, so it is not changed."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(
+            where,
+            "An earlier goalport has made it, and this command does not change it.",
+            "Use that goalport. Once no server of it runs any more, `goalport upgrade` changes the store, and so does a"
+            " server at its start.",
+        )
 
 
 class LeaseHeld(GoalportError):

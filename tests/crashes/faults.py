@@ -120,6 +120,10 @@ class PointedDatabase:
     async def wait_for_changes(self, seconds: float, /) -> None:
         await self._inner.wait_for_changes(seconds)
 
+    @property
+    def free_bytes(self) -> int | None:
+        return self._inner.free_bytes
+
     async def trim(self) -> None:
         await self._inner.trim()
 

@@ -63,6 +63,7 @@ async def test_health_and_metrics_are_told_from_memory_while_the_database_is_awa
             health = await http.get("/health")
             told = health.json()
             assert (health.status_code, told["ready"], told["processes"]) == (200, False, None)
+            assert any(each.startswith("The store of processes") for each in told["reasons"])
             numbers = await http.get("/metrics")
             assert numbers.status_code == 200
             lines = numbers.text.splitlines()

@@ -13,6 +13,7 @@ from mcp import Client
 from mcp_types import CallToolResult
 
 from tests.stories.servers import GOALPORT, READY, Running, running, started, workspace
+from tests.stories.test_workers import numbers_of
 
 MOUNTS = (
     sys.platform == "linux"
@@ -106,6 +107,9 @@ async def call(client: Client, tool: str, **arguments: object) -> CallToolResult
 
 async def suffers(server: Running, client: Client, folder: Path, trouble: str, says: str) -> None:
     """Let a disk be in trouble for a while, and look at what the server does meanwhile and afterwards."""
+    asked = (await call(client, "scout", content=trouble)).structured_content
+    assert asked is not None
+    question = asked["processId"]
     handle = (await call(client, "mint", content=trouble)).structured_content
     assert handle is not None
     assert handle["status"] == "running"
@@ -116,17 +120,29 @@ async def suffers(server: Running, client: Client, folder: Path, trouble: str, s
     assert says in str(refused.content)
     status = await call(client, "process_status", processId=handle["processId"])
     assert status.structured_content == handle
+    async with httpx2.AsyncClient(base_url=server.address, timeout=20) as http:
+        health = await http.get("/health/ready")
+        assert health.status_code == 503
+        assert any(says.partition(".")[0].removeprefix("The ") in each for each in health.json()["reasons"])
+        numbers = await numbers_of(server)
+        assert (numbers["goalport_ready"], numbers["goalport_store_writable"]) == (0, 0)
+        answer = await http.post(f"/api/v1/process/{question}/continue", json={"response": {"text": "x" * 400_000}})
+        assert answer.status_code == 503
     assert (folder / "done.txt").read_text().splitlines()[-1] == f"mine {trouble}"
     (folder / f"{trouble} is over").touch()
     result = await call(client, "process_status", processId=handle["processId"], waitSeconds=25)
     assert result.structured_content == {"name": trouble}
+    async with httpx2.AsyncClient(base_url=server.address, timeout=20) as http:
+        with anyio.fail_after(20):
+            while (await http.get("/health/ready")).status_code != 200:  # noqa: ASYNC110 - another program looks
+                await anyio.sleep(0.1)
 
 
 @pytest.mark.skipif(not MOUNTS, reason="a disk of its own takes Linux and the right to mount one")
 async def test_a_process_goes_on_by_itself_when_the_disk_is_well_again(tmp_path: Path) -> None:
     place, data = workspace(tmp_path / "workspace", {"agents/miners.py": MINERS}), tmp_path / "data"
     data.mkdir()
-    mounted = f'mount -t tmpfs -o size=1m tmpfs "{data}" && exec "$@"'
+    mounted = f'mount -t tmpfs -o size=4m tmpfs "{data}" && exec "$@"'
     command = ["unshare", "--mount", "--map-root-user", "sh", "-c", mounted, "sh"]
     command += [GOALPORT, "serve", "--workspace", str(place), "--port", "0"]
     env = {**os.environ, "GOALPORT_DATA_DIR": str(data), "GOALPORT_STORE": "sqlite"}
@@ -160,3 +176,4 @@ async def test_an_answer_that_cannot_be_stored_is_told_so_soon_and_counts_once_i
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
         ended = await http.get(links["self"], params={"wait": 20})
         assert ended.json()["result"] == {"name": "400000"}
+        assert "continue unavailable after" in server.heard.text

@@ -359,16 +359,20 @@ async def test_sighup_keeps_the_workers_when_the_changed_workspace_cannot_be_ser
         assert await pids_of(server) == before
 
 
-async def test_sighup_keeps_the_workers_when_an_agent_cannot_be_loaded_any_more(tmp_path: Path) -> None:
-    async with serving(tmp_path, TELLER) as server:
+async def test_sighup_keeps_the_workers_when_an_agent_file_has_become_broken(tmp_path: Path) -> None:
+    async with serving(tmp_path, {**TELLER, "agents/earlier.py": "this was broken before"}) as server:
         before = await pids_of(server)
         workspace(tmp_path, {"agents/teller.py": "this is no Python"})
         server.process.send_signal(signal.SIGHUP)
-        await server.heard.until("The workspace has problems that it had not; the earlier workers go on.")
-        assert "teller.py:1: SyntaxError" in server.heard.text
+        await server.heard.until("1 load problem that the earlier workers had not; they go on.")
         assert await pids_of(server) == before
         async with server.client("http", "auto") as client:
             assert text_of(await client.call_tool("tell", {"name": ""})).startswith("first")
+        assert (await numbers_of(server))["goalport_load_problems"] == 1
+        workspace(tmp_path, {"agents/teller.py": NAMED.replace("VERSION", "second")})
+        server.process.send_signal(signal.SIGHUP)
+        await server.heard.until("The workers are replaced")
+        assert not set(await pids_of(server)) & set(before)
 
 
 async def test_the_end_of_a_terminal_ends_the_server_though_it_sends_sighup_too(tmp_path: Path) -> None:

@@ -93,6 +93,8 @@ class LlmEngine:
     """The services for validators of the types that are asked for."""
     named: Callable[[], NamedReferences] = NamedReferences
     """Gives the references and contributors that are there by name now."""
+    ended: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
+    """Called after each request of a model."""
 
     async def run(self, request: Request, /) -> object:
         """The text or the object that was asked for; None when the model declined.
@@ -180,7 +182,16 @@ class LlmEngine:
         seconds = self.settings.default_timeout
         return ToolLoop(
             ModelRequests(
-                model, self.operation, self._name(request), request, seconds, tools.specs, output, candidates, options
+                model,
+                self.operation,
+                self._name(request),
+                request,
+                seconds,
+                tools.specs,
+                output,
+                candidates,
+                options,
+                self.ended,
             ),
             ToolCalls(tools, self.operation, self.settings, self),
             [*system, *_with_images(request.messages, interaction.images)],

@@ -5,7 +5,7 @@ When a model fails, the next fallback is asked. Above: `tool_loop` says what is 
 
 import logging
 import sys
-from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -62,6 +62,8 @@ class ModelRequests:
     """The models that are asked when one fails; the one that answers is asked from then on."""
     options: LlmOptions | None = None
     """The options of the model that is asked now; None: those of the request."""
+    ended: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
+    """Called after each request with the model, the seconds, and whether the model failed."""
     turn: int = field(default=0, init=False)
     """The number of replies that were asked for."""
     _first: str = field(init=False)
@@ -193,6 +195,8 @@ class ModelRequests:
         try:
             yield
         finally:
+            if (failed := isinstance(sys.exception(), ModelError)) or state.reply:
+                self.ended(state.model, monotonic() - state.started, failed)
             usage = state.reply.usage if state.reply else state.partial
             if state.reply is None and state.partial.tokens:
                 self.operation.spend(state.model, state.partial, monotonic() - state.started)

@@ -136,6 +136,19 @@ def prune(
     say(asyncio.run(_prune(workspace, age, keep)))
 
 
+def upgrade(*, workspace: WorkspaceFolder = Path()) -> None:
+    """Change the store of processes to what this version needs, as a server does at its start."""
+    asyncio.run(_upgrade(workspace))
+    say(f"The store of processes is that of goalport {__version__}.")
+
+
+async def _upgrade(folder: Path) -> None:
+    from goalport.cli.stored import opened_store, stored_settings
+
+    async with opened_store(stored_settings(folder), migrates=True):
+        pass
+
+
 async def _prune(folder: Path, age: timedelta | None, keep: int | None) -> str:
     from goalport.cli.stored import opened_store, stored_settings
 

@@ -283,6 +283,13 @@ _command(
     "goalport prune --keep 1000",
 )
 _command(
+    "upgrade",
+    "processes:upgrade",
+    "Change the store of processes to what this version needs.",
+    PROCESSES,
+    "goalport upgrade",
+)
+_command(
     "audit",
     "audit:audit",
     "Print who called, answered, approved and ended what.",

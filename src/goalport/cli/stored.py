@@ -73,7 +73,7 @@ class StoredProcesses:
         return Page([record_line(each) for each in found[:limit]], len(found) > limit, none)
 
     async def view(self, process_id: str, *, events: bool) -> View:
-        platform = open_with_settings(self._settings.workspace, self._settings).platform
+        platform = open_with_settings(self._settings.workspace, self._settings, migrates=False).platform
         try:
             family = await family_in(platform.store, process_id)
             runner = await platform.store.runner(process_id)
@@ -168,7 +168,7 @@ async def shown_end(process: AgentProcess, *, structured: bool) -> int:
 @asynccontextmanager
 async def driven(settings: Settings, *, drive: bool) -> AsyncGenerator[LoadedWorkspace]:
     """A workspace whose stored processes can be changed; `drive`: they go on here after that."""
-    loaded = open_with_settings(settings.workspace, settings)
+    loaded = open_with_settings(settings.workspace, settings, migrates=drive)
     for problem in loaded.problems:
         say(f"warning: {problem}")
     loaded.platform.processes.stand_aside(drive=drive)
@@ -208,9 +208,9 @@ def has_store(settings: Settings) -> bool:
 
 
 @asynccontextmanager
-async def opened_store(settings: Settings) -> AsyncGenerator[ProcessStore]:
-    """The store of a workspace, closed at the end."""
-    store = workspace_store(settings)
+async def opened_store(settings: Settings, *, migrates: bool = False) -> AsyncGenerator[ProcessStore]:
+    """The store of a workspace, closed at the end. Raises `StoreError` for one of an earlier version."""
+    store = workspace_store(settings, migrates=migrates)
     assert isinstance(store, AbstractAsyncContextManager)
     async with store:
         yield store

@@ -170,10 +170,13 @@ def open_workspace(folder: Path, **options: object) -> LoadedWorkspace:
     return open_with_settings(root, load_settings(root, **options))
 
 
-def open_with_settings(root: Path, settings: Settings) -> LoadedWorkspace:
-    """Load the workspace in a folder and deploy its agents, with settings that were read before."""
+def open_with_settings(root: Path, settings: Settings, *, migrates: bool = True) -> LoadedWorkspace:
+    """Load the workspace in a folder and deploy its agents, with settings that were read before.
+
+    `migrates`: a store of an earlier version is changed, and not refused.
+    """
     workspace = load_workspace(root)
-    return LoadedWorkspace(workspace, settings, AgentPlatform.from_workspace(workspace, settings))
+    return LoadedWorkspace(workspace, settings, AgentPlatform.from_workspace(workspace, settings, migrates=migrates))
 
 
 def warn_without_agents(loaded: LoadedWorkspace) -> None:

@@ -42,7 +42,7 @@ _READABLE: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 _ASCII: Final = json.JSONEncoder(default=str)
 _MARGIN: Final = "\n    "
 _MILLISECONDS: Final = 1_000
-_TOLD: Final = {"error": logging.ERROR, "warning": logging.WARNING}
+_TOLD: Final = {"error": logging.ERROR, "problem": logging.ERROR, "warning": logging.WARNING}
 _told_log = logging.getLogger("goalport.server")
 
 
@@ -100,9 +100,18 @@ class JsonFormatter(logging.Formatter):
             content["request_id"] = identity
         if self._process:
             content["pid"] = os.getpid()
-        content |= fields
+        content |= {**_place_in_trace(), **fields}
         line = _READABLE.encode(content)
         return hide_known(line if line.isprintable() else _ASCII.encode(content))
+
+
+def _place_in_trace() -> dict[str, object]:
+    """The ids of the current span and of its trace; nothing without one."""
+    api: Any = sys.modules.get("opentelemetry.trace")  # imported only where there may be spans
+    place = api and api.get_current_span().get_span_context()
+    if not place or not place.is_valid:
+        return {}
+    return {"trace_id": f"{place.trace_id:032x}", "span_id": f"{place.span_id:016x}"}
 
 
 class LineHandler(logging.StreamHandler[IO[str]]):

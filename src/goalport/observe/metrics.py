@@ -5,7 +5,9 @@ supervisor made; any worker answers for all. Labels are names of the workspace, 
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -54,8 +56,18 @@ class Metrics:
         self.open_connections = gauge("open_connections", "Open connections of clients.")
         self.audit_lost = gauge("audit_lost", "Entries of the audit log that could not be written.")
         self.ready = gauge("ready", "1 if calls can be answered, by every worker.", workers="livemin")
-        words = "What could not be loaded or published; the log says why."
-        self.load_problems = gauge("load_problems", words, workers="livemax")
+        self.load_problems = gauge("load_problems", "What could not be loaded or published.", workers="livemax")
+        self._model_seconds = histogram("model_seconds", "How long models took.", "model", buckets=_CALL_SECONDS)
+        self._model_failures = counter("model_failures", "Requests of models that failed.", "model")
+        took = histogram("store_seconds", "How long the store took.", "kind", buckets=_CALL_SECONDS)
+        errors = counter("store_errors", "Transactions of the store that failed.", "kind")
+        self._take_overs = counter("take_overs", "Processes that went on here after their program had ended.")
+        self._resident = gauge("resident_bytes", "Memory of the processes that serve.")
+        self._descriptors = gauge("open_descriptors", "Files and sockets that they have open.")
+        self._most_descriptors = gauge("max_descriptors", "How many they may have open.")
+        self.store_free = gauge("store_free_bytes", "Space left on the disk of the store.", workers="livemin")
+        words = "1 if what is new can be stored."
+        self.store_writable = gauge("store_writable", words, workers="livemin")
         self._upstream_up = gauge("upstream_up", "1 if the server is up.", "server", workers="livemin")
         words = "The share of the group's servers that are up: 1, 0.5 (some) or 0."
         self._group_up = gauge("tool_group_up", words, "group", workers="livemin")
@@ -64,6 +76,7 @@ class Metrics:
         # Finding a metric by its labels takes longer than counting.
         self._of_calls: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
         self._of_responses: dict[int, Counter] = {}
+        self._of_store = {kind: (took.labels(kind), errors.labels(kind)) for kind in ("read", "write")}
         self._counted: dict[tuple[str, str], int] = {}
         """The last numbers of upstream servers, which count for themselves."""
 
@@ -105,40 +118,69 @@ class Metrics:
             counted.labels(server).inc(now - before if now >= before else now)
             self._counted[kind, server] = now
 
+    def model_request(self, model: str, seconds: float, failed: bool) -> None:  # noqa: FBT001 - a hook's
+        """Count a request of a model that has ended, from any thread."""
+        self._model_seconds.labels(model or _UNKNOWN).observe(seconds)
+        self._model_failures.labels(model or _UNKNOWN).inc(failed)
+
+    def transaction(self, kind: str, seconds: float, failed: bool) -> None:  # noqa: FBT001 - a hook's
+        """Count a transaction of the store, which is a `read` or a `write`."""
+        took, errors = self._of_store[kind]
+        took.observe(seconds)
+        errors.inc(failed)
+
+    def take_overs(self, number: int) -> None:
+        """Note how many processes went on here so far after their program had ended."""
+        self._take_overs.inc(number - self._counted.get(("t", ""), 0))
+        self._counted["t", ""] = number
+
+    def note_process(self) -> None:
+        """Note what this process takes of its machine, where the system tells."""
+        with suppress(OSError, ImportError):
+            import resource  # not on Windows
+
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            self._resident.set(pages * os.sysconf("SC_PAGE_SIZE"))
+            self._descriptors.set(sum(1 for _ in Path("/proc/self/fd").iterdir()))
+            self._most_descriptors.set(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
     def group(self, name: str, share: float) -> None:
         """Note the state of a tool group."""
         self._group_up.labels(name).set(share)
 
-    def text(self, accept: str, processes: Mapping[str, int]) -> tuple[bytes, str]:
-        """All numbers, with those of processes by status, in the form that a scraper accepts, and its media type."""
+    def text(
+        self, accept: str, processes: Mapping[str, int] | None, store: tuple[int, float] | None
+    ) -> tuple[bytes, str]:
+        """All numbers, in the form that a scraper accepts, and its media type.
+
+        `processes` are those by status; `store` are the bytes that it takes, and for how many seconds the oldest open
+        question has waited. None: that is not known now.
+        """
         registry = CollectorRegistry()
         if os.environ.get(_FOLDER):
             MultiProcessCollector(registry)
         else:
-            registry.register(_Others(self._registry))
-        registry.register(_Processes(processes))
+            registry.register(_Families(self._registry.collect))
+        registry.register(_Families(lambda: _stored(processes, store)))
         encode, media_type = choose_encoder(accept)
         return encode(registry), media_type
 
 
-class _Others(Collector):
-    """The numbers of another registry."""
+class _Families(Collector):
+    """Families of numbers that are kept elsewhere."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-
-    def collect(self) -> Iterable[Metric]:
-        return self._registry.collect()
+    def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
+        self.collect = collect
 
 
-class _Processes(Collector):
-    """How many processes have each status: the workers of a server share a store, so this is not added up."""
-
-    def __init__(self, counts: Mapping[str, int]) -> None:
-        self._counts = counts
-
-    def collect(self) -> Iterable[Metric]:
+def _stored(processes: Mapping[str, int] | None, store: tuple[int, float] | None) -> Iterator[Metric]:
+    """What the store says: the workers of a server share it, so this is not added up."""
+    if processes is not None:
         family = GaugeMetricFamily("goalport_processes", "Processes that are kept, by status.", labels=["status"])
-        for status, number in self._counts.items():
+        for status, number in processes.items():
             family.add_metric([status], number)
         yield family
+    if store is not None:
+        yield GaugeMetricFamily("goalport_store_bytes", "Space that the store takes.", value=store[0])
+        words = "How long the oldest open question has waited."
+        yield GaugeMetricFamily("goalport_oldest_question_seconds", words, value=store[1])

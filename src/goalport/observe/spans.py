@@ -14,6 +14,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
+from http import HTTPStatus
 from types import MappingProxyType, TracebackType
 from typing import Final, Literal, Protocol
 
@@ -45,8 +46,10 @@ __all__ = [
     "note_end",
     "note_failure",
     "note_reply",
+    "note_response",
     "note_tool",
     "process_span",
+    "request_span",
     "send_trace",
     "step_span",
     "tool_span",
@@ -107,6 +110,21 @@ async def send_trace(request: _WithHeaders) -> None:
     """Add the headers of the current trace to a request, as a hook of an HTTP client."""
     if not _nobody_looks():
         request.headers.update(current_trace())
+
+
+def request_span(method: str, route: str) -> AbstractContextManager[Span]:
+    """A span around the answer to a request over HTTP, in the trace that its headers name."""
+    attributes = {"http.request.method": method, "http.route": route}
+    return _span(f"{method} {route}", attributes, kind=SpanKind.SERVER)
+
+
+def note_response(span: Span, status: int) -> None:
+    """Record the status of the response; from 500 on the request has failed."""
+    if span.is_recording():
+        span.set_attribute("http.response.status_code", status)
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            span.set_attribute("error.type", str(status))
+            span.set_status(StatusCode.ERROR)
 
 
 def process_span(

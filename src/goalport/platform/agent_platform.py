@@ -175,7 +175,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.models = models_of(models)
         self._documents = DocumentsOfPlatform(documents, lambda: document_index(self.models))
         self._engines = Engines(
-            self.models, llm or LlmOperations(), self.service, guards, templates, lambda: self.references
+            self.models,
+            llm or LlmOperations(),
+            self.service,
+            guards,
+            templates,
+            lambda: self.references,
+            lambda model, seconds, failed: self.processes.on_spending.asked(model, seconds, failed),  # noqa: PLW0108 - later
         )
         self.store, self._sealed = store or InMemoryProcessStore(), seals is not None
         self.processes = Processes(
@@ -219,13 +225,14 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         listeners: Iterable[EventListener] = (),
         models: Models | None = None,
         upstream: UpstreamServers | None = None,
+        migrates: bool = True,
     ) -> Self:
         """A platform that serves what a workspace holds; what cannot be deployed is in `problems`.
 
         `models` take the place of those that the workspace and its settings name, `upstream` that of the servers in
-        its `mcp_config.json`.
+        its `mcp_config.json`. `migrates`: a store of an earlier version is changed, and not refused.
         """
-        store = workspace_store(settings)
+        store = workspace_store(settings, migrates=migrates)
         platform = cls(
             services=[settings],
             models=models or workspace_models(workspace, settings),

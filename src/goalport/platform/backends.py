@@ -86,8 +86,8 @@ def workspace_models(workspace: Workspace, settings: Settings) -> Models:
     )
 
 
-def workspace_store(settings: Settings) -> ProcessStore:
-    """The store of a workspace's processes by its settings."""
+def workspace_store(settings: Settings, *, migrates: bool = True) -> ProcessStore:
+    """The store of a workspace's processes by its settings; `migrates`: one of an earlier version is changed."""
     if settings.store == "memory":
         return InMemoryProcessStore(
             settings.max_processes,
@@ -99,11 +99,12 @@ def workspace_store(settings: Settings) -> ProcessStore:
     if settings.store == "sqlite":
         from goalport.store.sqlite import SqliteProcessStore
 
-        return SqliteProcessStore(settings.data_dir / "processes.db", synchronous=settings.store_synchronous)
+        path, synchronous = settings.data_dir / "processes.db", settings.store_synchronous
+        return SqliteProcessStore(path, synchronous=synchronous, migrates=migrates)
     from goalport.store.postgres import PostgresProcessStore
 
     connections, pooler = settings.store_connections, settings.store_pooler
-    return PostgresProcessStore(settings.store, connections=connections, pooler=pooler)
+    return PostgresProcessStore(settings.store, connections=connections, pooler=pooler, migrates=migrates)
 
 
 def workspace_engine(settings: Settings) -> ProcessEngine | None:
@@ -140,8 +141,10 @@ class Engines:
         guards: Iterable[Guard] = (),
         templates: Templates | None = None,
         references: Callable[[], NamedReferences] = NamedReferences,
+        ended: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None,
     ) -> None:
         self.models = models
+        self._ended = ended
         self._earlier: list[Models] = []
         self._settings = settings
         self._services = Services(services)
@@ -180,6 +183,7 @@ class Engines:
             self._templates,
             self._services,
             self._references,
+            self._ended,
         )
 
 

@@ -290,6 +290,11 @@ class Processes:
         return await self._repository.lists.records()
 
     @property
+    def taken_over(self) -> int:
+        """How many families go on in this program whose own program had ended in the middle of their work."""
+        return self._replicas.taken_over
+
+    @property
     def running(self) -> Sequence[AgentProcess]:
         """The processes that run in this program, oldest first."""
         return tuple(self._running.values())

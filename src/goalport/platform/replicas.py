@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from goalport.errors import AlreadyAnswered, BadInput, GoalportError, StoreError, Unreadable
 from goalport.platform.commands import Command
-from goalport.process import AgentProcess, AgentProcessRepository
+from goalport.process import AgentProcess, AgentProcessRepository, ProcessStatus
 from goalport.store import Json, Lease, Message
 
 __all__ = ["Replicas"]
@@ -56,6 +56,8 @@ class Replicas:
         self._away = False
         self._handling: dict[int, asyncio.Task[None]] = {}
         """The commands of others that are being carried out, by the numbers of their messages."""
+        self.taken_over = 0
+        """How many families go on here whose program had ended in the middle of their work."""
         self.takes_over = True
         """Whether it goes on with families that nobody runs."""
         self._taken: deque[Lease] = deque()
@@ -167,6 +169,7 @@ class Replicas:
         try:
             found = await self._repository.take_over(lease)
             if found is not None:
+                self.taken_over += found.status is ProcessStatus.RUNNING
                 await self._go_on(found)
         except StoreError:
             raise

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, Protocol
 
-from goalport.errors import GoalportError, StoreError
+from goalport.errors import GoalportError, OlderSchema, StoreError
 from goalport.postgres.address import PostgresAddress
 from goalport.secrecy import hide
 
@@ -56,6 +56,8 @@ class Tables(NamedTuple):
     """What to do when there is a pooler of which nobody knew, as a sentence."""
     fewer: str
     """What lowers the number of connections, as a part of a sentence."""
+    expansions: frozenset[int] = frozenset()
+    """The numbers of the steps that make no version, because programs which do not know them go on beside them."""
     prepared: "Callable[[Connection], Awaitable[None]] | None" = None
     """What else is done with each new connection, when its tables are the newest."""
 
@@ -69,7 +71,9 @@ class DatabaseServer:
 
     def __init__(self, address: PostgresAddress, tables: Tables, seconds: float, *, pooler: bool) -> None:
         self._address, self._tables, self.seconds, self.pooler = address, tables, seconds, pooler
-        self._latest = len(tables.steps)
+        self._latest = max({*range(1, len(tables.steps) + 1)} - tables.expansions)
+        self.migrates = True
+        """Whether tables that are older are changed; otherwise they are refused."""
         self.quoted = '"' + tables.schema.replace('"', '""') + '"'
         """The schema as a statement names it."""
         self._current = f"SELECT FROM {self.quoted}.schema_version WHERE version >= {self._latest}"
@@ -178,16 +182,16 @@ class DatabaseServer:
         if self._tables.prepared is not None:
             await self._tables.prepared(connection)
 
-    async def _version(self, connection: Connection) -> int:
-        """The version of the schema; 0 if there is none. Raises `StoreError` if it is not ours, or newer."""
+    async def _last_step(self, connection: Connection) -> int:
+        """The last step to the schema; 0 if there is none. Raises `StoreError` if it is not ours, or newer."""
         tables = {row["relname"] for row in await connection.fetch(_TABLES, self.schema)}
         if "schema_version" in tables:
-            query = f"SELECT COALESCE(MAX(version), 0) AS version FROM {self.quoted}.schema_version"  # noqa: S608 - quoted
-            (row,) = await connection.fetch(query)
-            version: int = row["version"]
-            if version > self._latest:
-                raise self._changed(version)
-            return version
+            made = "SELECT COALESCE(MAX(version), 0) AS version, COALESCE(MAX(ABS(version)), 0) AS step"
+            (row,) = await connection.fetch(f"{made} FROM {self.quoted}.schema_version")
+            if row["version"] > self._latest:
+                raise self._changed(row["version"])
+            step: int = row["step"]
+            return step
         if tables:
             raise self.error(f"Its schema {self.schema!r} is of another program.", "Name another database.")
         if self._seen:
@@ -196,20 +200,23 @@ class DatabaseServer:
 
     async def _migrate(self, connection: Connection) -> bool:
         """Take the next step to the newest schema, in a transaction of its own. Returns False if there is none."""
-        version = await self._version(connection)
-        if version < self._latest:
+        step, last = await self._last_step(connection), len(self._tables.steps)
+        if 0 < step < last and not self.migrates:
+            raise OlderSchema(str(self._address))
+        if step < last:
             async with self.changing(connection):
-                if await self._version(connection) == version:
-                    await self._step(connection, version + 1)
-        return version < self._latest
+                if await self._last_step(connection) == step:
+                    await self._step(connection, step + 1)
+        return step < last
 
-    async def _step(self, connection: Connection, made: int) -> None:
+    async def _step(self, connection: Connection, number: int) -> None:
         if not await connection.fetch("SELECT FROM pg_namespace WHERE nspname = $1", self.schema):
             await connection.execute(f"CREATE SCHEMA {self.quoted}")
         await connection.execute(f"SET LOCAL search_path TO {self.quoted}")
-        for each in self._tables.steps[made - 1]:
+        for each in self._tables.steps[number - 1]:
             await connection.execute(each)
         query = "INSERT INTO schema_version (version, applied_at) VALUES ($1, $2)"
+        made = -number if number in self._tables.expansions else number
         await connection.execute(query, made, time.time_ns() // 1000)
 
     def _options(self) -> dict[str, object]:

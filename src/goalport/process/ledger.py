@@ -61,6 +61,8 @@ class SpendingHook:
     def __init__(self) -> None:
         self.tell: Callable[[Spending], None] = lambda _: None
         """Called with each request of a model that a process has paid for; it must not raise."""
+        self.asked: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
+        """Called after each request of a model, its name, the seconds, and whether it failed; it must not raise."""
 
     def __call__(self, entry: Spending) -> None:
         self.tell(entry)

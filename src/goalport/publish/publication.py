@@ -129,6 +129,11 @@ def publish(
     templates = _by_address((*workspace.values(RawTemplate), *passed), RawTemplate, problems)
     exports = [*workspace.values(McpToolExport), *references, *_conversations(platform, settings)]
     provided = providers(exports, problems)
+    problems += [
+        f"The settings require the goal {each!r}, and no goal is published as a tool of that name."
+        for each in settings.required_goals
+        if each not in tools
+    ]
     published = [each.published.tool for each in tools.values()]
     publication = Publication(
         agents=agents,

@@ -18,7 +18,6 @@ from goalport.platform.runs import Runs
 from goalport.publish.audit_trail import AuditTrail
 from goalport.publish.calls import OpenCalls
 from goalport.publish.exported_tools import exported_groups
-from goalport.publish.goal_tools import GoalTool
 from goalport.publish.limits import Limits
 from goalport.publish.publication import Publication, publish
 from goalport.settings import Settings
@@ -60,24 +59,10 @@ class Publisher:
         self.limits = Limits(platform, settings.limits, self.note_refusal)
         self.runs = Runs(platform)
         self.publication: Publication = publish(platform, workspace, settings)
-        if self.publication.problems or self.missing_goals:
-            missing = [f"The goal {each} is required, and is not published." for each in self.missing_goals]
-            _log.error("Not all is served as it should be:\n%s", "\n".join((*self.publication.problems, *missing)))
         self.loading = asyncio.Lock()
         """Held while the workspace is loaded anew: that changes what Python can import."""
         self._publishing = asyncio.Lock()
         self._subscribers: list[Callable[..., Awaitable[None]]] = []
-
-    @property
-    def missing_goals(self) -> list[str]:
-        """The names of tools that the settings require, and that no goal is published under."""
-        published = self.publication.tools
-        return [each for each in self.settings.required_goals if not isinstance(published.get(each), GoalTool)]
-
-    @property
-    def lacking(self) -> bool:
-        """Whether less is served than the settings demand."""
-        return bool(self.missing_goals or (self.settings.strict and self.publication.problems))
 
     def subscribe(self, tell: Callable[..., Awaitable[None]]) -> None:
         """Call `tell` with the kinds of the lists that changed, at each change, for as long as the server runs."""
@@ -159,7 +144,10 @@ class Publisher:
 
     def _log_what_is_new(self, before: Publication) -> None:
         """Log the problems and warnings that the publication `before` did not have."""
-        known = {*before.problems, *before.warnings}
-        for each in (*self.publication.problems, *self.publication.warnings):
-            if each not in known:
-                _log.warning("%s", each)
+        for level, now, known in (
+            (logging.ERROR, self.publication.problems, before.problems),
+            (logging.WARNING, self.publication.warnings, before.warnings),
+        ):
+            for each in now:
+                if each not in known:
+                    _log.log(level, "%s", each)

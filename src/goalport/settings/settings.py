@@ -96,6 +96,10 @@ class Settings(BaseSettings):
     """The server's name; all replicas of a server have the same."""
     hello_banner: bool = True
     """Publish the tool `helloBanner`, which says which server this is."""
+    strict: bool = False
+    """Whether a server is not ready as long as its workspace has a load problem."""
+    required_goals: Words = ()
+    """Names of tools without which the server is not ready."""
     host: str = Field(default="127.0.0.1", min_length=1)
     port: int = Field(default=8080, ge=0, le=65_535)
     """The TCP port; 0: any free one."""
@@ -119,10 +123,6 @@ class Settings(BaseSettings):
     max_result_bytes: Size = 900_000
     heartbeat_seconds: Seconds = 10.0
     page_size: Count = 200
-    strict: bool = False
-    """Whether the server is ready only if all of the workspace could be loaded and published."""
-    required_goals: tuple[str, ...] = ()
-    """The names of goals' tools without which the server is not ready."""
     drain_seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """How long calls are still taken after the signal to end, while the server says that it is not ready."""
     shutdown_seconds: float = Field(default=10.0, ge=0, allow_inf_nan=False)

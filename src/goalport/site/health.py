@@ -5,9 +5,10 @@ may call: nobody needs to be known where a server has no authentication, and eve
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
 from starlette.requests import Request
@@ -18,10 +19,14 @@ from goalport import __version__
 from goalport.errors import StoreError
 from goalport.publish.publisher import Publisher
 from goalport.publish.report import groups_of, servers_of
+from goalport.store.database import DatabaseProcessStore
 from goalport.upstream.status import ServerState
+from goalport.words import counted, listed
 from goalport.workers import WorkerState
 
 __all__ = ["HEALTH_PATHS", "Health"]
+
+T = TypeVar("T")
 
 _HEALTH: Final = "/health"
 _LIVE: Final = "/health/live"
@@ -42,6 +47,10 @@ class Health:
         """The states of all workers of the server; without any, this process serves alone. The listener knows them."""
         self.draining = False
         """Whether the server is about to end, so that proxies have to send new calls elsewhere."""
+        self._store_answers = True
+        """Whether the store did when it was asked last."""
+        self.store_writable = True
+        """Whether there was room for more then."""
 
     def routes(self) -> Iterator[Route]:
         """The endpoints."""
@@ -51,53 +60,78 @@ class Health:
 
     async def is_ready(self) -> bool:
         """Whether calls can be answered, by all workers that respond: new connections go to these."""
-        return all(each.ready for each in self.workers() if each.responds) and await self.is_ready_here()
+        return not await self._reasons()
 
     async def is_ready_here(self) -> bool:
-        """Whether this process can answer new calls: the store answers, what is required is there, and no end is near.
+        """Whether this process can answer new calls."""
+        return not await self._reasons_here()
 
-        The store answers only if it can be written too.
-        """
-        publisher = self._publisher
-        ending = self.draining or publisher.calls.closing.is_set()
-        return not ending and not publisher.lacking and self._required_are_up() and await self._store_answers()
+    async def stored(self, read: Callable[[], Awaitable[T]]) -> T | None:
+        """What is read from the store; None while it does not answer."""
+        found = None
+        if self._store_answers:
+            with suppress(StoreError, TimeoutError), anyio.fail_after(_STORE_SECONDS):
+                found = await read()
+        return found
 
-    def _required_are_up(self) -> bool:
+    async def _reasons(self) -> Sequence[str]:
+        """Why calls cannot be answered, in sentences without secrets; none: they can."""
+        others = [str(each.pid) for each in self.workers() if each.responds and not each.ready]
+        return [*await self._reasons_here(), *(f"Worker {each} is not ready." for each in others)]
+
+    async def _reasons_here(self) -> Sequence[str]:
+        return [*self._known_reasons(), *await self._reasons_of_store()]
+
+    def _known_reasons(self) -> Iterator[str]:
+        publisher, publication = self._publisher, self._publisher.publication
+        if self.draining or publisher.calls.closing.is_set():
+            yield "The server shuts down."
         fine = {ServerState.UP, ServerState.DISABLED}
-        return all(each.state in fine for each in self._publisher.platform.upstream.reports() if each.required)
+        servers = publisher.platform.upstream.reports()
+        if down := [each.name for each in servers if each.required and each.state not in fine]:
+            yield f"Upstream servers that are required are not up: {listed(down)}."
+        if missing := [each for each in publisher.settings.required_goals if each not in publication.tools]:
+            yield f"Not published of required_goals: {listed(missing)}."
+        elif publisher.settings.strict and publication.problems:
+            yield f"The workspace has {counted(len(publication.problems), 'load problem')}, and strict is set."
 
-    async def _store_answers(self) -> bool:
+    async def _reasons_of_store(self) -> Sequence[str]:
+        store = self._publisher.platform.store
+        answers = writable = False
         try:
             with anyio.fail_after(_STORE_SECONDS):
-                await self._publisher.platform.store.check()
-        except (StoreError, TimeoutError):
-            return False
-        return True
-
-    async def counts(self) -> Mapping[str, int] | None:
-        """How many processes have each status; None: the store does not answer."""
-        try:
-            with anyio.fail_after(_STORE_SECONDS):
-                return await self._publisher.platform.processes.counts()
-        except (StoreError, TimeoutError):
-            return None
+                await store.find("")
+                answers = True
+                if isinstance(store, DatabaseProcessStore):
+                    await store.check_writes()
+                writable = True
+        except StoreError as error:
+            return [error.told]
+        except TimeoutError:
+            return [f"The store of processes has not answered within {_STORE_SECONDS:g} s."]
+        finally:
+            self._store_answers, self.store_writable = answers, writable
+        return []
 
     async def _live(self, _: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
     async def _ready(self, _: Request) -> JSONResponse:
-        if await self.is_ready():
+        reasons = await self._reasons()
+        if not reasons:
             return JSONResponse({"status": "ready"})
-        return JSONResponse({"status": "not ready"}, HTTPStatus.SERVICE_UNAVAILABLE)
+        details = {"reasons": reasons} if self._shows_details() else {}
+        return JSONResponse({"status": "not ready", **details}, HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def _show(self, _: Request) -> JSONResponse:
-        content: dict[str, Any] = {"status": "ok", "ready": await self.is_ready()}
+        reasons = await self._reasons()
+        content: dict[str, Any] = {"status": "ok", "ready": not reasons}
         if self._shows_details():
-            content |= await self._details()
+            content |= {"reasons": reasons, **await self._details()}
         return JSONResponse(content)
 
     async def _details(self) -> dict[str, Any]:
-        """What is served: names, states and counts; no reason of a failure, as it may quote a secret, and no caller.
+        """What is served: names, states and counts; no message of another program, which may quote a secret.
 
         Of several workers, one answers for all, with its own process id.
         """
@@ -111,12 +145,11 @@ class Health:
             "prompts": len(publication.prompts),
             "resources": len(publication.resource_list),
             "resourceNamespaces": list(publication.providers),
-            "processes": await self.counts(),
+            "processes": await self.stored(platform.processes.counts),
             **self._processes(),
             "toolGroups": groups_of(platform),
             "upstreamServers": servers_of(platform),
             "loadProblems": len(publication.problems),
-            "missingGoals": self._publisher.missing_goals,
         }
 
     def _processes(self) -> dict[str, Any]:

@@ -147,7 +147,7 @@ class _WorkerListener(_Listener):
         await super().startup(sockets)
         asyncio.get_running_loop().add_reader(self._channel.socket, self._receive)
         await self._tell()
-        self._channel.ready()
+        self._channel.ready(self._site.publisher.publication.problems)
 
     async def on_tick(self, counter: int) -> bool:
         """Called by uvicorn ten times a second; tells of connections that were closed, and once a second its state."""
@@ -161,9 +161,7 @@ class _WorkerListener(_Listener):
 
     async def _tell(self) -> None:
         ready = await self._site.health.is_ready_here()
-        publisher = self._site.publisher
-        problems = len(publisher.publication.problems)
-        self._channel.tell(ready=ready, open_calls=publisher.calls.number, problems=problems)
+        self._channel.tell(ready=ready, open_calls=self._site.publisher.calls.number)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().remove_reader(self._channel.socket)

@@ -22,6 +22,7 @@ from goalport.publish.calls import Call
 from goalport.publish.publisher import Publisher
 from goalport.publish.report import groups_of
 from goalport.site.health import Health
+from goalport.store.database import DatabaseProcessStore
 from goalport.upstream.status import ServerState
 
 __all__ = ["METRICS_PATH", "MetricsPage"]
@@ -50,6 +51,11 @@ class MetricsPage:
         self._health = health
         publisher.calls.observers.append(self)
         publisher.platform.processes.on_spending.tell = self._spent
+        publisher.platform.processes.on_spending.asked = self.metrics.model_request
+        store = publisher.platform.store
+        self._store = store if isinstance(store, DatabaseProcessStore) else None
+        if self._store is not None:
+            self._store.database.tell = self.metrics.transaction
 
     def route(self) -> Route:
         """The endpoint."""
@@ -85,8 +91,13 @@ class MetricsPage:
         metrics.open_calls.set(publisher.calls.number)
         metrics.audit_lost.set(publisher.audit_trail.lost)
         metrics.open_connections.set(self.connections())
-        metrics.ready.set(int(await self._health.is_ready()))
+        metrics.take_overs(publisher.platform.processes.taken_over)
+        metrics.note_process()
+        if self._store is not None and (free := self._store.database.free_bytes) is not None:
+            metrics.store_free.set(free)
         metrics.load_problems.set(len(publisher.publication.problems))
+        metrics.ready.set(int(await self._health.is_ready()))
+        metrics.store_writable.set(int(self._health.store_writable))
         for each in publisher.platform.upstream.reports():
             up = each.state is ServerState.UP
             metrics.upstream(each.name, up=up, calls=each.calls, failures=each.failures)
@@ -97,10 +108,11 @@ class MetricsPage:
         if (refusal := self._refusal()) is not None:
             return refusal
         await self._note_states()
-        counts = await self._health.counts() or {}
+        counts = await self._health.stored(self._publisher.platform.processes.counts)
+        numbers = None if self._store is None else await self._health.stored(self._store.size_and_age)
         accept = request.headers.get("accept", "")
         # In a thread: the numbers of hundreds of goals take a tenth of a second.
-        text, media_type = await to_thread.run_sync(self.metrics.text, accept, counts)
+        text, media_type = await to_thread.run_sync(self.metrics.text, accept, counts, numbers)
         return Response(text, headers={"Content-Type": media_type})
 
     def _refusal(self) -> Response | None:

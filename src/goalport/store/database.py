@@ -7,8 +7,9 @@ process does.
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, Protocol, Self, TypeVar
@@ -30,7 +31,6 @@ from goalport.store.programs import Program
 from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess, ValueCodec
 from goalport.store.rows import event_row, microseconds, rows_of
 from goalport.store.statements import Dialect
-from goalport.store.tables import LATEST_VERSION
 
 __all__ = ["Commit", "Database", "DatabaseProcessStore"]
 
@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 _BATCH: Final = 200
 """How many families are dropped in one transaction."""
+_RESERVE: Final = 256 * 1024
+"""The bytes that a disk must have left for new work: what goes on is to be saved there."""
 _PROBE: Final = "goalport: can this be written?"
 _PROBE_BYTES: Final = 65_536
 """As much as a process with a few results, since a full disk may still have room for a row."""
@@ -69,6 +71,11 @@ class Database(Protocol):
         """Return when another program may have written something, or after `seconds`."""
         ...
 
+    @property
+    def free_bytes(self) -> int | None:
+        """The space left on its disk; None: that cannot be seen from here."""
+        ...
+
     async def trim(self) -> None:
         """Give the space of what was dropped back, if the database does not do so itself."""
         ...
@@ -76,6 +83,43 @@ class Database(Protocol):
     async def close(self) -> None:
         """Commit what was written, and let the database go. A database that is closed stays closed."""
         ...
+
+
+class ObservedDatabase:
+    """A database whose transactions are told of, and of which it is known whether the last write failed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.dialect: Dialect = database.dialect
+        self.wait_for_changes, self.trim, self.close = database.wait_for_changes, database.trim, database.close
+        self.refused = False
+        """Whether the last write failed."""
+        self.tell: Callable[[str, float, bool], None] = lambda _kind, _seconds, _failed: None
+        """Called after each `read` or `write` with its seconds, and whether the database failed."""
+
+    @property
+    def free_bytes(self) -> int | None:
+        return self._database.free_bytes
+
+    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
+        with self._timed("read"):
+            return await self._database.read(begin)
+
+    async def write(self, begin: Callable[[], Operation[T]], /, *, patient: bool = False) -> T:
+        with self._timed("write"):
+            return await self._database.write(begin, patient=patient)
+
+    @contextmanager
+    def _timed(self, kind: str) -> Generator[None]:
+        begun, failed = time.monotonic(), False
+        try:
+            yield
+        except StoreError:
+            failed = True
+            raise
+        finally:
+            self.refused = failed if kind == "write" else self.refused
+            self.tell(kind, time.monotonic() - begun, failed)
 
 
 class Commit(asyncio.Future[T]):
@@ -131,36 +175,14 @@ class DatabaseProcessStore:
     durable = True
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self.conversations = DatabaseConversations(database)
+        self._database = self.database = ObservedDatabase(database)
+        self.conversations = DatabaseConversations(self._database)
         self._program = Program.this()
         self._operations = Operations(database.dialect, self._program)
         self._has_heartbeat = False
-        self._refused = False
-        """Whether the last write failed."""
-
-    async def _write(self, begin: Callable[[], Operation[T]], *, patient: bool = False) -> T:
-        try:
-            written = await self._database.write(begin, patient=patient)
-        except StoreError:
-            self._refused = True
-            raise
-        self._refused = False
-        return written
-
-    async def check(self) -> None:
-        """Raise `StoreError` unless records can be read, and written where the last write has failed."""
-        version = await self._database.read(operations.schema)
-        if version != LATEST_VERSION:
-            raise StoreError(
-                "database", f"It has schema {version}, and this program knows {LATEST_VERSION}.", "Upgrade."
-            )
-        if self._refused:
-            await self._write(partial(self._operations.save_context, _PROBE, "x" * _PROBE_BYTES, None))
-            await self._write(partial(operations.delete_context, _PROBE))
 
     async def __aenter__(self) -> Self:
-        await self._write(operations.nothing)
+        await self._database.write(operations.nothing)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -171,7 +193,7 @@ class DatabaseProcessStore:
         if self._has_heartbeat:
             self._has_heartbeat = False
             with suppress(StoreError):  # the others notice when nothing is heard of this program any more
-                await self._write(self._operations.leave)
+                await self._database.write(self._operations.leave)
         await self._database.close()
 
     @property
@@ -201,29 +223,38 @@ class DatabaseProcessStore:
         wake = None if wake_at is None else microseconds(wake_at)
         happened = event_row(events)
         save = partial(self._operations.save, rows, lease, wake, happened, release=release)
-        return await self._write(save, patient=not lease.token and not any(map(_asked_for, changes)))
+        return await self._database.write(save, patient=not lease.token and not any(map(_asked_for, changes)))
 
     async def claim(self, process_id: str, /) -> Lease | None:
-        return await self._write(partial(self._operations.claim, process_id))
+        return await self._database.write(partial(self._operations.claim, process_id))
 
     async def runner(self, process_id: str, /) -> Runner | None:
         return await self._database.read(partial(self._operations.runner, process_id))
 
     async def release(self, lease: Lease, /) -> None:
-        await self._write(partial(self._operations.release, lease))
+        await self._database.write(partial(self._operations.release, lease))
 
     async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
         some, dead = await self._database.read(partial(self._operations.awaited, limit, without))
         if not some and not dead:
             return ()
-        return await self._write(partial(self._operations.due, limit, without, dead))
+        return await self._database.write(partial(self._operations.due, limit, without, dead))
 
     async def due_here(self) -> Sequence[Lease]:
         return await self._database.read(self._operations.due_here)
 
     async def heartbeat(self, seconds: float, /) -> None:
-        await self._write(partial(self._operations.heartbeat, seconds, first=not self._has_heartbeat))
+        await self._database.write(partial(self._operations.heartbeat, seconds, first=not self._has_heartbeat))
         self._has_heartbeat = True
+
+    async def check_writes(self) -> None:
+        """Raise `StoreError` if nothing more can be written. After a write that failed, another one tries it."""
+        free = self._database.free_bytes
+        if free is not None and free < _RESERVE:
+            raise StoreError("of processes", "Its disk is full.", "Free some space. It works again by itself.")
+        if self._database.refused:
+            await self._database.write(partial(self._operations.save_context, _PROBE, "x" * _PROBE_BYTES, None))
+            await self._database.write(partial(operations.delete_context, _PROBE))
 
     async def wait_for_changes(self, seconds: float, /) -> None:
         await self._database.wait_for_changes(seconds)
@@ -235,31 +266,31 @@ class DatabaseProcessStore:
         return await self._database.read(partial(self._operations.held, roots))
 
     async def send(self, process_id: str, value: object, /) -> int:
-        return await self._write(partial(operations.send, process_id, value))
+        return await self._database.write(partial(operations.send, process_id, value))
 
     async def inbox(self) -> Sequence[Message]:
         return await self._database.read(self._operations.inbox)
 
     async def reply(self, number: int, value: object, /) -> None:
-        await self._write(partial(operations.reply, number, value))
+        await self._database.write(partial(operations.reply, number, value))
 
     async def replied(self, number: int, /) -> object:
         return await self._database.read(partial(operations.replied, number))
 
     async def withdraw(self, number: int, /) -> bool:
-        return await self._write(partial(operations.withdraw, number))
+        return await self._database.write(partial(operations.withdraw, number))
 
     async def join(self, key: str, digest: str, process_id: str, /, *, instead_of: str = "") -> tuple[str, str]:
-        return await self._write(partial(self._operations.join, key, digest, process_id, instead_of))
+        return await self._database.write(partial(self._operations.join, key, digest, process_id, instead_of))
 
     async def find_context(self, context_id: str, /) -> object:
         return await self._database.read(partial(operations.find_context, context_id))
 
     async def save_context(self, context_id: str, value: object, /, *, instead_of: object) -> bool:
-        return await self._write(partial(self._operations.save_context, context_id, value, instead_of))
+        return await self._database.write(partial(self._operations.save_context, context_id, value, instead_of))
 
     async def delete_context(self, context_id: str, /) -> bool:
-        deleted = await self._write(partial(operations.delete_context, context_id))
+        deleted = await self._database.write(partial(operations.delete_context, context_id))
         if deleted:
             await self._database.trim()
         return deleted
@@ -292,6 +323,10 @@ class DatabaseProcessStore:
     async def counts(self) -> Mapping[str, int]:
         return await self._database.read(operations.counts)
 
+    async def size_and_age(self) -> tuple[int, float]:
+        """How many bytes the database takes, and for how many seconds the oldest open question has waited; 0: none."""
+        return await self._database.read(self._operations.size_and_age)
+
     async def overflow(self) -> Sequence[str]:
         """None: there is always room."""
         return ()
@@ -307,7 +342,7 @@ class DatabaseProcessStore:
         return total
 
     async def drop(self, root: str, /) -> bool:
-        dropped = await self._write(partial(self._operations.drop, root))
+        dropped = await self._database.write(partial(self._operations.drop, root))
         if dropped:
             await self._database.trim()
         return dropped
@@ -318,7 +353,7 @@ class DatabaseProcessStore:
             found, dropped = await self._database.read(find), 0
             for first in range(0, len(found), _BATCH):
                 some = found[first : first + _BATCH]
-                dropped += await self._write(partial(self._operations.prune, some))
+                dropped += await self._database.write(partial(self._operations.prune, some))
                 await self._database.trim()
             total += dropped
         return total

@@ -179,9 +179,6 @@ class InMemoryProcessStore:
         found = ((each, self._family_of.get(each)) for each in roots)
         return {root: family.version for root, family in found if family is not None and family.root == root}
 
-    async def check(self) -> None:
-        """Nothing: there is nothing that could be away."""
-
     async def find(self, process_id: str, /) -> ProcessRecord | None:
         family = self._family_of.get(process_id)
         return family and family.members[process_id].process

@@ -70,6 +70,7 @@ class Operations:
     """
 
     def __init__(self, dialect: Dialect, program: Program) -> None:
+        self._dialect: Dialect = dialect
         self._upserts = upserts(dialect)
         self._program = program
 
@@ -193,6 +194,12 @@ class Operations:
     def leave(self) -> Operation[None]:
         yield the.REAPED, {"id": self._program.id}
 
+    def size_and_age(self) -> Operation[tuple[int, float]]:
+        (size,) = yield the.SIZE[self._dialect], {}
+        (oldest,) = yield the.OLDEST_QUESTION, {}
+        now = microseconds(datetime.now(UTC))
+        return size["bytes"], max(0, now - (oldest["asked_at"] or now)) / 1_000_000
+
     # What programs leave for each other.
 
     def inbox(self) -> Operation[Sequence[Message]]:
@@ -254,12 +261,6 @@ def _dead(neighbours: Sequence[Row], program: Program) -> Sequence[str]:
     return [
         each["id"] for each in neighbours if each["id"] != program.id and not program.sees(each["pid"], each["started"])
     ]
-
-
-def schema() -> Operation[int]:
-    """The version of the schema."""
-    (row,) = yield the.VERSION, {}
-    return row["version"]
 
 
 def nothing() -> Operation[None]:

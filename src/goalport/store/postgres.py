@@ -19,7 +19,7 @@ from goalport.store.operations import Operation, Statement
 from goalport.store.postgres_notifications import ChangeNotifications
 from goalport.store.rows import Row
 from goalport.store.statements import CLAIMED, TAKEN, TIDIED, Dialect
-from goalport.store.tables import conversation_messages, conversations, programs, steps_after
+from goalport.store.tables import EXPANSIONS, conversation_messages, conversations, programs, steps_after
 
 __all__ = ["PostgresProcessStore", "process_tables"]
 
@@ -37,7 +37,8 @@ class PostgresProcessStore(DatabaseProcessStore):
     Parameters: `url` as `postgresql://user:password@host:port/database`, with the options that asyncpg reads; at most
     `connections` are opened, besides the one by which programs hear of each other. `pooler`: they are those of a
     program such as PgBouncer that may give each transaction another one, so nothing is prepared in them, and
-    changes are polled for. What has not happened after `seconds` fails. The tables are made in `schema`.
+    changes are polled for. What has not happened after `seconds` fails. The tables are made in `schema`;
+    with `migrates=False` those of an earlier version are refused and not changed.
     Nothing is connected before it is needed; `async with` connects at once, and closes.
     """
 
@@ -49,8 +50,10 @@ class PostgresProcessStore(DatabaseProcessStore):
         pooler: bool = False,
         seconds: float = 10.0,
         schema: str = "goalport",
+        migrates: bool = True,
     ) -> None:
         server = DatabaseServer(PostgresAddress(url), process_tables(schema), seconds, pooler=pooler)
+        server.migrates = migrates
         super().__init__(_PostgresDatabase(server, connections))
 
 
@@ -61,6 +64,7 @@ def process_tables(schema: str) -> Tables:
         [statements for _, statements in steps_after(0, "postgresql")],
         pooled="Set store_pooler = true.",
         fewer="lower store_connections of each replica",
+        expansions=EXPANSIONS,
     )
 
 
@@ -101,6 +105,10 @@ class _PostgresDatabase:
     async def wait_for_changes(self, seconds: float, /) -> None:
         await self._connections.open()
         await self._notifications.wait(seconds)
+
+    @property
+    def free_bytes(self) -> int | None:
+        return None  # only the server can see its disk
 
     async def trim(self) -> None:
         """Nothing: the server gives space back by itself."""

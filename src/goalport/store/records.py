@@ -318,13 +318,6 @@ class ProcessStore(Protocol):
         """
         ...
 
-    async def check(self) -> None:
-        """Raise `StoreError` unless records can be read, and written where the last write has failed.
-
-        They cannot where a newer program has changed the schema.
-        """
-        ...
-
     async def find(self, process_id: str, /) -> ProcessRecord | None:
         """The record of a process; None if it is unknown or was dropped."""
         ...

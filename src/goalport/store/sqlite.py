@@ -43,12 +43,22 @@ class SqliteProcessStore(DatabaseProcessStore):
 
     Parameters: `synchronous` is `full`, so that what was saved survives even when the power fails, or `normal`, with
     which it survives the end of the program, however sudden, and the last saves may be lost when the machine stops.
+    With `migrates=False` a file of an earlier version is refused and not changed.
     A file that another program has locked is waited for, `busy_seconds` at most. The file is opened when it is first
     needed, or by `async with`, which also closes it; saves that are under way are committed before.
     """
 
-    def __init__(self, path: Path | str, *, synchronous: Synchronous = "full", busy_seconds: float = 5.0) -> None:
-        super().__init__(_SqliteDatabase(DatabaseFile(Path(path), synchronous, busy_seconds)))
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        synchronous: Synchronous = "full",
+        busy_seconds: float = 5.0,
+        migrates: bool = True,
+    ) -> None:
+        file = DatabaseFile(Path(path), synchronous, busy_seconds)
+        file.migrates = migrates
+        super().__init__(_SqliteDatabase(file))
 
 
 class _SqliteDatabase:
@@ -57,6 +67,7 @@ class _SqliteDatabase:
     dialect: Dialect = "sqlite"
 
     def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
         self._writer = _Writer(file)
         self._readers = _Readers(file)
 
@@ -74,6 +85,10 @@ class _SqliteDatabase:
         watch = _Watch(time.monotonic() + seconds)
         self._writer.put(watch)
         await watch.done
+
+    @property
+    def free_bytes(self) -> int | None:
+        return self._file.free_bytes
 
     async def trim(self) -> None:
         while await self.write(_trimmed):
@@ -406,6 +421,7 @@ class _Readers:
             opened = stack.enter_context(closing(self._connection()))
             # All its statements see the same state of the database.
             opened.connection.execute("begin")
+            self._file.check(opened.connection)
             result = _run(opened.connection.cursor(), begin())
             opened.connection.execute("rollback")
             stack.pop_all()

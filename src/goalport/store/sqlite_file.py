@@ -4,11 +4,12 @@ Nothing here runs in the event loop: opening a file may wait for another program
 """
 
 import os
+import shutil
 import sqlite3
 import stat
 import time
 from collections.abc import Generator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -16,10 +17,10 @@ from typing import Final, Literal
 from sqlalchemy import ClauseElement
 from sqlalchemy.dialects import sqlite
 
-from goalport.errors import StoreError
+from goalport.errors import OlderSchema, StoreError
 from goalport.files import make_private
 from goalport.store.statements import VERSION, VERSION_MADE
-from goalport.store.tables import LATEST_VERSION, steps_after
+from goalport.store.tables import EXPANSIONS, LATEST_VERSION, MIGRATIONS, steps_after
 
 __all__ = ["DatabaseFile", "OpenFile", "Synchronous", "compiled", "spares_connection"]
 
@@ -64,11 +65,20 @@ class DatabaseFile:
     def __init__(self, path: Path, synchronous: Synchronous, busy_seconds: float, options: str = "") -> None:
         self.path, self._options = path.absolute(), options
         self._synchronous, self._busy_seconds = synchronous, busy_seconds
+        self.migrates = True
+        """Whether a file that is older is changed; otherwise it is refused."""
         self._seen = False
 
     def current(self, opened: OpenFile) -> bool:
         """Whether a connection leads to the file that is at the path now."""
         return opened.identity is not None and opened.identity == self._identity()
+
+    @property
+    def free_bytes(self) -> int | None:
+        """The space left on its disk; None while its folder is not there."""
+        with suppress(OSError):
+            return shutil.disk_usage(self.path.parent).free
+        return None
 
     def for_writing(self) -> OpenFile:
         """A connection that writes, to a file that has the newest schema. Raises `StoreError`."""
@@ -83,7 +93,7 @@ class DatabaseFile:
                 raise self._error(*_WORDS[sqlite3.SQLITE_READONLY])
             with ExitStack() as stack:
                 connection = stack.enter_context(closing(self._connection("mode=rw")))
-                if not self.version(connection):
+                if not self.step(connection):
                     connection.execute("pragma auto_vacuum=incremental")
                 self._use_log(connection)
                 self._migrate(connection)
@@ -100,7 +110,7 @@ class DatabaseFile:
                 with ExitStack() as stack:
                     mode = "mode=ro&immutable=1" if unchanging else "mode=ro"
                     connection = stack.enter_context(closing(self._connection(mode)))
-                    if self.version(connection) == LATEST_VERSION:
+                    if self.step(connection) >= len(MIGRATIONS):
                         self._seen = True
                         stack.pop_all()
                         return OpenFile(connection, None if unchanging else identity)
@@ -176,32 +186,35 @@ class DatabaseFile:
 
     def check(self, connection: sqlite3.Connection) -> None:
         """Raise `StoreError` unless an open database still has the schema that this program knows."""
-        (version,) = connection.execute(_VERSION).fetchone()
+        version, _ = connection.execute(_VERSION).fetchone()
         if version != LATEST_VERSION:
             raise self._newer(version)
 
-    def version(self, connection: sqlite3.Connection) -> int:
-        """The version of the schema; 0 for an empty database. Raises `StoreError` if it is not ours or newer."""
+    def step(self, connection: sqlite3.Connection) -> int:
+        """The last step to the schema; 0: the database is empty. Raises `StoreError` if it is not ours or newer."""
         tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
         if "schema_version" not in tables:
             if tables:
                 raise self._error("It is a database of another program.", "Name another file.")
             return 0
-        (version,) = connection.execute(_VERSION).fetchone()
+        version, step = connection.execute(_VERSION).fetchone()
         if version > LATEST_VERSION:
             raise self._newer(version)
-        return version
+        return step
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
-        version = self.version(connection)
-        if self._seen and not version:
+        step = self.step(connection)
+        if self._seen and not step:
             raise self._vanished()
-        for made, statements in steps_after(version, "sqlite"):
+        if 0 < step < len(MIGRATIONS) and not self.migrates:
+            raise OlderSchema(str(self.path))
+        for number, statements in steps_after(step, "sqlite"):
             with _exclusively(connection):
-                if self.version(connection) >= made:
+                if self.step(connection) >= number:
                     continue
                 for each in statements:
                     connection.execute(each)
+                made = -number if number in EXPANSIONS else number
                 connection.execute(_VERSION_MADE, {"version": made, "applied_at": time.time_ns() // 1000})
 
     def closed(self) -> StoreError:

@@ -5,6 +5,7 @@ as `programs` has it, `lifetime` is in microseconds, and `…_list` is a list of
 statements together.
 """
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, Literal
@@ -17,6 +18,7 @@ from sqlalchemy import (
     Select,
     Table,
     Text,
+    TextClause,
     and_,
     bindparam,
     case,
@@ -29,6 +31,7 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    text,
     true,
     update,
 )
@@ -44,6 +47,7 @@ from goalport.store.tables import (
     messages,
     process,
     programs,
+    questions,
     schema_version,
 )
 
@@ -70,6 +74,7 @@ __all__ = [
     "NEIGHBOURS",
     "OBJECTS",
     "OLD",
+    "OLDEST_QUESTION",
     "OWNER",
     "QUESTIONS",
     "REAPED",
@@ -82,6 +87,7 @@ __all__ = [
     "SAME_MEMBER",
     "SAVED",
     "SENT",
+    "SIZE",
     "SPENDINGS",
     "STILL_OVER",
     "TAKEN",
@@ -348,7 +354,19 @@ FAMILY: Final = select(process).where(process.c.root == bindparam("root")).order
 VERSIONS: Final = select(process.c.id, process.c.version).where(
     among(process.c.id, "root_list"), process.c.id == process.c.root
 )
-VERSION: Final = select(func.coalesce(func.max(schema_version.c.version), ZERO).label("version"))
+OLDEST_QUESTION: Final = (
+    select(func.min(questions.c.asked_at).label("asked_at"))
+    .join_from(questions, process, questions.c.process == process.c.number)
+    .where(questions.c.status == literal_column("'open'"), process.c.ended.is_(false()))
+)
+SIZE: Final[Mapping[Dialect, TextClause]] = {
+    "sqlite": text("select page_count * page_size as bytes from pragma_page_count, pragma_page_size"),
+    "postgresql": text("select pg_database_size(current_database()) as bytes"),
+}
+VERSION: Final = select(
+    func.coalesce(func.max(schema_version.c.version), ZERO).label("version"),
+    func.coalesce(func.max(func.abs(schema_version.c.version)), ZERO).label("step"),
+)
 VERSION_MADE: Final = insert(schema_version).values(version=bindparam("version"), applied_at=bindparam("applied_at"))
 
 

@@ -369,12 +369,16 @@ _FOURTH: Final = (
 )
 
 MIGRATIONS: Final[Sequence[Sequence[str]]] = (_FIRST, _SECOND, _THIRD, _FOURTH)
-"""The statements of each step; the first one makes version 1. Only append: released steps are never changed."""
-LATEST_VERSION: Final = len(MIGRATIONS)
+"""The statements of each step, by their numbers from 1. Only append: released steps are never changed."""
+EXPANSIONS: Final[frozenset[int]] = frozenset()
+"""The numbers of the steps that only add tables, indexes, and columns that may be left out: programs that do not know
+them go on beside them. Such a step makes no version, and is noted as a negative number."""
+LATEST_VERSION: Final = max({*range(1, len(MIGRATIONS) + 1)} - EXPANSIONS)
+"""The version that a program has to know."""
 
 
 def steps_after(version: int, dialect: str) -> Sequence[tuple[int, Sequence[str]]]:
-    """The steps from a version to the latest, each with the version that it makes, in the words of a database."""
+    """The steps after the one of a number, each with its own number, in the words of a database."""
     return [
         (made, [each.format(**_WORDS[dialect]) for each in statements])
         for made, statements in enumerate(MIGRATIONS, start=1)

@@ -19,6 +19,7 @@ from typing import Any, Final
 import httpx2
 
 from goalport.bounded_answers import SMALL, ask_plainly, bound
+from goalport.observe import REQUEST_ID
 from goalport.observe.spans import send_trace
 from goalport.upstream.active_calls import note_reached, note_sign_in_needed
 from goalport.upstream.config import ServerConfig
@@ -188,6 +189,8 @@ async def _prepare(request: httpx2.Request) -> None:
     await ask_plainly(request)
     # The requests for tokens, which the SDK makes, have no time-out of their own.
     request.extensions.setdefault("timeout", httpx2.Timeout(_SIGN_IN).as_dict())
+    if _is_message(request) and (identity := REQUEST_ID.get()):
+        request.headers["X-Request-Id"] = identity
 
 
 def _is_message(request: httpx2.Request) -> bool:

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from goalport.auth import Access, current_caller
 from goalport.errors import BadInput, HandedOver, StoreError, Unreadable
+from goalport.observe.spans import note_response, request_span
 from goalport.publish.calls import Call
 from goalport.publish.faults import logged, unavailable_words
 from goalport.publish.limits import LimitReached
@@ -30,6 +31,11 @@ from goalport.words import corrections, validation_problems
 __all__ = ["Endpoint", "Handler", "HttpDoor", "StartEndpoint", "body_of", "call_of", "read", "root_of"]
 
 _CALL: Final = "goalport.call"
+_STATUSES: Final[Mapping[int, str]] = {
+    HTTPStatus.INTERNAL_SERVER_ERROR: "error",
+    HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
+}
+"""How calls end by the status of their response, where that is no refusal."""
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 T = TypeVar("T", bound=BaseModel)
 Handler = Callable[[Request], Awaitable[Response]]
@@ -75,13 +81,17 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, door = Request(scope, receive), self._door
         try:
-            with door.publisher.calls.of(door.name, f"{request.method} {self._path}", current_caller()) as call:
+            with (
+                request_span(request.method, self._path) as span,
+                door.publisher.calls.of(door.name, f"{request.method} {self._path}", current_caller()) as call,
+            ):
                 scope[_CALL] = call
                 call.known = request.method in self._handlers
                 call.level = logging.DEBUG if request.method in _READING else logging.INFO
                 response = await self._answer(request)
+                note_response(span, response.status_code)
                 if response.status_code >= HTTPStatus.BAD_REQUEST and not _ended(call):
-                    call.status = "error" if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR else "refused"
+                    call.status = _STATUSES.get(response.status_code, "refused")
                 if isinstance(response, AnswerStream):
                     await response(scope, request.receive, send)
                     return

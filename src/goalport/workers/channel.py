@@ -10,7 +10,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from threading import Thread
@@ -23,6 +23,7 @@ __all__ = [
     "CONNECTION",
     "DIGEST_BYTES",
     "METRICS_VARIABLE",
+    "PROBLEM",
     "READY",
     "SESSION",
     "SESSION_HEADER",
@@ -35,6 +36,8 @@ READY: Final = b"r"
 """From a worker: it answers requests from now on."""
 CLOSED: Final = b"c"
 """From a worker: one of its connections is closed."""
+PROBLEM: Final = b"p"
+"""From a worker: it could not load something, and the digest of why follows."""
 SESSION: Final = b"s"
 """From a worker: it has opened a session, whose digest follows."""
 DIGEST_BYTES: Final = 16
@@ -95,17 +98,17 @@ class WorkerChannel:
         given = os.environ.pop(_VARIABLE, None)
         return cls(WorkerPlace(**cast("dict[str, Any]", json.loads(given)))) if given else None
 
-    def ready(self) -> None:
-        """Tell the supervisor that requests are answered from now on."""
-        self._send(READY)
+    def ready(self, problems: Iterable[str]) -> None:
+        """Tell the supervisor that requests are answered from now on, and what could not be loaded."""
+        self._send(b"".join(PROBLEM + digest_of(each.encode()) for each in problems) + READY)
 
     def closed(self, number: int) -> None:
         """Tell the supervisor that so many connections have been closed."""
         self._send(CLOSED * number)
 
-    def tell(self, *, ready: bool, open_calls: int, problems: int) -> None:
+    def tell(self, *, ready: bool, open_calls: int) -> None:
         """Tell all workers and the supervisor the state of this one; once a second, or it counts as hanging."""
-        self._row.tell(ready=ready, open_calls=open_calls, problems=problems)
+        self._row.tell(ready=ready, open_calls=open_calls)
 
     @property
     def states(self) -> Sequence[WorkerState]:
@@ -139,9 +142,9 @@ class WorkerChannel:
             return  # the supervisor is gone, of which `_end_without_supervisor` learns
 
 
-def digest_of(session: bytes) -> bytes:
-    """What the supervisor knows a session by: ids are long, and open it."""
-    return blake2b(session, digest_size=DIGEST_BYTES).digest()
+def digest_of(said: bytes) -> bytes:
+    """What the supervisor knows a session or a problem by: ids are long, and open the session."""
+    return blake2b(said, digest_size=DIGEST_BYTES).digest()
 
 
 def _end_without_supervisor(place: WorkerPlace) -> None:

@@ -29,8 +29,6 @@ class WorkerState(NamedTuple):
     open_calls: int
     responds: bool
     """Whether its event loop has turned lately."""
-    problems: int = 0
-    """How much of the workspace it could not load or publish."""
 
 
 class WorkerRow(ctypes.Structure):
@@ -39,14 +37,12 @@ class WorkerRow(ctypes.Structure):
     _pid: int
     _ready: int
     _open_calls: int
-    _problems: int
     _draining: int
     _seen: float
     _fields_: ClassVar = [
         ("_pid", ctypes.c_int64),
         ("_ready", ctypes.c_int64),
         ("_open_calls", ctypes.c_int64),
-        ("_problems", ctypes.c_int64),
         ("_draining", ctypes.c_int64),
         ("_seen", ctypes.c_double),
     ]
@@ -64,17 +60,16 @@ class WorkerRow(ctypes.Structure):
         """Its server is about to end: it is not ready, whatever it says."""
         self._draining = 1
 
-    def tell(self, *, ready: bool, open_calls: int, problems: int) -> None:
+    def tell(self, *, ready: bool, open_calls: int) -> None:
         """Note the state of this worker, which responds now."""
-        self._ready, self._open_calls, self._problems = int(ready), open_calls, problems
-        self._seen = time.monotonic()
+        self._ready, self._open_calls, self._seen = int(ready), open_calls, time.monotonic()
 
     @property
     def state(self) -> WorkerState:
         """What the row says."""
         responds = time.monotonic() - self._seen < _HANGS_SECONDS
         ready = bool(self._ready) and not self._draining
-        return WorkerState(self._pid, ready, self._open_calls, responds, self._problems)
+        return WorkerState(self._pid, ready, self._open_calls, responds)
 
 
 class WorkerTable:

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence, Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from tempfile import TemporaryDirectory
@@ -148,14 +148,14 @@ class _Supervisor:
         if worker := await self._start():
             self._keepers.start_soon(self._keep, worker)
 
-    async def _start(self, *, announces: bool = False) -> Worker | None:
+    async def _start(self, *, announces: bool = False, known: AbstractSet[bytes] | None = None) -> Worker | None:
         """Start a worker, and wait until it is ready or has ended. None: the server ends before that is possible."""
         while not self._stopping.is_set():
             row = self._rows.pop()
             place = replace(self._place, announces=announces, row=row)
             try:
                 worker = await Worker.started(
-                    self.command, place, self._table, lambda by, session: self._routes.note(session, by)
+                    self.command, place, self._table, lambda by, session: self._routes.note(session, by), known
                 )
             except OSError as error:  # the machine has no memory or no process ids left
                 tell(
@@ -334,16 +334,22 @@ class _Supervisor:
         worker.kill()
 
     async def _replace(self) -> None:
-        """Replace the workers one after the other; if a new one does not get ready, the others stay."""
+        """Replace the workers one after the other.
+
+        If a new one does not get ready, or cannot load what the earlier ones have loaded, those stay.
+        """
         async with self._replacing:
-            for number, old in enumerate([each for each in self.workers if each.is_serving]):
-                new = await self._start(announces=number == 0)
+            serving = [each for each in self.workers if each.is_serving]
+            known = {problem for each in serving for problem in each.problems}
+            for number, old in enumerate(serving):
+                new = await self._start(announces=number == 0, known=known)
                 if new is None:
                     return
-                if new.is_serving and new.row.state.problems > old.row.state.problems:
-                    await self._end(new)
+                if new.new_problems:
                     self.workers.remove(new)
-                    tell("error: The workspace has problems that it had not; the earlier workers go on.")
+                    await self._end(new)
+                    what = counted(len(new.new_problems), "load problem")
+                    tell(f"error: Worker {new.process.pid} had {what} that the earlier workers had not; they go on.")
                     return
                 if new.ended.is_set():
                     self.workers.remove(new)

@@ -7,7 +7,7 @@ It starts, is handed connections, says when it is ready and what it closed, and 
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from subprocess import DEVNULL
@@ -43,6 +43,10 @@ class Worker:
     """Set once it is ready or has ended."""
     ended: anyio.Event = field(default_factory=anyio.Event)
     connections: int = 0
+    problems: set[bytes] = field(default_factory=set[bytes])
+    """The digests of what it could not load."""
+    known: AbstractSet[bytes] | None = None
+    """The problems that the workers have which it is to replace: with another one it is not handed connections."""
     _told_to_end: bool = False
 
     @classmethod
@@ -52,6 +56,7 @@ class Worker:
         place: WorkerPlace,
         table: WorkerTable,
         opened: Callable[["Worker", bytes], None],
+        known: AbstractSet[bytes] | None = None,
     ) -> "Worker":
         """A new process of this command, which has the row of the table that its place names. Raises `OSError`.
 
@@ -70,7 +75,7 @@ class Worker:
                 start_new_session=True,  # Ctrl-C signals the supervisor alone, which passes it on
             )
         ours.setblocking(False)
-        return cls(process, ours, table.rows[place.row], opened)
+        return cls(process, ours, table.rows[place.row], opened, known=known)
 
     @property
     def is_serving(self) -> bool:
@@ -96,6 +101,11 @@ class Worker:
             return False
         self.connections += 1
         return True
+
+    @property
+    def new_problems(self) -> AbstractSet[bytes]:
+        """Those that the workers which it is to replace have not."""
+        return set[bytes]() if self.known is None else self.problems - self.known
 
     @property
     def hangs(self) -> bool:
@@ -151,14 +161,19 @@ class Worker:
                 case channel.CLOSED:
                     self.connections -= 1
                 case channel.READY:
-                    self.ready_at = anyio.current_time()
-                    if not self.retired:
-                        self.row.join(self.process.pid)
+                    if not self.new_problems:
+                        self.ready_at = anyio.current_time()
+                        if not self.retired:
+                            self.row.join(self.process.pid)
                     self.settled.set()
-                case _:  # a session
+                case kind:  # a session or a problem
                     if len(said) <= at + DIGEST_BYTES:
                         return said[at:]
-                    self.opened(self, said[at + 1 : at + 1 + DIGEST_BYTES])
+                    digest = said[at + 1 : at + 1 + DIGEST_BYTES]
+                    if kind == channel.PROBLEM:
+                        self.problems.add(digest)
+                    else:
+                        self.opened(self, digest)
                     at += DIGEST_BYTES
             at += 1
         return b""

@@ -7,7 +7,10 @@ from typing import Any, ClassVar
 
 import pytest
 from opentelemetry import trace
+from opentelemetry.trace import SpanKind
 
+from goalport.observe import REQUEST_ID
+from goalport.observe.log_lines import JsonFormatter
 from tests.rooms.llm.asking import call
 from tests.rooms.llm.servers import chat, serving
 from tests.rooms.rest import web as rest
@@ -61,8 +64,11 @@ async def test_a_process_stays_in_its_trace_wherever_it_goes_on(tmp_path: Path, 
         await (await other.platform.process(state["processId"])).wait()
     assert spans.names.count("invoke_agent Asker") == 2
     assert traces(spans, "invoke_agent Asker") == {HEADER}
+    request = spans.one("POST /api/v1/process")
+    assert request.parent is not None
+    assert request.parent.span_id == int("1" * 16, 16)
     assert {each.parent.span_id for each in spans.all if each.name == "invoke_agent Asker" and each.parent} == {
-        int("1" * 16, 16)
+        request.context.span_id if request.context else 0
     }
 
 
@@ -70,8 +76,10 @@ class Listening(rest.ByHeader):
     """Keeps the traces that come in headers."""
 
     came: ClassVar[set[bytes]] = set()
+    ids: ClassVar[set[bytes]] = set()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.ids.update(value for name, value in scope.get("headers", ()) if name == b"x-request-id")
         self.came.update(value for name, value in scope.get("headers", ()) if name == b"traceparent")
         await super().__call__(scope, receive, send)
 
@@ -92,11 +100,40 @@ async def test_an_upstream_server_gets_the_trace_with_the_message_and_with_the_r
             near.client() as client,
         ):
             await until(lambda: "greet" in near.state.publication.tools)
+            identity = REQUEST_ID.set("mine-7")
             with trace.get_tracer("goalport").start_as_current_span("mine") as mine:
                 await client.call_tool("greet", {"content": "Ada"})
+            REQUEST_ID.reset(identity)
     expected = f"{mine.get_span_context().trace_id:032x}"
     assert traces(spans, "invoke_agent Greeter") == {expected}
     assert expected.encode() in {each.split(b"-")[1] for each in Listening.came}
+    assert b"mine-7" in Listening.ids
+
+
+async def test_a_request_over_rest_has_a_span_and_its_lines_in_the_log_name_it(
+    tmp_path: Path, spans: Spans, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.handler.setFormatter(JsonFormatter())
+    async with web(tmp_path, Greeter()) as server:
+        server.http.event_hooks = {}
+        server.http.headers["traceparent"] = parent(HEADER)
+        await server.start("greet", {"content": "Ada"}, wait=20)
+        await server.start("no such goal", {})
+    good, bad = (each for each in spans.all if each.name == "POST /api/v1/process")
+    assert [dict(each.attributes or {}) for each in (good, bad)] == [
+        {"http.request.method": "POST", "http.route": "/api/v1/process", "http.response.status_code": status}
+        for status in (200, 422)
+    ]
+    assert (good.kind, traces(spans, "POST /api/v1/process")) == (SpanKind.SERVER, {HEADER})
+    assert {each.parent.span_id for each in spans.all if each.name == "invoke_agent Greeter" and each.parent} == {
+        good.context.span_id if good.context else 0
+    }
+    lines = [json.loads(line) for line in caplog.text.splitlines() if line.startswith("{")]
+    (said,) = [each for each in lines if each["logger"] == "toy"]
+    assert said["trace_id"] == HEADER
+    action = spans.one("execute_action Greeter.greet").context
+    assert action is not None
+    assert int(said["span_id"], 16) == action.span_id
 
 
 async def test_a_provider_of_models_gets_the_trace_of_the_request(spans: Spans) -> None:

@@ -20,10 +20,13 @@ from goalport.store.tables import LATEST_VERSION
 from goalport.upstream.status import ServerState
 from tests.rooms.serve.served import state_of
 from tests.rooms.serve.test_upstream import WHO, mortal, until, wired
-from tests.stories.cooks import FILES
 
 READY = (200, {"status": "ready"})
-NOT_READY = (503, {"status": "not ready"})
+STORE = "The store of processes: It is closed. Open another one."
+
+
+def not_ready(*reasons: str) -> tuple[int, object]:
+    return 503, {"status": "not ready", "reasons": list(reasons)}
 
 
 async def limit_pages(store: Any, most: str) -> None:
@@ -37,8 +40,8 @@ async def limit_pages(store: Any, most: str) -> None:
         return rows[0]["page_count"]
 
     if not most.isdecimal():
-        most = str(await store._write(pages))  # noqa: SLF001 - stands for a disk
-    await store._write(limit)  # noqa: SLF001 - as above
+        most = str(await store.database.write(pages))
+    await store.database.write(limit)
 
 
 class OneToken:
@@ -76,10 +79,34 @@ async def test_a_server_is_alive_and_ready_until_it_shuts_down(tmp_path: Path) -
         assert (await client.get("/health/live")).json() == {"status": "ok"}
         assert await ready(client) == READY
         await publisher.calls.ended()
-        assert await ready(client) == NOT_READY
+        assert await ready(client) == not_ready("The server shuts down.")
         assert (await client.get("/health/live")).status_code == 200
         told = await client.get("/health")
     assert (told.status_code, told.json()["ready"]) == (200, False)
+
+
+@pytest.mark.parametrize(
+    ("files", "settings", "reasons"),
+    [
+        ({"agents/broken.py": "no Python"}, {}, []),
+        ({"agents/broken.py": "no Python"}, {"strict": True}, ["The workspace has 1 load problem, and strict is set."]),
+        ({}, {"strict": True, "required_goals": ["helloBanner"]}, []),
+        ({}, {"required_goals": ["cook", "helloBanner"]}, ["Not published of required_goals: cook."]),
+    ],
+)
+async def test_a_start_that_loads_less_than_its_settings_demand_is_not_ready(
+    tmp_path: Path, files: dict[str, str], settings: dict[str, Any], reasons: list[str]
+) -> None:
+    publisher = state_of(tmp_path, files=files, **settings).publisher
+    async with client_of(publisher) as client:
+        assert await ready(client) == (not_ready(*reasons) if reasons else READY)
+        told = (await client.get("/health")).json()
+        assert (told["ready"], told["reasons"]) == (not reasons, reasons)
+        numbers = (await client.get("/metrics")).text
+    problems = len(publisher.publication.problems)
+    assert told["loadProblems"] == problems == len(files) + bool(reasons and not files)
+    assert f"goalport_load_problems {problems:.1f}" in numbers
+    assert f"goalport_ready {not reasons:.1f}" in numbers
 
 
 async def test_a_server_whose_store_is_gone_is_not_ready(tmp_path: Path) -> None:
@@ -88,7 +115,7 @@ async def test_a_server_whose_store_is_gone_is_not_ready(tmp_path: Path) -> None
     async with client_of(publisher) as client:
         assert await ready(client) == READY
         await store.close()
-        assert await ready(client) == NOT_READY
+        assert await ready(client) == not_ready(STORE)
         health = await client.get("/health")
         assert (health.status_code, health.json()["ready"], health.json()["processes"]) == (200, False, None)
         numbers = await client.get("/metrics")
@@ -105,8 +132,8 @@ async def test_a_server_whose_disk_is_full_is_not_ready_until_there_is_room_agai
         await limit_pages(store, "now")
         with pytest.raises(StoreError, match="The disk is full"):
             await store.save_context("one", "x" * 1_000_000, instead_of=None)
-        assert await ready(client) == NOT_READY
-        assert await ready(client) == NOT_READY
+        assert (await ready(client))[0] == 503
+        assert (await ready(client))[0] == 503
         await limit_pages(store, "1000000")
         assert await ready(client) == READY
         assert await store.find_context("goalport: can this be written?") is None
@@ -127,26 +154,8 @@ async def test_a_server_whose_schema_a_newer_program_has_changed_is_not_ready(
 
     async with client_of(publisher) as client:
         assert await ready(client) == READY
-        await store._write(upgrade)  # noqa: SLF001 - stands for the newer program
-        assert await ready(client) == NOT_READY
-
-
-@pytest.mark.parametrize("settings", [{}, {"strict": True}, {"required_goals": ["gone"]}, {"required_goals": ["cook"]}])
-async def test_a_server_is_ready_only_with_what_its_settings_demand(
-    tmp_path: Path, settings: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    files = {**FILES, "agents/broken.py": "import nothing_of_this_name"}
-    publisher = state_of(tmp_path, files=files, **settings).publisher
-    demands = bool(settings) and settings != {"required_goals": ["cook"]}
-    async with client_of(publisher) as client:
-        assert await ready(client) == (NOT_READY if demands else READY)
-        told = (await client.get("/health")).json()
-        assert told["loadProblems"] == 1
-        assert told["missingGoals"] == (["gone"] if "gone" in str(settings) else [])
-        assert "goalport_load_problems 1.0" in (await client.get("/metrics")).text
-    errors = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
-    assert "nothing_of_this_name" in "\n".join(errors)
-    assert ("The goal gone is required, and is not published." in "\n".join(errors)) == ("gone" in str(settings))
+        await store.database.write(upgrade)
+        assert (await ready(client))[0] == 503
 
 
 @pytest.mark.parametrize("required", [True, False])

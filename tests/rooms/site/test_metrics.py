@@ -2,6 +2,9 @@
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,9 @@ from tests.rooms.rest.web import Web, web
 from tests.rooms.serve.served import state_of
 from tests.rooms.serve.test_call_log import MODELS, Asker, Greeter, Writer
 from tests.rooms.site.test_health import OneToken, client_of
+from tests.stories.fleets import FILES as CRAFT
+from tests.stories.servers import running
+from tests.stories.test_workers import numbers_of
 
 ROOT = Path(__file__).parents[3]
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
@@ -45,7 +51,7 @@ async def test_calls_models_and_processes_are_counted(tmp_path: Path) -> None:
     agents = Greeter(), Asker(), Writer()
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools/models.py").write_text(MODELS)
-    async with web(tmp_path, *agents, models={"default_llm": "scripted"}) as server:
+    async with web(tmp_path, *agents, store="sqlite", models={"default_llm": "scripted"}) as server:
         server.http.event_hooks = {}
         await some_calls(server)
         found = await numbers(server.http)
@@ -61,6 +67,8 @@ async def test_calls_models_and_processes_are_counted(tmp_path: Path) -> None:
         'goalport_model_tokens_total{model="scripted",type="input"}': 60,
         'goalport_model_tokens_total{model="scripted",type="output"}': 40,
         'goalport_model_cost_dollars_total{model="scripted"}': 0.25,
+        'goalport_model_seconds_count{model="scripted"}': 1,
+        'goalport_store_errors_total{kind="write"}': 0,
         'goalport_processes{status="completed"}': 2,
         'goalport_processes{status="waiting"}': 1,
         "goalport_open_calls": 0,
@@ -68,6 +76,37 @@ async def test_calls_models_and_processes_are_counted(tmp_path: Path) -> None:
         "goalport_workers": 1,
     }
     assert {name: found.get(name) for name in expected} == expected
+    assert found["goalport_oldest_question_seconds"] > 0
+    assert found['goalport_store_seconds_count{kind="write"}'] > 0
+    assert found["goalport_store_bytes"] > 0
+    assert found["goalport_store_free_bytes"] > 0
+    if sys.platform == "linux":
+        assert found["goalport_resident_bytes"] > 2**20
+        assert 0 < found["goalport_open_descriptors"] < found["goalport_max_descriptors"]
+
+
+async def test_a_request_of_a_model_that_fails_is_counted_with_its_time(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    fails = "from goalport.errors import ModelRefused\n" + MODELS.replace('"a line"', 'ModelRefused("No.")')
+    (tmp_path / "tools/models.py").write_text(fails)
+    async with web(tmp_path, Writer(), models={"default_llm": "scripted"}) as server:
+        server.http.event_hooks = {}
+        await server.start("write", {"content": "it"}, wait=20)
+        found = await numbers(server.http)
+    assert found['goalport_model_failures_total{model="scripted"}'] == 1
+    assert found['goalport_model_seconds_count{model="scripted"}'] == 1
+
+
+async def test_a_process_that_goes_on_after_its_program_has_ended_is_counted(tmp_path: Path) -> None:
+    async with running(tmp_path, CRAFT, lease_seconds="1") as server, server.client("http", "auto") as client:
+        handle = (await client.call_tool("forge", {"content": "it"})).structured_content
+        assert handle is not None
+        server.process.kill()
+    (tmp_path / "agents/hot").touch()
+    async with running(tmp_path, CRAFT, lease_seconds="1") as server, server.client("http", "auto") as client:
+        followed = {"processId": handle["processId"], "waitSeconds": 25}
+        assert (await client.call_tool("process_status", followed)).structured_content == {"name": "it"}
+        assert (await numbers_of(server))["goalport_take_overs_total"] == 1
 
 
 async def test_what_a_client_makes_up_becomes_no_label(tmp_path: Path) -> None:
@@ -137,14 +176,24 @@ async def test_with_authentication_metrics_need_a_scope(
 
 
 async def test_the_dashboard_and_the_table_name_metrics_that_exist(tmp_path: Path) -> None:
-    async with client_of(state_of(tmp_path).publisher) as client:
+    async with client_of(state_of(tmp_path, store="sqlite").publisher) as client:
         told = (await client.get("/metrics", headers={"Accept": OPEN_METRICS})).text
     families = set(re.findall(r"^# TYPE (\w+)", told, re.MULTILINE))
     known = families | {f"{each}{end}" for each in families for end in ("_total", "_bucket", "_sum", "_count")}
     dashboard = json.loads((ROOT / "server/grafana-dashboard.json").read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    shown = {name for each in queries for name in re.findall(r"goalport_\w+", each)}
+    alerts = (ROOT / "server/alerts.yml").read_text()
+    shown = {name for each in (*queries, alerts) for name in re.findall(r"goalport_\w+", each)}
     assert shown <= known
-    listed = set(re.findall(r"^\| `(goalport_\w+)`", (ROOT / "docs/operations.md").read_text(), re.MULTILINE))
+    rows = re.findall(r"^\| (`goalport_\w+.*?) \|", (ROOT / "docs/operations.md").read_text(), re.MULTILINE)
+    listed = {name for each in rows for name in re.findall(r"goalport_\w+", each)}
     assert {each.removesuffix("_total") for each in listed} == families
     assert all(each["title"] for each in dashboard["panels"])
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is in the package prometheus of Debian")
+def test_the_alerts_fire_when_they_should() -> None:
+    tested = Path(__file__).with_name("alerts.yml")
+    for kind, file in (("check", ROOT / "server/alerts.yml"), ("test", tested)):
+        done = subprocess.run(["promtool", kind, "rules", file], check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr

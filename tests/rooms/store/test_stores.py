@@ -24,6 +24,7 @@ from goalport.store import (
     QuestionRecord,
     StoredProcess,
 )
+from goalport.store.database import DatabaseProcessStore
 from goalport.store.export import exported, imported
 from tests.rooms.store.conftest import MakeStore
 from tests.rooms.store.programs import START, process, record, save
@@ -461,3 +462,17 @@ def test_an_export_has_the_claims_of_its_caller_and_one_without_them_is_read() -
     assert imported(written)[0].process.caller.claims == {"tenant": "acme", "groups": ["a", "b"]}
     del written["processes"][0]["caller"]["claims"]
     assert imported(written)[0].process.caller.claims == {}
+
+
+async def test_a_database_says_how_large_it_is_and_for_how_long_the_oldest_question_has_waited(
+    store: ProcessStore,
+) -> None:
+    if not isinstance(store, DatabaseProcessStore):
+        return
+    size, age = await store.size_and_age()
+    assert (size > 0, age) == (True, 0)
+    ended = process("ended", status="completed")._replace(questions=[question(0)])
+    await save(store, ended)
+    assert (await store.size_and_age())[1] == 0
+    await save(store, process("one", status="waiting")._replace(questions=[question(0, "answered"), question(1)]))
+    assert (await store.size_and_age())[1] >= (datetime.now(UTC) - START).total_seconds() - 1
