@@ -11,6 +11,7 @@ from goalport.caller import Caller, user_of_machine
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import say
 from goalport.errors import BadInput
+from goalport.platform.erasure import caller_known_as
 from goalport.publish.audit_trail import AuditTrail
 from goalport.settings import Settings
 from goalport.settings.audit import audit_of
@@ -21,14 +22,16 @@ _REASON = "It was erased with `goalport erase`."
 def erase(
     *,
     caller: Annotated[str | None, Parameter(help="Whose data, by the caller's id.", show_default=False)] = None,
-    issuer: Annotated[str, Parameter(help="Who issued that id, if anybody did.", show_default=False)] = "",
+    issuer: Annotated[str | None, Parameter(help="Who issued that id, if several did.", show_default=False)] = None,
     process: Annotated[str | None, Parameter(help="One process, with what it started.", show_default=False)] = None,
     dry_run: Annotated[bool, Parameter(negative="", help="Only say how much there is.", show_default=False)] = False,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
-    """Erase the conversations and processes of a caller, or one process, with results, questions and events.
+    """Erase all that is stored of a caller, or one process, with results, questions and events.
 
-    What runs is ended, also at a server. The audit log keeps that it was done. Nothing of it can be had back.
+    Of a caller, these are processes, conversations, contexts, sign-ins at upstream servers, and the place among the
+    readers of documents. What runs is ended, also at a server. The audit log keeps that it was done. Nothing of it can
+    be had back.
     """
     if (caller is None) == (process is None):
         raise BadInput("Say what to erase: --caller ID for all that a caller left, or --process ID.")
@@ -38,7 +41,7 @@ def erase(
     if process is not None:
         say(asyncio.run(_process(settings, process, dry_run=dry_run)))
     else:
-        say(asyncio.run(_caller(settings, Caller(caller or "", issuer), dry_run=dry_run)))
+        say(asyncio.run(_caller(settings, caller or "", issuer, dry_run=dry_run)))
     return 0
 
 
@@ -58,16 +61,17 @@ async def _process(settings: Settings, process_id: str, *, dry_run: bool) -> str
     return f"Process {process_id} is erased, with its family of {len(family)}."
 
 
-async def _caller(settings: Settings, caller: Caller, *, dry_run: bool) -> str:
+async def _caller(settings: Settings, caller_id: str, issuer: str | None, *, dry_run: bool) -> str:
     from goalport.cli.stored import driven
 
     async with driven(settings, drive=False) as loaded:
+        caller = await caller_known_as(caller_id, issuer, loaded.platform.store)
         erased = await loaded.platform.erase(caller, dry_run=dry_run)
     if not dry_run:
         _note(settings, caller, erased._asdict())
     would = "Would erase" if dry_run else "Erased"
-    hint = "" if any(erased) or caller.issuer else " Give --issuer too if somebody issued that id."
-    return f"{would} of {caller.id}: conversations: {erased.conversations}, processes: {erased.processes}.{hint}"
+    of = f"{caller.id} ({caller.issuer})" if caller.issuer else caller.id
+    return f"{would} of {of}: {', '.join(f'{name}: {number}' for name, number in erased._asdict().items())}."
 
 
 def _note(settings: Settings, whose: Caller | None, facts: Mapping[str, object]) -> None:

@@ -37,7 +37,7 @@ from goalport.platform.backends import (
 )
 from goalport.platform.deployments import Deployments
 from goalport.platform.durability import unstorable_in
-from goalport.platform.erasure import Erased, erase_caller
+from goalport.platform.erasure import Erased, Keepers
 from goalport.platform.knowledge import DocumentsOfPlatform, document_index, workspace_references
 from goalport.platform.process_engine import ProcessEngine
 from goalport.platform.process_factory import Inputs
@@ -458,12 +458,21 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
                 yield each
 
     async def erase(self, caller: Caller, *, dry_run: bool = False) -> Erased:
-        """Erase the conversations and processes of a caller, with all that is stored of them, wherever they run.
+        """Erase what is stored of a caller: conversations, processes wherever they run, contexts, and sign-ins.
 
-        With `dry_run` they are only counted. Documents, contexts and sign-ins at upstream servers stay.
+        Documents stay, and no longer name the caller among their readers. With `dry_run` it is only counted.
         Raises `StoreError`; what is erased by then stays erased.
         """
-        return await erase_caller(caller, self.conversations, self.store, self.processes.erase, dry_run=dry_run)
+        keepers = Keepers(
+            self.store,
+            lambda: self.processes.running,
+            self.processes.erase,
+            self.conversations,
+            self.contexts,
+            self.documents,
+            lambda whose, end: self.upstream.sign_ins_of(whose, end=end),
+        )
+        return await keepers.erase_caller(caller, dry_run=dry_run)
 
     async def answer(
         self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""

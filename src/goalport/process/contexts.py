@@ -194,6 +194,19 @@ class StoredContexts:
         wanted = Context(context_id, caller, scope=scope)
         return wanted.open_to(caller) and await self._store.delete_context(wanted.key)
 
+    async def erase_of(self, caller: Caller, *, count: bool = False) -> int:
+        """Delete all contexts that belong to a caller, or only `count` them. Returns how many. Raises `StoreError`."""
+        begin = f"{json.dumps([*caller.identity])[:-1]}, "
+        is_anonymous = caller.same_as(ANONYMOUS)
+        found = [
+            each
+            for each in await self._store.context_ids()
+            if each.startswith(begin) or (is_anonymous and not each.startswith("["))
+        ]
+        for each in () if count else found:
+            await self._store.delete_context(each)
+        return len(found)
+
     async def _stored(self, wanted: Context) -> Context | None:
         kept = await self._store.find_context(wanted.key)
         if kept is None:

@@ -14,7 +14,7 @@ from goalport.caller import ANONYMOUS, Caller
 from goalport.documents import Chunk, ContentElement, ContentRoot, NavigableDocument
 from goalport.llm import EmbeddingService
 from goalport.rag import elements
-from goalport.rag.conditions import Condition, Findable
+from goalport.rag.conditions import Condition, Findable, reader_of
 from goalport.rag.document_store import IndexInfo, StoredDocument
 from goalport.rag.embedding_state import EmbeddingState, IndexDatabase
 from goalport.rag.filters import Filter
@@ -49,6 +49,10 @@ Found = Sequence[SimilarityResult[Chunk]]
 
 class ClosableDatabase(IndexDatabase, Protocol):
     """A database that a store opens and closes."""
+
+    async def tidy(self) -> None:
+        """Leave nothing of what was deleted in its files."""
+        ...
 
     async def close(self) -> None:
         """End what is under way, and let go of the file or the connections. Closing twice does nothing."""
@@ -157,6 +161,23 @@ class IndexedDocuments:
 
     async def documents(self, *, limit: int = 1_000, after: str = "") -> Sequence[StoredDocument]:
         return await self._database.read(lambda: elements.documents(limit, after))
+
+    async def grants_of(self, caller: Caller, *, revoke: bool) -> int:
+        """How many documents name a caller among their readers; with `revoke`, they do so no more."""
+
+        def found() -> Operation[int]:
+            text = (
+                "delete from readers where reader = ? returning 1"
+                if revoke
+                else "select 1 from readers where reader = ?"
+            )
+            return len((yield Statement(text, (reader_of(caller),))))
+
+        if not revoke:
+            return await self._database.read(found)
+        revoked = await self._database.write(found)
+        await self._database.tidy()
+        return revoked
 
     async def info(self) -> IndexInfo:
         """How much is stored, and who made the vectors."""

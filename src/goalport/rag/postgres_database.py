@@ -131,6 +131,9 @@ class PostgresIndex:
 
         return await self._connections.run(work, reading=False)
 
+    async def tidy(self) -> None:
+        """Nothing: the server gives space back by itself."""
+
     async def lack(self) -> tuple[str, str] | None:
         if not self._prepared:
             await self.using(_nothing)

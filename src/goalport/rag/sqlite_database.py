@@ -175,6 +175,13 @@ class SqliteIndex:
 
         return await self._in(self._writers, self._write, write)
 
+    async def tidy(self) -> None:
+        def empty_log() -> None:
+            if self._path is not None:
+                self._writer().execute("pragma wal_checkpoint(truncate)")
+
+        await asyncio.get_running_loop().run_in_executor(self._writers, empty_log)
+
     async def lack(self) -> None:
         """Nothing: numpy compares the vectors."""
 
@@ -236,6 +243,7 @@ class SqliteIndex:
                     connection = stack.enter_context(closing(self._connection(self._path or ":memory:")))
                     connection.execute("pragma journal_mode = wal")
                     connection.execute("pragma synchronous = normal")
+                    connection.execute("pragma secure_delete = fast")
                     self._prepare(connection)
                     stack.pop_all()
                 self._writing = connection

@@ -159,7 +159,9 @@ _FIXED: Final[Mapping[str, Schema]] = {
             "links": _LINKS,
         }
     ),
-    "Erased": _an_object({"conversations": {"type": "integer"}, "processes": {"type": "integer"}}),
+    "Erased": _an_object(
+        {each: {"type": "integer"} for each in ("conversations", "processes", "contexts", "documents", "signIns")}
+    ),
     "PlatformInfo": _an_object({"name": _TEXT, "version": _TEXT, "counts": _OBJECT, "links": _LINKS}),
     "Entries": {"type": "object", "additionalProperties": {"type": "array", "items": _OBJECT}, "minProperties": 1},
 }

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from goalport.auth import current_caller
 from goalport.caller import Caller
 from goalport.errors import AlreadyAnswered, BadInput, HandedOver, UnknownName, Unreadable
+from goalport.platform.erasure import caller_known_as
 from goalport.platform.runs import IdempotentCall, Run, Watch, process_of
 from goalport.process import AgentProcess, Outcome, Question, find_question
 from goalport.publish.forms import Form, form_of
@@ -198,17 +199,21 @@ class ProcessHandlers:
         return JSONResponse(view_of(process, root_of(request)))
 
     async def erase(self, request: Request) -> Response:
-        """Erase the conversations and processes of the caller; for an admin, those of any caller."""
+        """Erase what the caller left; for an admin, what any caller did."""
         asked, caller = read(EraseQuery, query_of(request)), current_caller()
         self._require(self._publisher.publication.scopes.rules.write)
         if asked.caller and not caller.admin:
             told = f"Only who has the scope {self._publisher.settings.auth.admin_scope} may erase what another left."
             raise Problem(HTTPStatus.FORBIDDEN, "admin-only", told)
-        whose = Caller(asked.caller, asked.issuer) if asked.caller else caller
+        whose = caller
+        if asked.caller:
+            whose = await caller_known_as(asked.caller, asked.issuer, self._platform.store)
         erased = await self._platform.erase(whose, dry_run=asked.dry_run)
         if not asked.dry_run:
             self._publisher.audit_trail.erased(caller, whose, erased._asdict())
-        return JSONResponse(erased._asdict())
+        content = erased._asdict()
+        content["signIns"] = content.pop("sign_ins")
+        return JSONResponse(content)
 
     async def list(self, request: Request) -> Response:
         """The processes of the caller, or for an admin those of all, a page at a time."""

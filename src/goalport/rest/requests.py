@@ -88,7 +88,7 @@ class EraseQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     caller: str = Field("", max_length=1_000, description="Whose; by default your own; for admins alone")
-    issuer: str = Field("", max_length=1_000, description="Who issued the id of that caller, if anybody did")
+    issuer: str | None = Field(None, max_length=1_000, description="Who issued the id of that caller, if several did")
     dry_run: bool = Field(default=False, alias="dryRun", description="Whether it is only counted")
 
 

@@ -39,5 +39,5 @@ class SignInCallback:
             self._publisher.platform.upstream.redirect_uri = f"{settings.address}{SIGN_IN_PATH}"
 
     async def _come_back(self, request: Request) -> Response:
-        known = self._publisher.platform.upstream.come_back(dict(request.query_params))
+        known = self._publisher.platform.upstream.sign_ins.come_back(dict(request.query_params))
         return HTMLResponse(_PAGE.format(_DONE if known else _UNKNOWN), 200 if known else 404, _HEADERS)

@@ -283,6 +283,13 @@ class DatabaseProcessStore:
     async def join(self, key: str, digest: str, process_id: str, /, *, instead_of: str = "") -> tuple[str, str]:
         return await self._database.write(partial(self._operations.join, key, digest, process_id, instead_of))
 
+    async def forget_keys(self, process_ids: Collection[str], /) -> None:
+        await self._database.write(partial(operations.forget_keys, process_ids))
+        await self._database.trim()
+
+    async def context_ids(self) -> Sequence[str]:
+        return await self._database.read(operations.context_ids)
+
     async def find_context(self, context_id: str, /) -> object:
         return await self._database.read(partial(operations.find_context, context_id))
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
-    Column,
     ColumnElement,
     Integer,
     ScalarSelect,
@@ -70,7 +69,7 @@ def texts_in(name: str) -> TableValuedAlias:
     return _Texts(bindparam(name, type_=Text)).table_valued("value", name="texts")
 
 
-def among(column: Column[str], name: str) -> ColumnElement[bool]:
+def among(column: ColumnElement[str], name: str) -> ColumnElement[bool]:
     """Whether a column has one of the texts of the parameter of that name, a list in JSON."""
     return column.in_(select(texts_in(name).c.value))
 

@@ -284,6 +284,14 @@ class InMemoryProcessStore:
         first = bisect_right(known, after, key=itemgetter(0))
         return known[first : first + limit]
 
+    async def forget_keys(self, process_ids: Collection[str], /) -> None:
+        for key, (_, process, _) in [*self._keys.items()]:
+            if process.partition(":")[0] in process_ids:
+                del self._keys[key]
+
+    async def context_ids(self) -> Sequence[str]:
+        return [*self._contexts]
+
     async def find_context(self, context_id: str, /) -> object:
         return self._contexts.get(context_id)
 

@@ -36,12 +36,14 @@ __all__ = [
     "Operations",
     "Statement",
     "Step",
+    "context_ids",
     "counts",
     "delete_context",
     "events",
     "family",
     "find",
     "find_context",
+    "forget_keys",
     "nothing",
     "records",
     "replied",
@@ -290,6 +292,14 @@ def withdraw(number: int) -> Operation[bool]:
     if rows:
         return rows[0]["reply"] is None
     return not (yield the.WITHDRAWN, {"number": number})
+
+
+def forget_keys(process_ids: Collection[str]) -> Operation[None]:
+    yield the.FORGOTTEN_KEYS, {"process_list": json.dumps([*process_ids])}
+
+
+def context_ids() -> Operation[Sequence[str]]:
+    return [each["id"] for each in (yield the.CONTEXT_IDS, {})]
 
 
 def find_context(context_id: str) -> Operation[object]:

@@ -296,6 +296,14 @@ class ProcessStore(Protocol):
         """
         ...
 
+    async def forget_keys(self, process_ids: Collection[str], /) -> None:
+        """Drop the keys that lead to these processes, or to turns of them."""
+        ...
+
+    async def context_ids(self) -> Sequence[str]:
+        """The ids of all contexts that are kept."""
+        ...
+
     async def find_context(self, context_id: str, /) -> object:
         """What is kept as the context of that id; None if there is nothing."""
         ...

@@ -36,7 +36,7 @@ from sqlalchemy import (
     update,
 )
 
-from goalport.store.expressions import NOW, ONE, ZERO, among
+from goalport.store.expressions import NOW, ONE, ZERO, Place, among
 from goalport.store.tables import (
     PARTS,
     contexts,
@@ -55,6 +55,7 @@ __all__ = [
     "CHANGED_CONTEXT",
     "CLAIMED",
     "CONTEXT",
+    "CONTEXT_IDS",
     "COUNTS",
     "DELETED_CONTEXT",
     "DROPPED",
@@ -65,6 +66,7 @@ __all__ = [
     "FAMILY",
     "FIND",
     "FORGOTTEN",
+    "FORGOTTEN_KEYS",
     "HELD",
     "HISTORY",
     "INBOX",
@@ -298,6 +300,11 @@ TIDIED: Final = (
     delete(dropped_costs).where(dropped_costs.c.dropped_at < _DAY_AGO),
 )
 """Remove messages that nobody waits for any more, and keys and costs that are old."""
+# The key of a turn leads to its process and, behind a colon, to the message that began it.
+_COLON: Final = literal_column("':'", Text)
+_OF_PROCESS: Final = func.substr(keys.c.process, ONE, Place(keys.c.process + _COLON, _COLON) - ONE)
+FORGOTTEN_KEYS: Final = delete(keys).where(among(_OF_PROCESS, "process_list"))
+CONTEXT_IDS: Final = select(contexts.c.id)
 _CONTEXT_OF_ID: Final = contexts.c.id == bindparam("id")
 CONTEXT: Final = select(contexts.c.value).where(_CONTEXT_OF_ID)
 CHANGED_CONTEXT: Final = (

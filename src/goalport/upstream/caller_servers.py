@@ -61,7 +61,7 @@ class CallerServers:
         self._make = make
         self._tasks = tasks
         self._idle = idle
-        self._lent: dict[object, _Lent] = {}
+        self._lent: dict[tuple[object, ...], _Lent] = {}
 
     def __len__(self) -> int:
         return len(self._lent)
@@ -81,10 +81,11 @@ class CallerServers:
             await server.client.connect()
             return [each.definition for each in server.tools]
 
-    def stop(self) -> None:
-        """End all connections."""
+    def stop(self, caller: Caller | None = None) -> None:
+        """End the connections of a caller, or all."""
         for key, each in [*self._lent.items()]:
-            self._forget(key, each)
+            if caller is None or key[:2] == caller.identity:
+                self._forget(key, each)
 
     def _headers(self, caller: Caller) -> dict[str, str]:
         """The headers that say who calls. Raises `ToolError` where that cannot be said."""
@@ -139,7 +140,7 @@ class CallerServers:
                 lent.unused_since = anyio.current_time()
                 lent.changed.set()
 
-    def _open(self, key: object, caller: Caller, headers: Mapping[str, str]) -> _Lent:
+    def _open(self, key: tuple[object, ...], caller: Caller, headers: Mapping[str, str]) -> _Lent:
         if len(self._lent) >= self._config.max_callers:
             unused = [(each.unused_since, known) for known, each in self._lent.items() if not each.users]
             if not unused:
@@ -159,7 +160,7 @@ class CallerServers:
         self._tasks.start_soon(self._run, key, lent)
         return lent
 
-    async def _run(self, key: object, lent: _Lent) -> None:
+    async def _run(self, key: tuple[object, ...], lent: _Lent) -> None:
         """Own a connection until nobody has used it for a while."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lent.server.run)
@@ -171,7 +172,7 @@ class CallerServers:
                     self._forget(key, lent)
             await lent.server.stop()
 
-    def _forget(self, key: object, lent: _Lent) -> None:
+    def _forget(self, key: tuple[object, ...], lent: _Lent) -> None:
         if self._lent.get(key) is lent:
             del self._lent[key]
         lent.changed.set()

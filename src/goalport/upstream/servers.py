@@ -31,6 +31,7 @@ from goalport.upstream.inflow import BurstLimit
 from goalport.upstream.pins import PINS_FILE, Pins
 from goalport.upstream.status import ServerReport, ServerState
 from goalport.upstream.stdio_transport import StdioTransport, Watchdog, WindowsStdioTransport
+from goalport.upstream.token_file import token_path
 from goalport.upstream.upstream_groups import UpstreamGroups
 from goalport.upstream.upstream_server import UpstreamServer
 
@@ -133,9 +134,15 @@ class UpstreamServers:
             replace(each.report(), callers=len(self._callers.get(each.name, ()))) for each in self._servers.values()
         )
 
-    def come_back(self, query: Mapping[str, str]) -> bool:
-        """Take what a browser brings to `redirect_uri`. Returns False if nobody waits for it."""
-        return self._sign_ins.come_back(query)
+    def sign_ins_of(self, caller: Caller, *, end: bool = False) -> int:
+        """At how many servers a caller is signed in with tokens of their own; `end`: they are signed out here."""
+        paths = {each: token_path(self._data_dir / "oauth", each, _owner(caller)) for each in self.config.servers}
+        found = [name for name, path in paths.items() if path.exists()]
+        for name in found if end else ():
+            if name in self._callers:
+                self._callers[name].stop(caller)
+            paths[name].unlink(missing_ok=True)
+        return len(found)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -244,7 +251,7 @@ class UpstreamServers:
             self.on_change()
 
         def of_caller(filled: ServerConfig, caller: Caller) -> UpstreamServer:
-            return self._made(filled, f"{caller.issuer}\0{caller.id}" if own_tokens else "", whose=caller.id)
+            return self._made(filled, _owner(caller) if own_tokens else "", whose=caller.id)
 
         callers = None
         if config.forward_auth or own_tokens:
@@ -267,18 +274,19 @@ class UpstreamServers:
         oauth = config.oauth
         if oauth is None or (oauth.per_caller and config.listing_headers):
             return UpstreamServer(config, HttpTransport(config, lambda: None), **more)
-        web = HttpTransport(config, lambda: self._sign_ins.auth(config, oauth, owner, self.show_sign_in))
+        web = HttpTransport(config, lambda: self.sign_ins.auth(config, oauth, owner, self.show_sign_in))
         server = UpstreamServer(config, web, **more)
 
         async def obtain(show: SignIn) -> None:
-            await self._sign_ins.obtain_tokens(config, oauth, owner, show, web.challenge)
+            await self.sign_ins.obtain_tokens(config, oauth, owner, show, web.challenge)
             await server.reconnect()
 
-        server.client.ask_to_sign_in = lambda ask: self._sign_ins.ask((config.name, owner), ask, obtain)
+        server.client.ask_to_sign_in = lambda ask: self.sign_ins.ask((config.name, owner), ask, obtain)
         return server
 
     @cached_property
-    def _sign_ins(self) -> "_SignIns":
+    def sign_ins(self) -> "_SignIns":
+        """The people who are signing in."""
         from goalport.upstream.sign_ins import SignIns
 
         seals = ProcessSeals(lambda: sealing_keys(_Keys(self._state_keys, self._data_dir)))
@@ -292,6 +300,10 @@ class UpstreamServers:
                     if (callers := self._callers.pop(each.name, None)) is not None:
                         callers.stop()
                     tasks.start_soon(each.stop)
+
+
+def _owner(caller: Caller) -> str:
+    return f"{caller.issuer}\0{caller.id}"
 
 
 class _SignIns(Protocol):

@@ -21,7 +21,7 @@ from goalport.secrecy import register_secrets
 if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken, ProtectedResourceMetadata
 
-__all__ = ["Seal", "TokenFile"]
+__all__ = ["Seal", "TokenFile", "token_path"]
 
 
 _SECRET: Final = ("access_token", "refresh_token", "id_token", "client_secret", "registration_access_token")
@@ -62,10 +62,7 @@ class TokenFile:
     """
 
     def __init__(self, folder: Path, server: str, url: str, seal: Seal, owner: str = "") -> None:
-        # A hash as well: two names may differ in what a file's name cannot have.
-        safe = "".join(each if each.isalnum() or each in "-_" else "_" for each in server)[:60]
-        whose = f"{server}\0{owner}" if owner else server
-        self._path = folder / f"{safe}-{sha256(whose.encode()).hexdigest()[: 32 if owner else 8]}.json"
+        self._path = token_path(folder, server, owner)
         self._url = url
         self._seal = seal
 
@@ -134,6 +131,14 @@ class TokenFile:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         replace_file(self._path, json.dumps({"sealed": sealed}))
         return kept
+
+
+def token_path(folder: Path, server: str, owner: str) -> Path:
+    """The file with the tokens of an owner at a server."""
+    # A hash as well: two names may differ in what a file's name cannot have.
+    safe = "".join(each if each.isalnum() or each in "-_" else "_" for each in server)[:60]
+    whose = f"{server}\0{owner}" if owner else server
+    return folder / f"{safe}-{sha256(whose.encode()).hexdigest()[: 32 if owner else 8]}.json"
 
 
 def _plain(value: BaseModel | None) -> dict[str, object] | None:

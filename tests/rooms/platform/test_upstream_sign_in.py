@@ -184,6 +184,13 @@ async def test_each_caller_signs_in_where_the_server_is_to_know_them_apart(tmp_p
         nobody = platform.start("Greeter", UserInput("hello"))
         await settled(nobody)
         assert "wants to know who calls, and this call is nobody's" in str(nobody.outcome)
+        bob = Caller("bob", "https://id.example")
+        assert (await platform.erase(bob, dry_run=True)).sign_ins == 1
+        assert len(list((tmp_path / "oauth").iterdir())) == 3
+        assert (await platform.erase(bob)).sign_ins == 1
+        assert (await platform.erase(bob)).sign_ins == 0
+        _, address = await asked(platform, "bob")
+        assert address
     assert len(list((tmp_path / "oauth").iterdir())) == 3
     assert not any("access-token" in each.read_text() for each in (tmp_path / "oauth").iterdir())
 

@@ -14,6 +14,7 @@ from tests.rooms.rest.web import PROCESS, Web, web
 
 ADA, BEN, ADMIN = {"Caller": "ada"}, {"Caller": "ben"}, {"Caller": "root", "Admin": "yes"}
 PROCESSES = "/api/v1/processes"
+LEFT = {"conversations": 0, "processes": 2, "contexts": 0, "documents": 0, "signIns": 0}
 
 
 class Told(BaseModel):
@@ -72,15 +73,15 @@ async def test_callers_erase_what_they_left_and_nothing_of_others(
         for caller, words in ((ADA, "swordfish"), (BEN, "marlin")):
             await leave(server, caller, words)
         counted = await erase(server, ADA, dryRun=True)
-        assert counted.json() == {"conversations": 0, "processes": 2}
+        assert counted.json() == LEFT
         assert await number_of(server, ADA) == 2
         assert (await erase(server, ADA, caller="ben")).status_code == 403
-        assert (await erase(server, ADA)).json() == {"conversations": 0, "processes": 2}
+        assert (await erase(server, ADA)).json() == LEFT
         assert (await number_of(server, ADA), await number_of(server, BEN)) == (0, 2)
         kept = b"".join(each.read_bytes() for each in (tmp_path / ".goalport").rglob("*") if each.is_file())
         assert b"swordfish" not in kept
         assert (b"marlin" in kept) == (store == "sqlite")
-        assert (await erase(server, ADMIN, caller="ben")).json() == {"conversations": 0, "processes": 2}
+        assert (await erase(server, ADMIN, caller="ben")).json() == LEFT
         assert await number_of(server, BEN) == 0
     (audit,) = tmp_path.rglob("audit.jsonl")  # noqa: ASYNC240 - a small folder
     entries = [json.loads(line) for line in audit.read_text().splitlines()]
