@@ -50,6 +50,11 @@ Found = Sequence[SimilarityResult[Chunk]]
 class ClosableDatabase(IndexDatabase, Protocol):
     """A database that a store opens and closes."""
 
+    @property
+    def is_there(self) -> bool:
+        """Whether something may be stored; if not, reading would make the database."""
+        ...
+
     async def tidy(self) -> None:
         """Leave nothing of what was deleted in its files."""
         ...
@@ -173,6 +178,8 @@ class IndexedDocuments:
             )
             return len((yield Statement(text, (reader_of(caller),))))
 
+        if not self._database.is_there:
+            return 0
         if not revoke:
             return await self._database.read(found)
         revoked = await self._database.write(found)

@@ -131,6 +131,8 @@ class PostgresIndex:
 
         return await self._connections.run(work, reading=False)
 
+    is_there = True  # where its server is
+
     async def tidy(self) -> None:
         """Nothing: the server gives space back by itself."""
 

@@ -175,6 +175,10 @@ class SqliteIndex:
 
         return await self._in(self._writers, self._write, write)
 
+    @property
+    def is_there(self) -> bool:
+        return self._path is None or self._path.exists()
+
     async def tidy(self) -> None:
         def empty_log() -> None:
             if self._path is not None:

@@ -27,6 +27,7 @@ def test_whoever_runs_the_server_erases_what_a_caller_left(tmp_path: Path, goalp
     assert f"Would erase of ada: {left}" in goalport("erase", "--caller", "ada", "--dry-run", *folder).err
     assert f"Erased of ada: {left}" in goalport("erase", "--caller", "ada", *folder).err
     assert "processes: 0," in goalport("erase", "--caller", "ada", "--dry-run", *folder).err
+    assert not list(tmp_path.rglob("documents.db")), "nothing is made to look for something"
     assert "is erased" in goalport("erase", "--process", process, *folder).err
     assert goalport("erase", "--process", process, *folder).code == 2
     assert "processes: 1," in goalport("erase", "--caller", "ben", "--dry-run", *folder).err
