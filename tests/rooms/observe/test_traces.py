@@ -111,9 +111,9 @@ async def test_an_upstream_server_gets_the_trace_with_the_message_and_with_the_r
 
 
 async def test_a_request_over_rest_has_a_span_and_its_lines_in_the_log_name_it(
-    tmp_path: Path, spans: Spans, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, spans: Spans, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caplog.handler.setFormatter(JsonFormatter())
+    monkeypatch.setattr(caplog.handler, "formatter", JsonFormatter())
     async with web(tmp_path, Greeter()) as server:
         server.http.event_hooks = {}
         server.http.headers["traceparent"] = parent(HEADER)

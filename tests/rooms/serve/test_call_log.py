@@ -84,7 +84,7 @@ def told(written: io.StringIO, logger: str = "goalport.calls") -> list[dict[str,
 
 
 def without_times(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    varying = {"time", "seconds", "request_id", "process_id", "message", "logger", "level"}
+    varying = {"time", "seconds", "request_id", "process_id", "message", "logger", "level", "trace_id", "span_id"}
     return [{name: value for name, value in each.items() if name not in varying} for each in lines]
 
 
