@@ -5,6 +5,7 @@ parameters are found in Google, NumPy, Sphinx and Epydoc style, and all other te
 Floor 1. Above: `domain` reads actions with it, and `tools` reads tools.
 """
 
+import ast
 import builtins
 import inspect
 import re
@@ -14,13 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from textwrap import dedent
+from typing import Any, TypeVar, cast, get_type_hints
 
 from goalport.errors import DeclarationError
 from goalport.type_expressions import inherited, parameters_of
 from goalport.words import class_name, did_you_mean, nearest
 
-__all__ = ["Documentation", "Origin", "class_place", "constructor", "lacking_in", "read_docstring"]
+__all__ = ["Documentation", "Origin", "class_place", "constructor", "hidden_methods", "lacking_in", "read_docstring"]
 
 _FIX_OF_NAME = "Define or import it at module level, not inside a function and not under TYPE_CHECKING."
 
@@ -179,6 +181,30 @@ def class_place(cls: type) -> str:
     except (OSError, TypeError):
         return name
     return f"{name} ({_short(file)}:{line})" if file else name
+
+
+def hidden_methods(cls: type) -> Iterator[tuple[str, int, int]]:
+    """The methods of a class that a later one of the same name hides: its name, and the lines of both.
+
+    None where the source cannot be read.
+    """
+    try:
+        lines, first = inspect.getsourcelines(cls)
+        body = cast("ast.ClassDef", ast.parse(dedent("".join(lines))).body[0]).body
+    except (OSError, TypeError, SyntaxError, AttributeError):
+        return
+    known: dict[str, int] = {}
+    for each in body:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+            if each.name in known and not any(map(_goes_with_the_earlier, each.decorator_list)):
+                yield each.name, known[each.name], first + each.lineno - 1
+            if not any(ast.unparse(decorator).endswith("overload") for decorator in each.decorator_list):
+                known[each.name] = first + each.lineno - 1
+
+
+def _goes_with_the_earlier(decorator: ast.expr) -> bool:
+    """Whether it adds to the method of the same name before it, as `@name.setter` does."""
+    return isinstance(decorator, ast.Attribute) and decorator.attr in {"getter", "setter", "deleter"}
 
 
 def _short(filename: str) -> str:

@@ -16,7 +16,8 @@ from goalport.domain.agents import Action, Condition, Cost, Goal
 from goalport.domain.decorators import ActionMark, AgentMark, ConditionMark, CostMark, GoalMark, mark_of, marks_of
 from goalport.domain.formulas import checked
 from goalport.domain.signature import Input, Outputs, Parameter, Resolver, read_outputs, read_parameters
-from goalport.introspection import Origin
+from goalport.errors import DeclarationError
+from goalport.introspection import Origin, class_place, hidden_methods
 from goalport.words import type_name
 
 __all__ = ["Members", "read_action", "read_goal", "read_members"]
@@ -60,6 +61,13 @@ def read_members(
 
     `costs` are the agent's, which its states may name too. Raises `DeclarationError`.
     """
+    for name, earlier, later in hidden_methods(cls):
+        raise DeclarationError(
+            class_place(cls),
+            expected="one method of each name",
+            came=f"{name} is defined in line {earlier} and again in line {later}, and Python keeps the second alone",
+            fix="Rename one of them.",
+        )
     methods = list(_marked_methods(cls))
     reading = _Reading(cls, owner, services, resolvers)
     own = _by_name(each for name, marks in methods if (each := reading.cost(name, marks)))

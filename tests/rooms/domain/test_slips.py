@@ -1,8 +1,10 @@
 """Slips of the pen in declarations: each is told when the class is read, or at its line, and none is passed over."""
 
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pytest
@@ -350,3 +352,30 @@ def test_a_state_is_a_frozen_dataclass_already_and_stays_one() -> None:
         stage("x").words = "y"
     with pytest.raises(TypeError, match="Cannot overwrite attribute"):
         made(State, dataclass(frozen=True))
+
+
+@agent(description="Bills")
+class Twice:
+    @action
+    def bill(self, order: Order) -> Invoice:  # type: ignore[reportRedeclaration] - the slip
+        return Invoice(order.total)
+
+    @property
+    def due(self) -> int:
+        return 1
+
+    @due.setter
+    def due(self, days: int) -> None: ...
+
+    @achieves_goal(description="An invoice")
+    @action
+    def bill(self, order: Order) -> Invoice:  # noqa: F811 - as above
+        return Invoice(-order.total)
+
+
+def test_two_methods_of_one_name_are_told_with_both_lines() -> None:
+    told = reading(Twice())
+    found = re.search(r"bill is defined in line (\d+) and again in line (\d+), and Python keeps the second alone", told)
+    assert found, told
+    lines = Path(__file__).read_text().splitlines()
+    assert [lines[int(each) - 1].strip()[:4] for each in found.groups()] == ["def ", "def "]
