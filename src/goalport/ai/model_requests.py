@@ -22,6 +22,7 @@ from goalport.llm import (
     LlmOptions,
     Message,
     ModelCall,
+    ModelCard,
     ModelReply,
     OutputSpec,
     Retry,
@@ -126,7 +127,7 @@ class ModelRequests:
         await self._prepare(messages)
         state = _RequestState(self.model.card.name)
         with self._reporting(call, state), self._span(streamed=False) as span:
-            reply = await self.model.reply(call)
+            reply = _priced(await self.model.reply(call), self.model.card)
             self._received(reply, state, call, span)
         return reply
 
@@ -136,7 +137,8 @@ class ModelRequests:
         await self._prepare(messages)
         with self._reporting(call, state), self._span(streamed=True) as span:
             async with aclosing(self.model.stream(call)) as pieces:
-                async for piece in pieces:
+                async for each in pieces:
+                    piece = _priced(each, self.model.card) if isinstance(each, ModelReply) else each
                     if isinstance(piece, ModelReply):
                         self._received(piece, state, call, span)
                     yield piece
@@ -247,6 +249,13 @@ class _RequestState:
     def take(self, usage: TokenUsage) -> None:
         """Note what a stream used that was closed, or broke off, before its end."""
         self.partial += usage
+
+
+def _priced(reply: ModelReply, card: ModelCard) -> ModelReply:
+    """A reply with what it cost: a model of somebody's own need not say so if its card has prices."""
+    if reply.usage.cost or card.prices is None:
+        return reply
+    return replace(reply, usage=replace(reply.usage, cost=card.prices.of(reply.usage)))
 
 
 def _recorded_pieces(reply: ModelReply) -> Generator[TextDelta | ThinkingDelta | ModelReply]:

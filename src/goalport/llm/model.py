@@ -223,6 +223,10 @@ class Prices:
     input: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     output: Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
+    def of(self, usage: TokenUsage) -> float:
+        """What so many tokens cost, in US dollars."""
+        return (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1_000_000
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelCard:
@@ -234,7 +238,7 @@ class ModelCard:
     """For example `openai`."""
     knowledge_cutoff: date | None = None
     prices: Prices | None = None
-    """The prices in the settings; None: those that pydantic-ai knows."""
+    """By which replies are priced that bear no cost; None: those that pydantic-ai knows."""
     contributors: tuple[str, ...] = ()
     """Texts for the system prompt of every call of this model."""
     vision: bool | None = None

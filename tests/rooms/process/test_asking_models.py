@@ -1,7 +1,7 @@
 """Actions that ask models: which Ai they get, what it costs whom, and how a budget or an end stops them."""
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import anyio
@@ -25,7 +25,7 @@ from goalport import (
 from goalport.ai import Ai
 from goalport.errors import GoalportError, ModelUnavailable, NonRetryable
 from goalport.events import Event, ModelCalled, ModelReplied, ToolCalled
-from goalport.llm import ModelCall, TokenUsage, UserMessage
+from goalport.llm import ModelCall, ModelCard, Prices, TokenUsage, UserMessage
 from goalport.process import Completed, Failed, Killed, MaxTokens, Terminated
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import ToolGroup
@@ -146,6 +146,9 @@ class Insatiable:
         return Text("the other way")
 
 
+FREE = ModelCard(name="scripted", provider="test")
+
+
 def endless(call: ModelCall) -> object:
     assert call.messages
     return "more"
@@ -159,11 +162,16 @@ def endless(call: ModelCall) -> object:
         (ProcessOptions(early_termination=MaxTokens(300)), "300 tokens are used, of 300 allowed."),
     ],
 )
+@pytest.mark.parametrize(
+    ("card", "usage"),
+    [(FREE, CENT), (replace(FREE, prices=Prices(input=0, output=250)), replace(CENT, cost=0.0))],
+    ids=["cost", "prices"],
+)
 async def test_a_budget_ends_the_process_between_two_turns_and_no_other_way_is_tried(
-    options: ProcessOptions, reason: str
+    options: ProcessOptions, reason: str, card: ModelCard, usage: TokenUsage
 ) -> None:
     insatiable = Insatiable()
-    model = ScriptedModel([endless] * 10, usage=CENT)
+    model = ScriptedModel([endless] * 10, card=card, usage=usage)
     process = await AgentPlatform([insatiable], models=model).run("Insatiable", UserInput("more?"), options=options)
 
     assert process.outcome == Terminated(reason)

@@ -20,6 +20,7 @@ from goalport.chat import chatbot
 from goalport.domain import RetryPolicy
 from goalport.llm import UserMessage
 from goalport.site.app import Site
+from tests.rooms.llm.servers import chat, serving
 from tests.rooms.observe.program_log import logging_to_stderr
 from tests.rooms.rest.web import Web, web
 from tests.rooms.serve.served import ERAS, as_caller, served, state_of
@@ -124,6 +125,31 @@ async def test_the_line_has_what_the_models_cost(tmp_path: Path) -> None:
             await client.call_tool("write", {"content": "Ada"})
     (line,) = without_times(told(written))
     assert (line["cost"], line["input_tokens"], line["output_tokens"]) == (0.25, 60, 40)
+
+
+async def test_a_model_of_ones_own_costs_what_the_prices_on_its_card_say(tmp_path: Path) -> None:
+    card = "card=ModelCard(name='scripted', provider='test', prices=Prices(input=1_000, output=4_000))"
+    models = MODELS.replace("import TokenUsage", "import ModelCard, Prices, TokenUsage")
+    files = {"tools/models.py": models.replace("cost=0.25)", f"), {card}")}
+    with logging_to_stderr("json") as written:
+        async with (
+            served(tmp_path, Writer(), files=files, models={"default_llm": "scripted"}) as server,
+            server.client() as client,
+        ):
+            await client.call_tool("write", {"content": "Ada"})
+    (line,) = without_times(told(written))
+    assert (line["cost"], line["input_tokens"], line["output_tokens"]) == (0.22, 60, 40)
+
+
+async def test_a_model_of_the_settings_costs_what_its_prices_there_say(tmp_path: Path) -> None:
+    async with serving(chat("a line")) as provider:
+        house = {"name": "house", "base_url": f"{provider.address}/v1", "prices": {"input": 0.1, "output": 0.4}}
+        with logging_to_stderr("json") as written:
+            models = {"default_llm": "house", "custom": [house]}
+            async with served(tmp_path, Writer(), models=models) as server, server.client() as client:
+                await client.call_tool("write", {"content": "Ada"})
+    (line,) = without_times(told(written))
+    assert line["cost"] == 0.3
 
 
 async def test_the_line_of_a_turn_has_what_became_of_it_and_what_this_turn_has_cost(tmp_path: Path) -> None:
