@@ -35,8 +35,10 @@ from goalport.llm.model import (
     Vectors,
     check_vector_count,
 )
+from goalport.llm.trial_model import TRIAL_MODEL
 
 __all__ = [
+    "TRIAL_MODEL",
     "AssistantMessage",
     "CustomModel",
     "EmbeddingService",

@@ -36,6 +36,7 @@ from goalport.llm.model import (
 )
 from goalport.llm.provider_endpoints import endpoint, provider_of
 from goalport.llm.providers import ALIASES, PROVIDERS
+from goalport.llm.trial_model import TRIAL_MODEL, TrialModel
 from goalport.words import did_you_mean, nearest, offer
 
 __all__ = ["CustomModel", "Models", "ModelsSettings"]
@@ -275,7 +276,7 @@ class Models:
     def unready(self, name: str) -> str:
         """Why the model with this name cannot be asked, in a sentence that says what to do; empty when it can be."""
         try:
-            if name not in self._registered and name not in self._made:
+            if name not in {*self._registered, *self._made, TRIAL_MODEL}:
                 self._find(name)
         except ModelNotReady as error:
             return str(error)
@@ -326,6 +327,8 @@ class Models:
 
     def _named(self, name: str) -> LanguageModel:
         ready = self._registered.get(name) or self._made.get(name)
+        if ready is None and name == TRIAL_MODEL:
+            ready = self._made[name] = TrialModel()
         if ready is None:
             found = self._find(name)
             ready = self._made[name] = _LazyModel(found.card, found.model, found.endpoint)
@@ -356,6 +359,8 @@ class Models:
         return CustomModel(name=name)
 
     def _card(self, name: str) -> ModelCard:
+        if name == TRIAL_MODEL:
+            return TrialModel.card
         own = self._custom(name)
         provider, model = self._provider(name, own)
         return ModelCard(

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from goalport.auth.guard import route_path
 from goalport.hosts import is_loopback, is_wildcard
+from goalport.llm import TRIAL_MODEL
 from goalport.settings import Settings
 from goalport.site.guard import ANY, host_patterns
 from goalport.web.problems import problem
@@ -36,7 +37,7 @@ _TOLD: Final = "This server authenticates nobody, so it answers its own machine 
 
 
 def exposures(settings: Settings) -> Iterator[str]:
-    """One sentence for each setting that admits callers from other machines or from web pages."""
+    """One sentence for each setting that admits callers from elsewhere, or is not made for them."""
     public = urlsplit(settings.public_url).hostname
     if settings.open_to_others:
         where = "on all interfaces" if is_wildcard(settings.host) else "on an address that other machines may reach"
@@ -45,6 +46,8 @@ def exposures(settings: Settings) -> Iterator[str]:
         yield f"Clients reach it at {settings.public_url}. {_NOBODY}"
     elif not settings.authenticates and (names := _names_of_others(settings)):
         yield f"It answers for {', '.join(sorted(names))}, so others may reach it through a proxy. {_NOBODY}"
+    if settings.models.default_llm == TRIAL_MODEL and not settings.on_loopback:
+        yield "Its model is `test`, which makes everything up. Choose another default_llm before others call it."
     if ANY in host_patterns(settings.allowed_hosts):
         yield (
             "allowed_hosts is '*', so any Host is answered: a web page can reach this server by a name that it points"

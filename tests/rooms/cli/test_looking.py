@@ -399,18 +399,6 @@ def test_lists_warn_of_what_could_not_be_loaded(goalport: Command, workspace: Pa
     assert "torn.py:1" in ran.err
 
 
-def test_check_names_both_lines_of_two_methods_with_one_name(goalport: Command, workspace: Path) -> None:
-    method = "    @achieves_goal(description='Tells')\n    def tell(self, said: UserInput) -> str:\n        return ''\n"
-    head = "from goalport import UserInput, achieves_goal, agent\n@agent(description='Tells')\nclass Teller:\n"
-    (workspace / "agents" / "teller.py").write_text(head + method + method)
-
-    ran = goalport("check", "--workspace", str(workspace))
-
-    assert ran.code == 1
-    assert "Teller (" in ran.out
-    assert "tell is defined in line 5 and again in line 8, and Python keeps the second alone" in ran.out
-
-
 def test_nothing_is_wrong_with_the_workspace_that_is_shipped(goalport: Command) -> None:
     shipped = Path(__file__).parents[3]
     ran = goalport("check", "--workspace", str(shipped))

@@ -394,3 +394,15 @@ def test_programs_get_who_is_asked_and_the_branches_as_json(goalport: Command, w
     (branch,) = way["branches"]
     assert branch["if"] == "the condition good is false after Author.write"
     assert branch["plan"]["actions"] == ["Author.ask", "Author.revise", "Author.publish"]
+
+
+def test_check_names_both_lines_of_two_methods_with_one_name(goalport: Command, workspace: Path) -> None:
+    method = "    @achieves_goal(description='Tells')\n    def tell(self, said: UserInput) -> str:\n        return ''\n"
+    head = "from goalport import UserInput, achieves_goal, agent\n@agent(description='Tells')\nclass Teller:\n"
+    (workspace / "agents" / "teller.py").write_text(head + method + method)
+
+    ran = goalport("check", "--workspace", str(workspace))
+
+    assert ran.code == 1
+    assert "Teller (" in ran.out
+    assert "tell is defined in line 5 and again in line 8, and Python keeps the second alone" in ran.out

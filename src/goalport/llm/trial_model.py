@@ -1,0 +1,58 @@
+"""The model `test`, for trying agents without a key and without a network: it makes up what it is asked for."""
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from logging import getLogger
+from typing import Final
+
+from goalport.llm.messages import AssistantMessage, ToolCall, UserMessage
+from goalport.llm.model import ModelCall, ModelCard, ModelReply, TextDelta, ThinkingDelta
+from goalport.prompts import made_up
+from goalport.words import excerpt
+
+__all__ = ["TRIAL_MODEL", "TrialModel"]
+
+TRIAL_MODEL: Final = "test"
+_log = getLogger(__name__)
+
+
+class TrialModel:
+    """Fills types with made-up values, says what it was asked, and calls each tool that a prompt names once.
+
+    A value is made from the schema alone: `examples` of a field are taken, and what only a validator knows is not.
+    """
+
+    card = ModelCard(name=TRIAL_MODEL, provider="goalport", vision=True)
+
+    async def reply(self, call: ModelCall, /) -> ModelReply:
+        """A made-up reply. It costs nothing."""
+        message, output = AssistantMessage(), None
+        asked = next((each.content for each in reversed(call.messages) if isinstance(each, UserMessage)), "")
+        if calls := _calls(call):
+            message = AssistantMessage(calls=calls, finish="tool_call")
+        elif call.output is not None:
+            output = json.dumps(made_up(call.output.schema), ensure_ascii=False)
+        else:
+            message = AssistantMessage(f"This is the test model, and it was asked: {excerpt(asked, 500)}")
+        _log.info("The test model, which makes everything up, was asked: %s", excerpt(asked, 200))
+        return ModelReply(message=message, output=output, model=TRIAL_MODEL, finish=message.finish)
+
+    async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
+        """The same, word by word."""
+        reply = await self.reply(call)
+        for word in re.findall(r"\S+\s*", reply.output or reply.message.content):
+            yield TextDelta(word)
+        yield reply
+
+
+def _calls(call: ModelCall) -> tuple[ToolCall, ...]:
+    """A call of each tool that a message names, unless the last message is the result of one."""
+    if not call.messages or not isinstance(call.messages[-1], UserMessage):
+        return ()
+    said = "\n".join(str(getattr(each, "content", "")) for each in call.messages)
+    wanted = [each for each in call.tools if re.search(rf"\b{re.escape(each.name)}\b", said)]
+    return tuple(
+        ToolCall(f"test-{number}", each.name, json.dumps(made_up(each.input_schema), ensure_ascii=False))
+        for number, each in enumerate(wanted, start=1)
+    )
