@@ -17,7 +17,7 @@ from goalport.observe.audit import read_audit
 from goalport.settings import load_settings
 from goalport.settings.audit import audit_file_of, keeps_audit
 
-Deed = Literal["called", "answered", "approved", "declined", "ended", "denied", "key_created", "key_revoked"]
+Deed = Literal["called", "answered", "approved", "declined", "ended", "erased", "denied", "key_created", "key_revoked"]
 _FIRST: Final = ("time", "deed", "caller", "issuer")
 
 

@@ -38,10 +38,11 @@ class Erasure:
 
         Nothing happens if there is none of that id. Raises `StoreError`.
         """
-        with suppress(UnknownName, Unreadable):
-            process = await self._find(process_id)
-            process.kill(reason)
-            await process.rest()
+        if self._repository.live(process_id):
+            with suppress(UnknownName, Unreadable):
+                process = await self._find(process_id)
+                process.kill(reason)
+                await process.rest()
         erased = partial(self._repository.erase, process_id)
         while not await erased() and await self._replicas.send_to(process_id, end_command(Killed(reason)), erased):
             pass  # the program that ran it has ended it, and gives its lease back next

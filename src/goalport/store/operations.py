@@ -245,7 +245,9 @@ class Operations:
         yield from self.claim(root)  # which fails if another program runs it
         yield COSTS_KEPT, {"root": root, "since_text": _iso(datetime.now(UTC) - _DAY)}
         yield the.MESSAGES_DROPPED, {"root": root}
-        yield from _dropped([root])
+        members = [{"member": each["number"]} for each in (yield the.MEMBERS, {"root": root})]
+        for each in the.MEMBER_DROPPED:
+            yield each, members
         return True
 
 

@@ -72,6 +72,8 @@ __all__ = [
     "INBOX",
     "JOURNAL",
     "LEASE",
+    "MEMBERS",
+    "MEMBER_DROPPED",
     "MESSAGES_DROPPED",
     "NEIGHBOURS",
     "OBJECTS",
@@ -339,6 +341,12 @@ _NUMBERS: Final = select(process.c.number).where(among(process.c.root, "root_lis
 DROPPED: Final = (
     *(delete(each).where(each.c.process.in_(_NUMBERS)) for each in (*PARTS, events)),
     delete(process).where(among(process.c.root, "root_list")),
+)
+# By numbers, so that PostgreSQL takes the keys of these tables also where it knows little of what is in them.
+MEMBERS: Final = select(process.c.number).where(process.c.root == bindparam("root"))
+MEMBER_DROPPED: Final = tuple(
+    delete(each).where(each.c[column] == bindparam("member"))
+    for each, column in (*((each, "process") for each in (*PARTS, events)), (process, "number"))
 )
 MESSAGES_DROPPED: Final = delete(messages).where(
     messages.c.process.in_(select(process.c.id).where(process.c.root == bindparam("root")))
