@@ -29,7 +29,7 @@ from goalport.errors import GoalportError
 from goalport.llm import AssistantMessage, Image, LlmOptions, Message, ModelReply, TextDelta, ThinkingDelta, UserMessage
 from goalport.prompts import Example, PromptContributor
 from goalport.references import LlmReference
-from goalport.tools import Tool, tools_of
+from goalport.tools import Tool, ToolGroup, tools_of
 
 __all__ = ["Ai", "Creation", "Determination", "Streaming"]
 
@@ -234,16 +234,32 @@ class Ai:
         added = checked(llms, (str, LlmOptions), "names of models or LlmOptions")
         return self._but(fallbacks=(*self.interaction.fallbacks, *added))
 
-    def with_tool_groups(self, *roles: str) -> Self:
-        """Offer the tools of the groups that have these roles at the time of the call."""
-        added = checked(roles, str, "roles of tool groups, one by one")
-        return self._but(tool_groups=tuple(dict.fromkeys((*self.interaction.tool_groups, *added))))
+    def with_tool_groups(self, *groups: str | ToolGroup) -> Self:
+        """Offer the tools of these groups: of those that have a role at the time of the call, or of one's own."""
+        added = checked(groups, (str, ToolGroup), "roles of tool groups, or tool groups, one by one")
+        roles = dict.fromkeys((*self.interaction.tool_groups, *(each for each in added if isinstance(each, str))))
+        own = (tool for each in added if isinstance(each, ToolGroup) for tool in each.tools)
+        return self._but(tool_groups=tuple(roles), tools=(*self.interaction.tools, *own))
 
     with_tool_group = with_tool_groups
 
     def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
         """Offer these tools. A function is a tool too, with or without `@tool`."""
         return self._but(tools=(*self.interaction.tools, *tools_of(*tools)))
+
+    with_tool = with_tools
+
+    def with_subagents(self, *agents: object) -> Self:
+        """Offer these agents as tools: instances, `Agent` objects, or what `agent_tool` has made of one.
+
+        An agent that a model calls runs as a process of its own, on a copy of the blackboard of the action, and its
+        result goes back to the model. Raises `DeclarationError` for an agent that several goals or beginnings leave
+        unclear: `agent_tool` says which are meant.
+        """
+        tools = (each if isinstance(each, Tool) else self.engine.subagent(each) for each in agents)
+        return self._but(tools=(*self.interaction.tools, *tools))
+
+    with_subagent = with_subagents
 
     def with_tool_objects(self, *objects: object) -> Self:
         """Offer the `@tool` methods of these objects. The tools of domain objects are offered in no other way."""
@@ -291,6 +307,8 @@ class Ai:
         """Show the model these images with the prompt."""
         added = checked(images, Image, "images, like Image.from_path('map.png')")
         return self._but(images=(*self.interaction.images, *added))
+
+    with_image = with_images
 
     def with_generate_examples(self, generate: bool = True) -> Self:  # noqa: FBT001, FBT002 - reads as a sentence
         """Show a made-up example in the prompt for an object, or do not."""

@@ -14,7 +14,7 @@ from goalport.ai.interaction import Interaction, Request
 from goalport.events import Event
 from goalport.llm import ModelCall, ModelReply, TextDelta, ThinkingDelta, TokenUsage
 from goalport.references import NamedReferences
-from goalport.tools import ContextValue
+from goalport.tools import ContextValue, Tool
 
 __all__ = [
     "TOOL_CONTEXT",
@@ -65,6 +65,10 @@ class Engine(Protocol):
 
     def render(self, template: str, variables: Mapping[str, object], /) -> str:
         """The text of a template; `Ai` renders the prompt before it makes a request."""
+        ...
+
+    def subagent(self, agent: object, /) -> Tool:
+        """The tool by which a model runs an agent."""
         ...
 
     @property

@@ -21,7 +21,7 @@ from goalport.ai.ready_references import ready_references
 from goalport.ai.structured_output import JSON_LINES, create_value, stream_objects, stream_text
 from goalport.ai.tool_loop import ToolCalls, ToolLoop
 from goalport.ai.toolbox import missing_in_words, toolbox
-from goalport.errors import ModelNotReady, ToolError
+from goalport.errors import GoalportError, ModelNotReady, ToolError
 from goalport.llm import (
     Image,
     LanguageModel,
@@ -39,10 +39,10 @@ from goalport.llm import (
     check_vector_count,
 )
 from goalport.observe.spans import embeddings_span
-from goalport.prompts import KnowledgeCutoffDate, Templates, contribution_of
+from goalport.prompts import KnowledgeCutoffDate, Persona, Templates, contribution_of
 from goalport.references import NamedReferences
 from goalport.references.reference import described
-from goalport.tools import ToolGroupRequirement, ToolGroupResolver
+from goalport.tools import Tool, ToolGroupRequirement, ToolGroupResolver
 from goalport.words import type_name
 
 __all__ = ["LlmEngine"]
@@ -54,9 +54,11 @@ _MAYBE: Final = (
 """The instruction to a model that may decline, unless the settings name a template for it."""
 
 
-def _system_texts(interaction: Interaction, card: ModelCard) -> Iterator[str]:
+def _system_texts(interaction: Interaction, card: ModelCard, persona: Persona | str | None) -> Iterator[str]:
     """The parts of the system prompt, which is put together at each call."""
     yield interaction.system_prompt
+    if persona:
+        yield f"Your persona: {persona}" if isinstance(persona, str) else persona.contribution()
     yield from card.contributors
     yield from map(contribution_of, interaction.contributors)
     yield from map(described, interaction.references)
@@ -77,6 +79,10 @@ def _with_images(messages: Sequence[Message], images: tuple[Image, ...]) -> list
     return [*conversation, UserMessage("", images)]
 
 
+def _no_agents(agent: object) -> Tool:
+    raise GoalportError(f"Expected the `Ai` of a platform, whose actions can run {agent!r}, but this one has none.")
+
+
 @dataclass(frozen=True, slots=True)
 class LlmEngine:
     """Carries out the requests of an `Ai` with real models, as part of an operation."""
@@ -95,6 +101,8 @@ class LlmEngine:
     """Gives the references and contributors that are there by name now."""
     ended: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
     """Called after each request of a model."""
+    as_tool: Callable[[object], Tool] = _no_agents
+    """Makes a tool of an agent."""
 
     async def run(self, request: Request, /) -> object:
         """The text or the object that was asked for; None when the model declined.
@@ -148,6 +156,10 @@ class LlmEngine:
         """The text of a template. Raises `UnknownName` and `TemplateError`."""
         return self.templates.render(template, variables)
 
+    def subagent(self, agent: object, /) -> Tool:
+        """The tool that runs an agent. Raises `DeclarationError` for one that does not say what it takes and gives."""
+        return self.as_tool(agent)
+
     @property
     def references(self) -> NamedReferences:
         """The references and contributors that are there by name."""
@@ -175,7 +187,9 @@ class LlmEngine:
         if request.needs_tools and not tools.tools:
             roles = ", ".join(map(repr, interaction.tool_groups))
             raise ToolError(f"There are no tools to work with{f' in the groups {roles}' if roles else ''}.")
-        text = "\n\n".join(filter(None, map(str.strip, (*_system_texts(interaction, model.card), *form))))
+        text = "\n\n".join(
+            filter(None, map(str.strip, (*_system_texts(interaction, model.card, options.persona), *form)))
+        )
         if (notice := missing_in_words(missing, groups)) and text:
             notice = f"\n\n{notice}"
         system = [SystemMessage(f"{text}{notice}", notice)] if text or notice else []

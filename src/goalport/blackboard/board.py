@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any, NamedTuple, Self, TypeVar, cast, overload
 
 from goalport.blackboard.membership import is_of, matcher
+from goalport.errors import UnknownName
 from goalport.type_expressions import alternatives, taken_apart
 
 __all__ = ["DEFAULT_BINDING", "Blackboard", "BoardState", "Entry", "Typed"]
@@ -142,6 +143,20 @@ class Blackboard:
 
     def __setitem__(self, name: str, value: object) -> None:
         self.bind(name, value)
+
+    def __getitem__(self, name: str) -> Any:
+        """The object bound to `name`. Raises `UnknownName` where `get` gives None."""
+        found = self.get(name)
+        if found is None:
+            bound = (each for each, entry in self._names.items() if id(entry.value) not in self._hidden)
+            raise UnknownName("name on the blackboard", name, bound)
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return self.get(name) is not None
+
+    __iter__ = None
+    """Names are looked up, and no loop counts them up from 0: `objects` and `entries` are what can be gone through."""
 
     def __iadd__(self, value: object) -> Self:
         self.add(value)

@@ -16,8 +16,8 @@ from cyclopts import App, Parameter
 from goalport.caller import ANONYMOUS
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format, Record, say, show, show_json, show_lines
-from goalport.cli.workspace import loop_of, open_with_warnings
-from goalport.documents import Chunk, RefreshPolicy, WebFetcher
+from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings
+from goalport.documents import Chunk, Chunker, ChunkerConfig, RefreshPolicy, WebFetcher
 from goalport.errors import BadInput, UnknownName
 from goalport.llm import TokenUsage
 from goalport.platform.knowledge import document_index, index_file
@@ -33,7 +33,7 @@ from goalport.rag import (
     TextSimilaritySearchRequest,
     find_chunks,
 )
-from goalport.rag.ingestion import absolute, stored_within
+from goalport.rag.ingestion import absolute, is_page, stored_within
 from goalport.settings import Settings
 from goalport.tools import calling_from
 from goalport.words import counted, excerpt, one_line
@@ -74,10 +74,15 @@ Examples:
 
 
 def ingest(
-    *places: Annotated[str, Parameter(help="Files, folders and URLs.")],
+    *places: Annotated[str, Parameter(help="Files, folders and URLs; file: URIs too.")],
     refresh: Annotated[
         str, Parameter(help="When what is stored is read again: always, never, or after a time such as 30m or 1d.")
     ] = "always",
+    include: Annotated[
+        tuple[str, ...], Parameter(negative="", show_default=False, help="Of a folder, only what matches: '*.md'.")
+    ] = (),
+    max_chunk_size: Annotated[int | None, Parameter(help="The most characters of a chunk.")] = None,
+    overlap_size: Annotated[int | None, Parameter(help="How many of them at most repeat what is before.")] = None,
     allow: Allowed = (),
     watch: Annotated[bool, Parameter(negative="", help="Go on, and take in what changes, until Ctrl-C.")] = False,
     structured: Annotated[
@@ -88,24 +93,43 @@ def ingest(
 ) -> int:
     """Take in documents, so that they can be searched; what has not changed is left alone.
 
-    Markdown and plain text are read by goalport itself; web pages, PDF, office files and EPUB need goalport[ingest]. Of
-    a folder, documents whose files are gone are removed. Exit codes: 0 all could be read, 1 some could not.
+    Markdown and plain text are read by goalport itself; web pages, PDF, office files and EPUB need goalport[ingest].
+    What the options leave open is in [documents] of the settings. Of a folder, documents whose files are gone are
+    removed. Exit codes: 0 all could be read, 1 some could not.
     """
     if not places:
         raise BadInput("Say what to take in, such as `goalport ingest docs` or `goalport ingest https://example.com/`.")
-    policy = _policy(refresh)
+    policy, loaded = _policy(refresh), open_with_warnings(workspace)
+    chosen = loaded.settings.documents
+    chunker = _chunker(
+        chosen.max_chunk_size if max_chunk_size is None else max_chunk_size,
+        chosen.overlap_size if overlap_size is None else overlap_size,
+    )
     show_one = ShownDocuments(structured=structured)
 
     async def ingested(store: DocumentIndex) -> int:
-        async with DocumentIngestion(store, refresh=policy, fetcher=WebFetcher(allow=allow)) as ingestion:
+        async with DocumentIngestion(
+            store,
+            chunker=chunker,
+            refresh=policy,
+            fetcher=WebFetcher(allow=allow),
+            include=include or chosen.include,
+        ) as ingestion:
             documents = await _first_time(ingestion, places, show_one)
-            followed = [each for each in places if "://" not in each or policy.seconds]
+            followed = [each for each in places if not is_page(each) or policy.seconds]
             while watch:
                 await anyio.sleep(_PAUSE)
                 await ingestion.ingest(*followed, listener=show_one)
         return FAILED if any(each.outcome == "failed" for each in documents) else DONE
 
-    return _with_store(workspace, index, ingested)
+    return _with_store(loaded, index, ingested)
+
+
+def _chunker(max_chunk_size: int, overlap_size: int) -> Chunker:
+    try:
+        return Chunker(ChunkerConfig(max_chunk_size=max_chunk_size, overlap_size=overlap_size))
+    except ValueError as error:
+        raise BadInput(f"{error}.") from None
 
 
 async def _first_time(
@@ -199,7 +223,7 @@ def search(
     if not query.strip():
         raise BadInput("Say what to search for: the query is empty.")
 
-    results = _with_store(workspace, index, lambda store: _found(store, query, by, top), reads=True)
+    results = _with_store(open_with_warnings(workspace), index, lambda store: _found(store, query, by, top), reads=True)
     if format == "json":
         show_json([_wire(each) for each in results])
     elif not results:
@@ -267,7 +291,7 @@ def list_documents(
             after = page[-1].root.uri
         return records
 
-    show(_with_store(workspace, index, found, reads=True), format, none="No document is stored.")
+    show(_with_store(open_with_warnings(workspace), index, found, reads=True), format, none="No document is stored.")
 
 
 @rag.command
@@ -296,7 +320,7 @@ def remove(
                 known = [each.root.uri for each in await store.documents()]
                 raise UnknownName("document", each, known)
 
-    _with_store(workspace, index, removed, reads=True)
+    _with_store(open_with_warnings(workspace), index, removed, reads=True)
 
 
 async def _within(store: DocumentIndex, named: str, uri: str) -> Collection[str]:
@@ -314,18 +338,17 @@ def reembed(*, index: Index = None, workspace: WorkspaceFolder = Path()) -> None
         with spending_outside() as spent:
             return f"Vectors that were made: {await store.reembed()}.{_cost(spent)}"
 
-    say(_with_store(workspace, index, made, reads=True))
+    say(_with_store(open_with_warnings(workspace), index, made, reads=True))
 
 
 def _with_store(
-    workspace: Path,
+    loaded: LoadedWorkspace,
     index: str | None,
     work: Callable[[DocumentIndex], Awaitable[T]],
     *,
     reads: bool = False,
 ) -> T:
     """What some work with the index of documents gives."""
-    loaded = open_with_warnings(workspace)
     settings, file = _chosen(loaded.settings, index)
     path = file or index_file(settings)
     if reads and path is not None and not path.exists():  # looking makes no file

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from goalport.errors import ModelUnavailable
 from goalport.llm.messages import AssistantMessage, FinishReason, Message
+from goalport.prompts import Persona
 from goalport.words import shown
 
 __all__ = [
@@ -76,6 +77,8 @@ class LlmOptions(BaseModel):
     """Seconds that one attempt of a request may take; None: as the settings say."""
     thinking: Thinking | bool | None = None
     """How hard the model thinks first. True: as hard as it does by default. False: not at all."""
+    persona: Persona | str | None = None
+    """The character that the model plays, which the system prompt says: a `Persona`, or a text about the person."""
 
     @model_validator(mode="after")
     def _one_choice(self) -> Self:

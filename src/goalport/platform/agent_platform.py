@@ -22,7 +22,7 @@ from goalport.domain.checks import require_types
 from goalport.errors import DeclarationError, GoalportError, UnknownName
 from goalport.events import AgentDeployed, AgentUndeployed, EventListener
 from goalport.introspection import class_place
-from goalport.llm import LanguageModel, Models
+from goalport.llm import EmbeddingService, LanguageModel, Models
 from goalport.plan import Explanation
 from goalport.platform.backends import (
     Engines,
@@ -86,7 +86,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
       their constructors.
     - `tool_groups`: the groups of tools that actions name.
     - `services`: the objects for `Provided` parameters; an `ArgumentResolver` among them is used as such.
-    - `models`: the models, or their catalogue; by default those that the environment has keys for.
+    - `models`: the models and embedding services, or their catalogue; by default those with keys in the environment.
     - `listeners`: they receive every event.
     - `options`: the options of processes that are started without their own.
     - `guards`: they check every text that goes to a model or comes from one.
@@ -149,7 +149,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         *,
         tool_groups: Iterable[ToolGroup] = (),
         services: Iterable[object] = (),
-        models: Models | LanguageModel | Iterable[LanguageModel] | None = None,
+        models: Models | LanguageModel | EmbeddingService | Iterable[LanguageModel | EmbeddingService] | None = None,
         listeners: Iterable[EventListener] = (),
         options: ProcessOptions | None = None,
         guards: Iterable[Guard] = (),

@@ -16,7 +16,7 @@ from goalport.errors import BadInput, SettingsError
 from goalport.events import EventListener
 from goalport.llm import AssistantMessage, EmbeddingService, Image, LanguageModel, Models, UserMessage
 from goalport.platform.process_engine import ProcessEngine
-from goalport.process import CurrentOperation
+from goalport.process import CurrentOperation, agent_tool
 from goalport.prompts import Templates
 from goalport.references import NamedReferences
 from goalport.settings import Settings, environment_of
@@ -54,22 +54,27 @@ _MODEL_MEMBERS = ("card", "reply", "stream")
 _EMBEDDING_MEMBERS = ("name", "dimensions", "embed")
 
 
-def models_of(given: Models | LanguageModel | Iterable[LanguageModel] | None) -> Models:
-    """The catalogue: as given, made of the models given, or of what the environment offers.
+def models_of(
+    given: Models | LanguageModel | EmbeddingService | Iterable[LanguageModel | EmbeddingService] | None,
+) -> Models:
+    """The catalogue: as given, made of the models and embedding services given, or of what the environment offers.
 
     Raises `TypeError` for what is no model.
     """
     if given is None or isinstance(given, Models):
         return given or Models()
     # A class has all that the protocol asks for, and is no model yet.
-    models = [given] if isinstance(given, (LanguageModel, type)) else list(given)
+    models = [given] if isinstance(given, (LanguageModel, EmbeddingService, type)) else list(given)
     for each in cast("list[object]", models):
-        if isinstance(each, type) or not isinstance(each, LanguageModel):
+        if isinstance(each, type) or not isinstance(each, LanguageModel | EmbeddingService):
             raise TypeError(
                 f"Expected models, but came {each!r}. Names of models belong into the settings:"
                 ' AgentPlatform(models=Models(ModelsSettings(default_llm="…"))).'
             )
-    return Models(models=models)
+    return Models(
+        models=[each for each in models if isinstance(each, LanguageModel)],
+        embeddings=[each for each in models if isinstance(each, EmbeddingService)],
+    )
 
 
 def workspace_models(workspace: Workspace, settings: Settings) -> Models:
@@ -184,6 +189,7 @@ class Engines:
             self._services,
             self._references,
             self._ended,
+            agent_tool,
         )
 
 

@@ -116,6 +116,10 @@ class OperationContext:
 
     __setitem__ = bind
 
+    def __getitem__(self, name: str) -> Any:
+        """The object bound to a name on the blackboard. Raises `UnknownName`."""
+        return self.blackboard[name]
+
     def bind_protected(self, name: str, value: object) -> None:
         """Put an object on the blackboard under a name whose object `clear_blackboard` keeps."""
         self._refuse_when_abandoned()

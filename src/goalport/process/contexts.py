@@ -8,11 +8,11 @@ store and its codec. Above: the platform, which gives a process that begins what
 import json
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from goalport.blackboard import Blackboard, Typed
 from goalport.caller import ANONYMOUS, Caller
-from goalport.errors import Unstorable
+from goalport.errors import UnknownName, Unstorable
 from goalport.store import Codec, Json, ProcessStore
 
 __all__ = ["Context", "ContextRepository", "StoredContexts"]
@@ -74,6 +74,12 @@ class Context:
 
     def __setitem__(self, name: str, value: object) -> None:
         self.bind(name, value)
+
+    def __getitem__(self, name: str) -> Any:
+        """The object bound to a name. Raises `UnknownName`."""
+        if name not in (names := self.names):
+            raise UnknownName("name in the context", name, names)
+        return names[name]
 
     def _change(self, name: str | None, value: object) -> None:
         if value is None:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Final, Literal, Self
-from urllib.parse import unquote_to_bytes
+from typing import Final, Literal, Self, TypeGuard
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from anyio import to_thread
 
@@ -41,6 +41,7 @@ _VERSION: Final = "3"
 """Part of each hash: raise it when the same bytes are read, cut or indexed otherwise, so that they are stored anew."""
 _MOST_FILES: Final = 1_000_000
 _PAGE: Final = 1_000
+_FILE_URI: Final = "file:/"
 _NO_DOCUMENTS: Final = (
     *(".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ico", ".svg", ".heic", ".woff", ".woff2"),
     *(".mp3", ".mp4", ".m4a", ".wav", ".ogg", ".flac", ".avi", ".mov", ".mkv", ".webm", ".ttf", ".otf", ".eot"),
@@ -89,6 +90,7 @@ class DocumentIngestion:
 
     A document is read again when `refresh` says so, by default always, and stored anew when its content has changed.
     `readers` are the callers who may read what is stored, and the scopes that let others read it; None: everyone.
+    `include` are the patterns of which a file in a folder has to match one, such as `*.md` or `manuals/*`.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class DocumentIngestion:
         fetcher: WebFetcher | None = None,
         refresh: RefreshPolicies | RefreshPolicy | None = None,
         readers: Collection[Caller | str] | None = None,
+        include: Sequence[str] = ("*",),
     ) -> None:
         self._store = store
         self._chunker = chunker or Chunker()
@@ -108,6 +111,7 @@ class DocumentIngestion:
         one_for_all = isinstance(refresh, RefreshPolicy)
         self._refresh = RefreshPolicies(otherwise=refresh) if one_for_all else refresh or RefreshPolicies()
         self._readers = readers
+        self._include = include
         self._read: dict[str, tuple[_FileState, IngestedDocument]] = {}
         """How each file was when it was read last, and what became of it, by its URI."""
 
@@ -122,12 +126,12 @@ class DocumentIngestion:
     async def ingest(
         self, *places: str | Path, listener: Callable[[IngestedDocument], None] | None = None
     ) -> tuple[IngestedDocument, ...]:
-        """Take in files, folders with all that is in them, and pages by URL; `listener` hears of each as it is done.
+        """Take in files and folders by path or `file:` URI, and pages by URL; `listener` hears of each as it is done.
 
-        Of a folder, hidden files and kinds of files that are no documents, such as images, are left out, and documents
-        whose files are gone are removed from the store. What the store's embedding service gave no vectors for gets
-        them at the end, or when it answers again. Raises `StoreError`, and `ModelError` if that service cannot be used
-        at all; what was stored before that stays.
+        Of a folder, hidden files, what `include` leaves out and kinds of files that are no documents, such as images,
+        are left out, and documents whose files are gone are removed from the store. What the store's embedding service
+        gave no vectors for gets them at the end, or when it answers again. Raises `BadInput` for a place that is no
+        name, `StoreError`, and `ModelError` if that service cannot be used at all; what was stored before that stays.
         """
         done: list[IngestedDocument] = []
         for place in places:
@@ -149,7 +153,7 @@ class DocumentIngestion:
         return None if document.outcome == "unchanged" or stored is None else stored.root.id
 
     async def _place(self, place: str | Path) -> AsyncGenerator[IngestedDocument]:
-        if isinstance(place, str) and "://" in place:
+        if is_page(place):
             yield await self._page(place)
             return
         path = absolute(place)
@@ -158,7 +162,7 @@ class DocumentIngestion:
             return
         prefix = f"{path.as_uri().rstrip('/')}/"
         known = await stored_within(self._store, prefix)
-        files, unlisted = await to_thread.run_sync(_files, path)
+        files, unlisted = await to_thread.run_sync(_files, path, self._include)
         for each in files:
             file = path / each
             yield await self._file(file, known.pop(file.as_uri(), None))
@@ -230,13 +234,24 @@ async def stored_within(store: DocumentStore, folder: str) -> dict[str, StoredDo
     return known
 
 
+def is_page(place: str | Path) -> TypeGuard[str]:
+    """Whether somebody named a page on the web, and not a file or a folder."""
+    return isinstance(place, str) and "://" in place and not place.lower().startswith(_FILE_URI)
+
+
 def absolute(place: str | Path) -> Path:
     """The path of a file or folder that somebody named, from the root of the file system and without `..` in it.
 
-    A file has one URI, whichever folder it is named from. Links in the path stay. Raises `BadInput` for an empty name.
+    A file has one URI, whichever folder it is named from, and can be named by it. Links in the path stay. Raises
+    `BadInput` for an empty name, and for the URI of a file of another machine.
     """
     if not str(place):
         raise BadInput("Expected the path of a file or folder, but came an empty text.")
+    if isinstance(place, str) and place.lower().startswith(_FILE_URI):
+        named = urlsplit(place)
+        if named.netloc not in {"", "localhost"}:
+            raise BadInput(f"Expected the URI of a file here, such as file:///srv/docs, but came {place!r}.")
+        place = os.fsdecode(unquote_to_bytes(named.path))
     written = Path(os.path.expanduser(place))  # noqa: PTH111 - that of pathlib raises for a user who is not known
     path = written.absolute()
     if ".." not in path.parts:
@@ -254,12 +269,19 @@ def _state(path: Path) -> _FileState:
     return status.st_mtime_ns, status.st_size
 
 
-def _files(folder: Path) -> tuple[list[str], list[tuple[Path, str]]]:
-    """The files in a folder and below it that may be documents; and folders that cannot be listed, with the reasons."""
+def _files(folder: Path, include: Sequence[str]) -> tuple[list[str], list[tuple[Path, str]]]:
+    """The files below a folder that may be documents and are included; and what cannot be listed, with the reasons."""
     failures: list[OSError] = []
     found = list(Folder(folder, FolderLimits(entries=_MOST_FILES)).files(onerror=failures.append))
     unlisted = [(Path(each.filename), str(UnreadableDocument.after(each.filename, each))) for each in failures]
-    return [each for each in found if not each.lower().endswith(_NO_DOCUMENTS)], unlisted
+    documents = (each for each in found if not each.lower().endswith(_NO_DOCUMENTS))
+    return [each for each in documents if _is_included(each, include)], unlisted
+
+
+def _is_included(path: str, patterns: Sequence[str]) -> bool:
+    """Whether the path of a file, or its name alone, matches one of the patterns; `*` stands for slashes too."""
+    name = PurePosixPath(path).name
+    return any(fnmatchcase(path, each) or fnmatchcase(name, each) for each in patterns)
 
 
 def _is_gone(file: Path) -> bool:

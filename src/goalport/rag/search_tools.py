@@ -108,12 +108,8 @@ class _Search:
 
 
 def _vector(operations: VectorSearch, audience: Audience) -> Sequence[Tool]:
-    threshold = Parameter(
-        "threshold",
-        _Threshold,
-        f"The least similarity of a result, from 0 to 1; leave it out for {_VECTOR_THRESHOLD}.",
-        required=False,
-    )
+    words = f"The least similarity of a result, from 0 to 1; leave it out for {_VECTOR_THRESHOLD}."
+    threshold = Parameter("threshold", _Threshold, words, required=False)
     query = Parameter("query", str, "A question, or a sentence as the document may have it.")
     description = "Find passages by meaning, also where they use other words than the query. Returns the most similar."
     handler = _Search("vectorSearch", operations.vector_search, audience, _VECTOR_THRESHOLD)
@@ -123,8 +119,10 @@ def _vector(operations: VectorSearch, audience: Audience) -> Sequence[Tool]:
 def _text(operations: TextSearch, audience: Audience) -> Sequence[Tool]:
     query = Parameter("query", str, "Words, or a query in the syntax that the description says.")
     description = f"Find passages by the words in them. Returns the best fits first. {operations.lucene_syntax_notes}"
+    words = "The least score of a result, from 0 to 1; leave it out for all."
+    threshold = Parameter("threshold", _Threshold, words, required=False)
     handler = _Search("textSearch", operations.text_search, audience)
-    return [_tool("textSearch", description, [query, _TOP_K], handler)]
+    return [_tool("textSearch", description, [query, _TOP_K, threshold], handler)]
 
 
 def _hybrid(operations: HybridSearch, audience: Audience) -> Sequence[Tool]:

@@ -215,3 +215,9 @@ class DocumentsSettings(BaseModel):
     """Whether a pooler before PostgreSQL gives each transaction any of its connections."""
     embedding_model: str = ""
     """The embedding model, by its name or role; empty: the default one. Without any, words are searched alone."""
+    include: Words = ("*",)
+    """Patterns such as `*.md`: `goalport ingest` takes in the files of a folder that match one of them."""
+    max_chunk_size: Annotated[int, Field(ge=50)] = 1500
+    """How many characters of a document are found and shown together at most."""
+    overlap_size: Annotated[int, Field(ge=0)] = 200
+    """How many of them at most repeat what stands before them."""

@@ -25,13 +25,14 @@ from goalport.process import (
     PlatformServices,
     ProcessOptions,
     Scope,
+    agent_tool,
 )
 from goalport.process.parameters import fill, missing
 from goalport.process.scope import inferred_type, inputs_of
 from goalport.prompts import PromptContributor, Templates, Text
 from goalport.references import LlmReference, NamedReferences, Reference
 from goalport.testing.invocations import LlmInvocation, answer_to
-from goalport.tools import ToolGroup, ToolGroupResolver
+from goalport.tools import Tool, ToolGroup, ToolGroupResolver
 from goalport.words import with_article
 
 __all__ = ["FakeEngine", "FakeOperationContext", "SubProcess"]
@@ -130,6 +131,10 @@ class FakeEngine:
     def render(self, template: str, variables: Mapping[str, object], /) -> str:
         """Render a template to text. Raises `UnknownName` and `TemplateError`."""
         return self._templates.render(template, variables)
+
+    def subagent(self, agent: object, /) -> Tool:
+        """The tool that runs an agent. Raises `DeclarationError` for one that is not clear."""
+        return agent_tool(agent)
 
     @property
     def references(self) -> NamedReferences:

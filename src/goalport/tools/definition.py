@@ -231,8 +231,9 @@ class Tool:
         description: str = "",
         parameters: Iterable[Parameter] | None = None,
         input_schema: Mapping[str, object] | None = None,
+        return_direct: bool | None = None,
     ) -> "Tool":
-        """Make a tool of a function, marked with `@tool` or not; `name` and `description` override the mark's.
+        """Make a tool of a function, marked with `@tool` or not; what is given here counts in place of the mark's.
 
         The signature defines the arguments. If `parameters` or `input_schema` (JSON Schema of an object) is given, it
         defines them instead, and the function takes one mapping of all arguments. Raises `DeclarationError`.
@@ -259,7 +260,7 @@ class Tool:
             destructive=mark.destructive,
             idempotent=mark.idempotent,
             open_world=mark.open_world,
-            return_direct=mark.return_direct,
+            return_direct=mark.return_direct if return_direct is None else return_direct,
             scopes=mark.scopes,
             checks_arguments=arguments is not None,
         )

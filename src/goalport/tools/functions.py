@@ -7,6 +7,7 @@ threads until it has really ended. Above: `definition`, and the contexts that ca
 
 import asyncio
 import inspect
+import logging
 import math
 from asyncio import CancelledError, Task, current_task
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from typing import Any, Generic, TypeVar, cast
 from anyio import CapacityLimiter, WouldBlock, to_thread
 
 from goalport.errors import NonRetryable, leaves
+from goalport.secrecy import hide
 from goalport.tools.arguments import Arguments
 from goalport.tools.results import Output, ToolResult
 
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 V = TypeVar("V")
+_log = logging.getLogger(__name__)
 
 
 class Interruption(BaseException):
@@ -236,7 +239,10 @@ async def _called(function: Callable[..., Any], *positional: object, **named: ob
     call = partial(function, *positional, **named)
     with Contained():
         value = call() if _is_async(function) else await in_thread(call, _limiter())
-        return await value if inspect.isawaitable(value) else cast("object", value)
+        value = await value if inspect.isawaitable(value) else cast("object", value)
+    if isinstance(value, ToolResult) and value.cause is not None:
+        _log.warning("A tool failed: %s", hide(value.text), exc_info=value.cause)
+    return value
 
 
 def _limiter() -> CapacityLimiter:

@@ -57,6 +57,8 @@ class ToolResult:
     """The result as JSON data, valid against the tool's output schema if it has one; None: there is no such data."""
     error: BaseException | None = field(default=None, compare=False, repr=False, metadata={"stored": False})
     """The unexpected exception that the tool raised; `text` quotes it to the model, without secrets."""
+    cause: BaseException | None = field(default=None, compare=False, repr=False, metadata={"stored": False})
+    """The exception behind a failure that the tool describes itself: for the log and for code, and no model sees it."""
 
     @property
     def content(self) -> "tuple[ContentBlock, ...]":
@@ -69,9 +71,9 @@ class ToolResult:
         return cls(text=text)
 
     @classmethod
-    def of_error(cls, message: str) -> "ToolResult":
-        """A failure, described in words that say what to do next."""
-        return cls(text=message, is_error=True)
+    def of_error(cls, message: str, cause: BaseException | None = None) -> "ToolResult":
+        """A failure, described in words that say what to do next; `cause` is for the log, and no model sees it."""
+        return cls(text=message, is_error=True, cause=cause)
 
     @classmethod
     def of_artifact(cls, text: str, artifact: object) -> "ToolResult":

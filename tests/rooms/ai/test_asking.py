@@ -116,7 +116,7 @@ async def test_options_that_cannot_be_are_refused_where_they_are_written() -> No
         ("with_llm", [3], "a model's name or LlmOptions, but came 3"),
         ("with_llm", [""], "at least 1 character"),
         ("with_first_available_llm_of", [], "at least one name"),
-        ("with_tool_groups", [["web"]], r"roles of tool groups, one by one, but came \['web'\]"),
+        ("with_tool_groups", [["web"]], r"tool groups, one by one, but came \['web'\]"),
         ("with_images", ["map.png"], r"Image\.from_path.*but came 'map.png'"),
         ("with_prompt_contributors", [3], r"Text\('…'\).*but came 3"),
         ("with_references", [3], r"Reference\(.*but came 3"),

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from goalport.cli.documents import ShownDocuments
+from goalport.documents import ChunkerConfig
 from goalport.rag import IngestedDocument, Outcome
+from goalport.settings import DocumentsSettings
 from tests.postgres import PostgresServer
 from tests.rooms.cli.conftest import Command
 
@@ -68,6 +70,59 @@ def test_all_documents_of_a_folder_are_removed_at_once(goalport: Command, docs: 
     assert [each["title"] for each in json.loads(goalport("rag", "list", "--format", "json").out)] == ["other"]
     assert "Removed 1 document within" in goalport("rag", "remove", f"{docs.as_uri()}2/").err
     assert goalport("rag", "remove", "docs").code == 2
+
+
+def test_a_document_is_named_by_its_uri_too(goalport: Command, docs: Path) -> None:
+    (docs / "two words.md").write_text("# Two\n\nWords.\n")
+    uri = (docs / "two words.md").as_uri()
+    assert f"added: {uri} (1 chunk)" in goalport("ingest", uri).out
+    assert "Documents: 2 added, 1 unchanged" in goalport("ingest", f"FILE://localhost{docs}/").err
+    assert "Documents: 3 unchanged" in goalport("ingest", "docs").err
+    assert f"Removed {uri}." in goalport("rag", "remove", uri).err
+    elsewhere = goalport("ingest", "file://docs/guide.md")
+    assert (elsewhere.code, "URI of a file here" in elsewhere.err) == (2, True)
+    assert "cannot be read" in goalport("ingest", "file:///nowhere/at/all.md").err
+
+
+def test_of_a_folder_what_matches_is_taken_in(goalport: Command, docs: Path) -> None:
+    (docs / "old").mkdir()
+    (docs / "old" / "notes.md").write_text("Old notes.")
+    assert "Documents: 2 added" in goalport("ingest", "docs", "--include", "*.md").err
+    assert "Documents: 1 added, 1 unchanged" in goalport("ingest", "docs", "--include", "notes.*").err
+    (docs / "guide.md").unlink()
+    assert "Documents: 1 unchanged, 1 removed" in goalport("ingest", "docs", "--include", "old/*").err
+
+    server = docs.parent / "server"
+    server.mkdir()
+    (server / "settings.toml").write_text('[documents]\ninclude = ["*.txt"]\n')
+    assert "Documents: 1 added" in goalport("ingest", "docs", "--index", "other.db").err
+    assert "Documents: 1 added" in goalport("ingest", "docs/old/notes.md", "--index", "other.db").err
+    listed = json.loads(goalport("rag", "list", "--index", "other.db", "--format", "json").out)
+    assert [each["title"] for each in listed] == ["notes", "notes"]
+
+
+def test_chunks_are_as_long_as_options_and_settings_say(goalport: Command, docs: Path) -> None:
+    chosen = DocumentsSettings()
+    assert ChunkerConfig() == ChunkerConfig(max_chunk_size=chosen.max_chunk_size, overlap_size=chosen.overlap_size)
+    (docs / "long.md").write_text("# Long\n\n" + "A token is renewed every hour. " * 40)
+    first = goalport("ingest", "docs/long.md", "--max-chunk-size", "200")
+    assert "Documents: 1 unchanged" in goalport("ingest", "docs/long.md", "--max-chunk-size", "200").err
+
+    server = docs.parent / "server"
+    server.mkdir()
+    (server / "settings.toml").write_text("[documents]\nmax_chunk_size = 200\noverlap_size = 0\n")
+    without = goalport("ingest", "docs/long.md")
+    counts = [int(ran.out.rpartition("(")[2].partition(" chunks")[0]) for ran in (first, without)]
+    assert counts[0] > counts[1] > 1
+    lengths = [len(each["text"]) for each in json.loads(goalport("rag", "search", "token", "--format", "json").out)]
+    assert max(lengths) <= 200
+    assert "Documents: 1 changed" in goalport("ingest", "docs/long.md", "--overlap-size", "100").err
+
+    for words in (["--max-chunk-size", "10"], ["--overlap-size", "-1"]):
+        refused = goalport("ingest", "docs", *words)
+        assert (refused.code, "should be at least" in refused.err) == (2, True)
+    (server / "settings.toml").write_text("[documents]\nmax_chunk_size = 10\n")
+    assert "documents.max_chunk_size" in goalport("ingest", "docs").err
 
 
 def test_what_was_done_is_said_when_something_stops_ingestion(goalport: Command, docs: Path) -> None:

@@ -101,7 +101,7 @@ async def test_tools_have_the_parameters_of_the_guide() -> None:
     tools = {each.name: each for each in ToolishRag("sources", "Sources", await garden()).tools()}
     wanted: dict[str, tuple[list[str], list[str]]] = {
         "vectorSearch": (["query", "topK", "threshold"], ["query", "topK"]),
-        "textSearch": (["query", "topK"], ["query", "topK"]),
+        "textSearch": (["query", "topK", "threshold"], ["query", "topK"]),
         "regexSearch": (["regex", "topK"], ["regex", "topK"]),
         "broadenChunk": (["chunkId", "chunksToAdd"], ["chunkId"]),
         "zoomOut": (["id"], ["id"]),

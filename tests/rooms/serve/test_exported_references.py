@@ -151,6 +151,16 @@ async def test_what_a_search_shows_names_a_section_that_the_client_can_read(tmp_
     assert (content.text, content.mime_type) == ("# Roses\n\n## Watering\n\nIn the evening.", "text/markdown")
 
 
+async def test_a_client_says_how_well_a_passage_has_to_fit(tmp_path: Path) -> None:
+    async with garden(tmp_path) as server, server.client() as client:
+        roses = {"query": "roses prune watering", "topK": 3}
+        assert "pruned in spring" in text_of(await client.call_tool("garden_textSearch", roses))
+        least = await client.call_tool("garden_textSearch", {**roses, "threshold": 0.99})
+        assert text_of(least).startswith("0 results")
+        refused = await client.call_tool("garden_textSearch", {**roses, "threshold": 2})
+        assert refused.is_error
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_documents_are_listed_page_by_page_after_all_other_resources(tmp_path: Path, era: str) -> None:
     async with garden(tmp_path, page_size=1) as server:

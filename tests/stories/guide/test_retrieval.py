@@ -202,6 +202,7 @@ async def test_a_document_is_taken_in_unless_it_is_there(documents: Path, tmp_pa
         place = str(documents / "long.md")
         assert (await ingest(place)).startswith("Ingested document with ID: ")
         assert await ingest(place) == "Document already exists, no ingestion performed."
+        assert await ingest(Path(place).as_uri()) == "Document already exists, no ingestion performed."
         stored = await store.document(Path(place).as_uri())
         assert stored is not None
         assert stored.chunks == 3
