@@ -88,7 +88,9 @@ def _findings(loaded: LoadedWorkspace) -> Findings:
             *remarks_on_givers(loaded.platform.agents, loaded.platform.expected_groups),
             *remarks_on_chatbots(loaded.platform.agents),
             *remarks_on_goals(published),
-            *without_hints(each.tool for each in published.tools.values() if isinstance(each, GoalTool)),
+            *without_hints(
+                each.tool for each in published.tools.values() if isinstance(each, GoalTool) and not each.is_tool
+            ),
         ),
     )
 

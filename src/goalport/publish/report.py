@@ -15,7 +15,7 @@ from goalport.process import asks_a_model
 from goalport.publish.chat_tools import ChatTool
 from goalport.publish.companions import Companion
 from goalport.publish.exported_tools import FunctionTool
-from goalport.publish.goal_tools import GoalTool
+from goalport.publish.goal_tools import GoalTool, is_tool
 from goalport.publish.portability import snake_identifier
 from goalport.publish.publication import Publication, PublishedTool
 from goalport.publish.raw import RawTool
@@ -37,7 +37,7 @@ __all__ = [
 def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str]:
     """The indented lines about goals, resources and models, and about what is wrong."""
     for name, tool in publication.tools.items():
-        if isinstance(tool, GoalTool | ChatTool):
+        if isinstance(tool, GoalTool | ChatTool) and not is_tool(tool):
             yield f"  {name}: {_what(tool)}"
     for agent in (*platform.agents, *platform.agents.components):
         for action in agent.actions:
@@ -66,7 +66,7 @@ def remarks_on_goals(publication: Publication) -> Iterator[str]:
             " @achieves_goal(…, export=Export(remote=True))."
         )
     for tool in publication.tools.values():
-        if isinstance(tool, GoalTool):
+        if isinstance(tool, GoalTool) and not tool.is_tool:
             yield from _remarks_on_arguments(tool)
 
 
@@ -91,7 +91,7 @@ def further_lines(publication: Publication, platform: AgentPlatform) -> Iterator
     """The indented lines about tools that are no goals, and about the groups and servers that nothing is wrong with."""
     kinds: dict[str, list[str]] = {}
     for name, tool in publication.tools.items():
-        if not isinstance(tool, GoalTool | ChatTool):
+        if is_tool(tool) or not isinstance(tool, GoalTool | ChatTool):
             kinds.setdefault(_KINDS[type(tool)], []).append(name)
     for kind, names in kinds.items():
         yield f"  {kind}: {', '.join(names)}"
@@ -102,6 +102,7 @@ def further_lines(publication: Publication, platform: AgentPlatform) -> Iterator
 _MOST_GOALS: Final = 5
 _KINDS: Final[Mapping[type[PublishedTool], str]] = {
     FunctionTool: "exported tools",
+    GoalTool: "exported tools, each call of which is a process",
     RawTool: "raw tools",
     Companion: "tools of goalport itself",
 }
@@ -123,7 +124,7 @@ def _what(tool: GoalTool | ChatTool) -> str:
 
 def models_in_words(platform: AgentPlatform) -> Iterator[str]:
     """A line about the default model if some action asks one; a model that is not ready comes with what to set."""
-    declared = (*platform.agents, *platform.agents.components)
+    declared = (*platform.agents, *platform.agents.components, *platform.agents.of_tools.values())
     asking = {each.name: each.planner.asks_models + sum(map(asks_a_model, each.actions)) for each in declared}
     number = sum(asking.values())
     if not number:
