@@ -147,7 +147,40 @@ class Poet:
     async def write(self, theme: Theme) -> Poem:
         return Poem(f"O {theme.topic}!")
 """
-FILES = {"tools/helpful.py": TOOLS, "agents/poets.py": POETS}
+LEDGERS = """
+from goalport import Ai, McpToolExport, tool
+
+
+class Book:
+    @tool(export=True)
+    def entries(self) -> int:
+        '''Count the entries.'''
+        raise NotImplementedError
+
+
+class Ledger(Book):
+    def __init__(self, year: int) -> None:
+        self.year = year
+
+    def entries(self) -> int:
+        '''Count the entries of a year.'''
+        return self.year
+
+    @tool(export=True)
+    async def audit(self, ai: Ai) -> str:
+        '''Audit a year.'''
+        return await ai.generate_text(str(self.year))
+
+    @tool
+    def shred(self) -> str:
+        '''Not for clients.'''
+        return "ash"
+
+
+ledger = Ledger(1999)
+same = McpToolExport.from_tool_object(ledger, filter=lambda name: name == "entries")
+"""
+FILES = {"tools/helpful.py": TOOLS, "tools/ledgers.py": LEDGERS, "agents/poets.py": POETS}
 
 
 async def agrees(_: ClientRequestContext, asked: ElicitRequestParams) -> ElicitResult:
@@ -217,6 +250,19 @@ async def test_it_may_be_an_agentic_tool_run_an_agent_or_take_services(
     assert not result.is_error
     assert result.meta is not None
     assert result.meta["goalport/actions"] == 1
+
+
+async def test_marked_methods_of_an_object_at_module_level_are_published(server: Running, tmp_path: Path) -> None:
+    async with server.client("http", "auto") as client:
+        tools = {each.name: each.description for each in (await client.list_tools()).tools}
+        assert tools["entries"] == "Count the entries of a year."
+        assert "shred" not in tools
+        assert (await call(client, "entries")).structured_content == {"result": 1999}
+        assert (await call(client, "audit")).structured_content == {"result": "In short: 1999"}
+    twice = {"tools/ledgers.py": LEDGERS + "other = Ledger(2000)"}
+    command = [GOALPORT, "check", "--workspace", str(workspace(tmp_path, twice))]
+    checked = await anyio.run_process(command, check=False, env={"HOME": str(tmp_path)})
+    assert "ledgers.py:20: several exported tools are called 'audit'" in checked.stdout.decode()
 
 
 async def test_it_has_a_budget_and_its_failures_are_told_as_those_of_goals(server: Running) -> None:

@@ -30,6 +30,7 @@ __all__ = [
     "Tool",
     "calling_from",
     "current_call_site",
+    "exported_methods",
     "with_confirmation",
 ]
 
@@ -300,6 +301,14 @@ class Tool:
         if isinstance(instance, type):
             raise _not_a_class(instance)
         return tuple(cls.of(getattr(instance, name)) for name in _marked_methods(type(instance)))
+
+
+def exported_methods(kind: type) -> Iterator[str]:
+    """The names of methods that are marked with `@tool(export=True)`; the mark of a base counts for overrides."""
+    for name in _marked_methods(kind):
+        marks = (mark_of(vars(base).get(name)) for base in kind.__mro__)
+        if next(each.export for each in marks if each is not None):
+            yield name
 
 
 def calling_from(site: CallSite | None) -> ContextValue[CallSite | None]:
