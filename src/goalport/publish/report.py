@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, get_args, get_origin
 
+from goalport.blackboard import DEFAULT_BINDING
 from goalport.platform import AgentPlatform, UpstreamServers
 from goalport.process import asks_a_model
 from goalport.publish.chat_tools import ChatTool
@@ -31,6 +32,7 @@ __all__ = [
     "report_of",
     "servers_of",
     "switched_off",
+    "warnings_on_arguments",
 ]
 
 
@@ -56,7 +58,7 @@ def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str
 
 
 def remarks_on_goals(publication: Publication) -> Iterator[str]:
-    """Sentences about what perhaps was not intended: goals that no client sees, arguments that are called `str`."""
+    """Sentences about what perhaps was not intended: goals that no client sees."""
     hidden = [
         each.goal.name for each in publication.refusals if not each.goal.export.remote and each.agent.chat is None
     ]
@@ -65,13 +67,25 @@ def remarks_on_goals(publication: Publication) -> Iterator[str]:
             f"No client can call {listed(hidden, _MOST_GOALS)}: to publish a goal, write"
             " @achieves_goal(…, export=Export(remote=True))."
         )
+
+
+def warnings_on_arguments(publication: Publication) -> Iterator[str]:
+    """Sentences about parameters of Python's own types that nothing makes: arguments have the names of their types."""
     for tool in publication.tools.values():
         if isinstance(tool, GoalTool) and not tool.is_tool:
-            yield from _remarks_on_arguments(tool)
+            yield from _warnings_on_arguments(tool)
 
 
-def _remarks_on_arguments(tool: GoalTool) -> Iterator[str]:
+def _warnings_on_arguments(tool: GoalTool) -> Iterator[str]:
     inputs = [each for action in tool.agent.actions for each in action.inputs]
+    made = {kind for action in tool.agent.actions for each in action.outputs.exits for kind in each}
+    known = {*made, *tool.arguments.kinds}
+    for each in (one for one in inputs if not one.required and one.binding == DEFAULT_BINDING):
+        if _is_builtin(each.type) and each.type not in known:
+            yield (
+                f"{tool.tool.name}: nothing can give the parameter `{each.name}: {type_name(each.type)}`, which always"
+                f" has its default. Take a class of your own with such a field."
+            )
     for kind in tool.arguments.kinds:
         name = snake_identifier(type_label(kind))
         if _is_builtin(kind) and name in tool.arguments.schema["properties"]:
