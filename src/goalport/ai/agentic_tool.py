@@ -94,6 +94,7 @@ class AgenticTool(Tool):
     input_schema: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
     handler: Any = field(default_factory=_Orchestration)
     timed: bool = False
+    in_process: bool = True
     parameters: tuple[Parameter, ...] = ()
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ from goalport.platform.knowledge import document_problems
 from goalport.publish.goal_tools import GoalTool
 from goalport.publish.portability import without_hints
 from goalport.publish.publication import publish
-from goalport.publish.report import models_in_words, remarks_on_goals, switched_off
+from goalport.publish.report import models_in_words, remarks_on_goals, switched_off, warnings_on_arguments
 from goalport.words import counted
 
 FINE, WRONG = 0, 1
@@ -76,7 +76,7 @@ def _findings(loaded: LoadedWorkspace) -> Findings:
     mistakes = mistakes_in(loaded.platform.agents, loaded.platform.expected_groups)
     return Findings(
         problems=(*published.problems, *map(str, mistakes), *unready),
-        warnings=(*empty, *published.warnings),
+        warnings=(*empty, *published.warnings, *warnings_on_arguments(published)),
         agents=len(loaded.platform.agents),
         goals=len(loaded.platform.agents.goals),
         tools=tuple(published.tools),
@@ -88,7 +88,9 @@ def _findings(loaded: LoadedWorkspace) -> Findings:
             *remarks_on_givers(loaded.platform.agents, loaded.platform.expected_groups),
             *remarks_on_chatbots(loaded.platform.agents),
             *remarks_on_goals(published),
-            *without_hints(each.tool for each in published.tools.values() if isinstance(each, GoalTool)),
+            *without_hints(
+                each.tool for each in published.tools.values() if isinstance(each, GoalTool) and not each.is_tool
+            ),
         ),
     )
 

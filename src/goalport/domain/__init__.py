@@ -34,6 +34,7 @@ from goalport.domain.signature import (
 )
 from goalport.domain.values import (
     FRAMEWORK_FIELDS,
+    SERVICES,
     Aggregation,
     Named,
     Provided,
@@ -48,6 +49,7 @@ from goalport.domain.wait_for import VisitedUrl, WaitFor, awaited
 
 __all__ = [
     "FRAMEWORK_FIELDS",
+    "SERVICES",
     "Action",
     "ActionMark",
     "Agent",

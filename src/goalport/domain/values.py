@@ -5,7 +5,8 @@ methods are actions that count only while its object is there. Hiding earlier st
 process; what that means to the planner, by `encoding`. (States guide, "The @State Annotation".)
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Self, TypeVar, cast, dataclass_transform
@@ -14,6 +15,7 @@ from goalport.blackboard import NOMINAL, field_kinds
 
 __all__ = [
     "FRAMEWORK_FIELDS",
+    "SERVICES",
     "Aggregation",
     "Named",
     "Provided",
@@ -42,6 +44,10 @@ class UserInput:
     """When it was said."""
 
 
+SERVICES: Final[ContextVar[Callable[[type], object | None]]] = ContextVar("goalport_services", default=lambda _: None)
+"""The services of the platform by type, where an action runs; None for each elsewhere."""
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
     """`Annotated[T, Named("x")]`: the object bound as `x`, not just the newest of its type.
@@ -62,8 +68,13 @@ class Named:
 class Provided:
     """`Annotated[T, Provided]`: filled with the enclosing agent or component, or with a service of the platform.
 
-    Such a parameter is never a precondition.
+    Such a parameter is never a precondition. In a function that is a tool it is filled with a service.
     """
+
+    @staticmethod
+    def __goalport_provided__(kind: type) -> object | None:
+        """The service of a type where the calling code runs, or None."""
+        return SERVICES.get()(kind)
 
 
 @dataclass_transform(frozen_default=True)

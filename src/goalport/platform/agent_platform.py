@@ -11,13 +11,13 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from pathlib import Path
 from traceback import walk_tb
-from typing import Self
+from typing import Self, cast
 
 from goalport.ai import Ai, Guard, LlmOperations
 from goalport.autonomy import Autonomy
 from goalport.caller import ANONYMOUS, Caller
 from goalport.chat import Chatbot, Chatbots, Conversations, ConversationTurns
-from goalport.domain import Agent, Goal, RetryPolicy, is_marked
+from goalport.domain import SERVICES, Agent, Goal, RetryPolicy, is_marked
 from goalport.domain.checks import require_types
 from goalport.errors import DeclarationError, GoalportError, UnknownName
 from goalport.events import AgentDeployed, AgentUndeployed, EventListener
@@ -44,6 +44,7 @@ from goalport.platform.process_factory import Inputs
 from goalport.platform.processes import Processes
 from goalport.platform.reachability import explain_goal, starting_types
 from goalport.platform.retention import Retention
+from goalport.platform.tool_agents import agents_of_tools
 from goalport.platform.workspace_parts import workspace_autonomy, workspace_own_agents, workspace_retention
 from goalport.process import (
     AgentProcess,
@@ -261,6 +262,11 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         platform._reloaded_by = settings if models is None else None
         return platform
 
+    @classmethod
+    def __goalport_current__(cls) -> "AgentPlatform | None":
+        """The platform for a tool that takes one: that of the process in which it is called."""
+        return cast("AgentPlatform | None", SERVICES.get()(cls))
+
     @property
     def documents(self) -> DocumentIndex:
         """The index of documents that agents search, which is opened when it is first used."""
@@ -288,6 +294,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             except (Exception, SystemExit) as error:
                 kind = declared if isinstance(declared, type) else type(declared)
                 problems.append(f"{class_place(kind)} could not be read: {error_summary(error)}{_line_of(error, kind)}")
+        fresh.of_tools = agents_of_tools(workspace.exported_tools())
         self._set_groups(workspace.values(ToolGroup))
         self.processes.renew_types()
         self.agents, self.problems = fresh, tuple(problems)

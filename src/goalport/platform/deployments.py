@@ -79,6 +79,8 @@ class Deployments:
         self._resolvers = resolvers
         self._service = service
         self._now = _Deployed()
+        self.of_tools: Mapping[str, Agent] = {}
+        """The agents that call exported tools, which are not deployed; by their names."""
         self._changing = Lock()
         """Held by the thread that puts the next state in place of the one it was made of."""
 
@@ -126,6 +128,8 @@ class Deployments:
         if name not in known:
             if name == KEEPER:
                 return self._read(ResultKeeper)
+            if name in self.of_tools:
+                return self.of_tools[name]
             raise UnknownName("agent", name, known)
         return known[name]
 

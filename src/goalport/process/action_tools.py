@@ -59,7 +59,7 @@ def agent_tool(
     chosen = name or snake(source.name)
     inputs = _Inputs.of(f"The tool {chosen!r}", starts)
     handler = _AgentHandler(agent, source.name, kind, inputs)
-    return Tool(chosen, description or source.description, inputs.schema, handler, timed=False)
+    return Tool(chosen, description or source.description, inputs.schema, handler, timed=False, in_process=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,8 @@ def with_awaiting(tool: Tool, decider: Decider) -> Tool:
     """
     # The inner tool asks for approval, and calls its server, by itself.
     handler = _AwaitingHandler(tool, decider)
-    return replace(tool, handler=handler, approval="never", server="", checks_arguments=True, asks_people=True)
+    asking = replace(tool, handler=handler, approval="never", server="", checks_arguments=True, asks_people=True)
+    return replace(asking, in_process=True)
 
 
 def require_type(tool: Tool, kind: object, message: str = "") -> Tool:

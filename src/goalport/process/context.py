@@ -16,7 +16,7 @@ from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
 from goalport.ai import TOOL_CONTEXT, Ai, Interaction, ToolContext, to_be_awaited, tool_context
 from goalport.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.caller import Caller
-from goalport.domain import Agent, WaitFor
+from goalport.domain import SERVICES, Agent, WaitFor
 from goalport.errors import Declined, GoalportError, NonRetryable, UnknownName, leaves
 from goalport.events import ProgressUpdated
 from goalport.llm import AssistantMessage, TokenUsage
@@ -28,6 +28,7 @@ from goalport.process.questions import SchemaSubmission
 from goalport.process.sent_messages import Sendable, send_message
 from goalport.process.timed import Timed, is_async
 from goalport.tools import CALL_SITE, Contained, ContextValues, Tool, in_thread
+from goalport.tools.arguments import CURRENT
 from goalport.words import type_name
 
 __all__ = ["ActionContext", "OperationContext", "run_subagent"]
@@ -216,6 +217,7 @@ class ActionContext(OperationContext):
             (TOOL_CONTEXT, ToolContext(self.process, lambda: self.ai.engine, tool_context().callers)),
             (PLACE, ""),
             (CALL_SITE, ActionCalls(self)),
+            (SERVICES, self.process.services.service),
         )
 
     @overload
@@ -366,6 +368,9 @@ class ActionContext(OperationContext):
 async def run_subagent(agent: object, kind: type[T], *inputs: object) -> T:
     """Run another agent for the running action, as `ActionContext.as_sub_process` does, without having a context."""
     return await ActionContext.current().as_sub_process(kind, agent, *inputs)
+
+
+setattr(run_subagent, CURRENT, ActionContext.current)  # a tool that calls it works only in a process
 
 
 def _refuse_ephemeral(process: AgentProcess, wanted: str) -> None:

@@ -18,15 +18,26 @@ from goalport.domain import Action, Agent, Goal
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess, asks_models
 from goalport.publish.chat_reply import ChatReply, chat_tool_name
-from goalport.publish.exported_tools import annotations_of
+from goalport.publish.exported_tools import FunctionTool, annotations_of
 from goalport.publish.faults import Fault, read_or_fault
 from goalport.publish.handle import HANDLE, LARGE, with_alternatives
 from goalport.publish.output import OutputFormat
 from goalport.publish.portability import snake_identifier
 from goalport.publish.published_arguments import PublishedArguments
+from goalport.tools import Tool as ExportedTool
 from goalport.words import type_label, type_name
 
-__all__ = ["CallPolicy", "GoalTool", "Offer", "Refusal", "UnreadableGoal", "offers_of", "published_name", "start_sets"]
+__all__ = [
+    "CallPolicy",
+    "GoalTool",
+    "Offer",
+    "Refusal",
+    "UnreadableGoal",
+    "is_tool",
+    "offers_of",
+    "published_name",
+    "start_sets",
+]
 
 _SECONDS: Final = 45.0
 """How long a call waits for the result when its client gets no progress: most hosts time out after 60 seconds."""
@@ -210,6 +221,18 @@ class GoalTool:
     """The full names of the goals; the process is done when it has reached one of them."""
     arguments: PublishedArguments
     policy: CallPolicy
+    is_tool: bool = False
+    """Whether it stands for an exported tool, each call of which is a process."""
+
+    @classmethod
+    def of_tool(cls, exported: ExportedTool, agent: Agent) -> "GoalTool":
+        """The tool of an exported tool that `agent` calls. Raises `TypeError` if its output schema holds bytes."""
+        tool, policy = FunctionTool.of(exported).tool, CallPolicy.of(exported.name, agent.goals, may_wait=True)
+        if tool.output_schema is not None:
+            schema = with_alternatives(tool.output_schema, HANDLE, LARGE)
+            tool = tool.model_copy(update={"output_schema": schema})
+        goals = tuple(each.name for each in agent.goals)
+        return cls(tool, agent, goals, PublishedArguments.of_tool(exported), policy, is_tool=True)
 
     @classmethod
     def of(cls, offer: Offer) -> "GoalTool":
@@ -242,6 +265,11 @@ class GoalTool:
     def errand(self) -> str:
         """What a model is asked to do with it, in a prompt."""
         return f"Reach the goal {self.tool.name}"
+
+
+def is_tool(published: object) -> bool:
+    """Whether something published is an exported tool, and no goal, although each of its calls is a process."""
+    return isinstance(published, GoalTool) and published.is_tool
 
 
 def _may_ask(platform: AgentPlatform, action: Action) -> bool:

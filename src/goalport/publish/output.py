@@ -19,6 +19,7 @@ from goalport.errors import DeclarationError, ToolError
 from goalport.process import AgentProcess, Completed
 from goalport.publish.portability import Schema, is_object, nodes, portable, split_definitions
 from goalport.secrecy import hide_known, hide_known_in
+from goalport.tools import ToolResult
 from goalport.tools.schemas import UNREADABLE, PlainSchema, may_hold_non_finite, non_finite_in_words, why_not_json
 from goalport.words import type_name
 
@@ -128,7 +129,7 @@ class OutputFormat:
     @classmethod
     def of(cls, kind: object) -> "OutputFormat":
         """The format of a goal's declared output. Raises `DeclarationError` for a type that JSON cannot express."""
-        if kind in (None, NoneType) or _is_blocks(kind):
+        if kind in (None, NoneType, ToolResult) or _is_blocks(kind):
             return cls(None)
         try:
             _refuse_streams(kind)
@@ -157,7 +158,7 @@ class OutputFormat:
         Raises `ToolError` for numbers that are not finite, and pydantic's error for a value that is not of the type.
         """
         if self._adapter is None:
-            return WrittenResult.of(blocks_of(value))
+            return _of_tool(value) if isinstance(value, ToolResult) else WrittenResult.of(blocks_of(value))
         written = self.json(value)
         structured = (b'{"result":', written, b"}") if self._wrapped else (written,)
         content = _content_of(value)
@@ -203,6 +204,12 @@ class OutputFormat:
         return "application/json", hide_known(self._adapter.dump_json(value, by_alias=True, indent=2).decode())
 
 
+def _of_tool(result: ToolResult) -> WrittenResult:
+    """The result of a tool, without secrets."""
+    written = WrittenResult.of(blocks_of(result), result.structured)
+    return WrittenResult((*map(hide_known_in, written.content),), (*map(hide_known_in, written.structured),))
+
+
 def _repeating(written: bytes) -> Pieces:
     """The content that repeats JSON as a text: it has no whitespace, so only these two characters are escaped."""
     return b'[{"type":"text","text":"', written.replace(b"\\", rb"\\").replace(b'"', rb"\""), b'"}]'
@@ -244,6 +251,8 @@ def blocks_of(value: object) -> list[Wire]:
         return [text_block("Done.")]
     if isinstance(value, TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource):
         return [value.model_dump(mode="json", by_alias=True, exclude_none=True)]
+    if isinstance(value, ToolResult):
+        return blocks_of(value.content)
     if isinstance(value, list | tuple):
         return [block for each in cast("Collection[object]", value) for block in blocks_of(each)]
     content = _content_of(value)

@@ -25,7 +25,7 @@ from goalport.publish.exported_tools import (
     publish_groups,
 )
 from goalport.publish.faults import Fault, read_or_fault
-from goalport.publish.goal_tools import GoalTool, Offer, Refusal, UnreadableGoal, offers_of
+from goalport.publish.goal_tools import GoalTool, Offer, Refusal, UnreadableGoal, is_tool, offers_of
 from goalport.publish.own_resources import own_resources, own_templates
 from goalport.publish.passed_on import passed_on
 from goalport.publish.portability import name_fault, warnings_of_list, warnings_of_tool
@@ -117,7 +117,12 @@ def publish(
     references = exports_of(platform.references.published, problems)
     exported = [*workspace.exported_tools(), *(tool for each in references for tool in each.tools())]
     raw = (_Candidate(each.tool.name, f"the raw tool {each.tool.name}", each) for each in workspace.values(RawTool))
-    candidates = [*_goals(offered, problems), *_chatbots(platform), *_functions(exported, settings, problems), *raw]
+    candidates = [
+        *_goals(offered, problems),
+        *_chatbots(platform),
+        *_functions(platform, exported, settings, problems),
+        *raw,
+    ]
     groups = exported_groups(platform)
     tools = _tools(candidates, problems, links=_may_link(platform, groups))
     of_groups = publish_groups(groups, {name: each.owner for name, each in tools.items()}, before)
@@ -254,10 +259,15 @@ def _conversations(platform: AgentPlatform, settings: Settings) -> Iterator[McpT
         yield McpToolExport((), resources=(provider,))
 
 
-def _functions(exported: Iterable[ExportedTool], settings: Settings, problems: list[str]) -> Iterator[_Candidate]:
+def _functions(
+    platform: AgentPlatform, exported: Iterable[ExportedTool], settings: Settings, problems: list[str]
+) -> Iterator[_Candidate]:
     banners = (banner(settings.name),) if settings.hello_banner else ()
+    agents = {agent.goals[0].export.name: agent for agent in platform.agents.of_tools.values()}
     for tool in (*banners, *exported):
-        match read_or_fault(partial(FunctionTool.of, tool)):
+        agent = agents.get(tool.name)
+        of = partial(FunctionTool.of, tool) if agent is None else partial(GoalTool.of_tool, tool, agent)
+        match read_or_fault(of):
             case Fault(reason):
                 problems.append(f"The exported tool {tool.name} is not published: {reason}")
             case published:
@@ -297,7 +307,7 @@ def _prompts(
     wanted: list[tuple[str, str, GoalTool | ChatTool | RawPrompt]] = [
         (each.name, each.owner, each.published)
         for each in candidates
-        if isinstance(each.published, GoalTool | ChatTool)
+        if isinstance(each.published, GoalTool | ChatTool) and not is_tool(each.published)
     ]
     wanted += [(each.prompt.name, f"the raw prompt {each.prompt.name}", each) for each in workspace.values(RawPrompt)]
     prompts = {

@@ -17,8 +17,10 @@ from typing_extensions import TypedDict
 from goalport.blackboard import Typed
 from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import BadInput, DeclarationError
+from goalport.platform.tool_agents import ToolCall
 from goalport.publish.known_fields import KnownFields, closed
 from goalport.publish.portability import Schema, is_object, portable, snake_identifier
+from goalport.tools import Tool
 from goalport.tools.schemas import UNREADABLE, LabelledSchema, PlainSchema, holds_secret, why_not_json, without_fields
 from goalport.words import corrections, type_label, type_name, validation_problems
 
@@ -66,6 +68,17 @@ class PublishedArguments:
     def by_type(cls, starts: Sequence[object]) -> "PublishedArguments":
         """One argument for each of these start types, by the name of the type. Raises one of `UNREADABLE`."""
         return cls._by_name({snake_identifier(type_label(start)): start for start in starts})
+
+    @classmethod
+    def of_tool(cls, tool: Tool) -> "PublishedArguments":
+        """The arguments of an exported tool, which start a process that calls it."""
+
+        def parse(arguments: Mapping[str, Any]) -> tuple[object, ...]:
+            tool.check(arguments)
+            return (ToolCall(dict(arguments)),)
+
+        schema = portable(tool.input_schema)
+        return cls(schema, KnownFields({}), parse, (ToolCall,))
 
     @classmethod
     def of_fields(cls, kind: object, otherwise: str) -> "PublishedArguments":

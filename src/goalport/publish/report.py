@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, get_args, get_origin
 
+from goalport.blackboard import DEFAULT_BINDING
 from goalport.platform import AgentPlatform, UpstreamServers
 from goalport.process import asks_a_model
 from goalport.publish.chat_tools import ChatTool
 from goalport.publish.companions import Companion
 from goalport.publish.exported_tools import FunctionTool
-from goalport.publish.goal_tools import GoalTool
+from goalport.publish.goal_tools import GoalTool, is_tool
 from goalport.publish.portability import snake_identifier
 from goalport.publish.publication import Publication, PublishedTool
 from goalport.publish.raw import RawTool
@@ -31,13 +32,14 @@ __all__ = [
     "report_of",
     "servers_of",
     "switched_off",
+    "warnings_on_arguments",
 ]
 
 
 def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str]:
     """The indented lines about goals, resources and models, and about what is wrong."""
     for name, tool in publication.tools.items():
-        if isinstance(tool, GoalTool | ChatTool):
+        if isinstance(tool, GoalTool | ChatTool) and not is_tool(tool):
             yield f"  {name}: {_what(tool)}"
     for agent in (*platform.agents, *platform.agents.components):
         for action in agent.actions:
@@ -56,7 +58,7 @@ def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str
 
 
 def remarks_on_goals(publication: Publication) -> Iterator[str]:
-    """Sentences about what perhaps was not intended: goals that no client sees, arguments that are called `str`."""
+    """Sentences about what perhaps was not intended: goals that no client sees."""
     hidden = [
         each.goal.name for each in publication.refusals if not each.goal.export.remote and each.agent.chat is None
     ]
@@ -65,13 +67,25 @@ def remarks_on_goals(publication: Publication) -> Iterator[str]:
             f"No client can call {listed(hidden, _MOST_GOALS)}: to publish a goal, write"
             " @achieves_goal(…, export=Export(remote=True))."
         )
+
+
+def warnings_on_arguments(publication: Publication) -> Iterator[str]:
+    """Sentences about parameters of Python's own types that nothing makes: arguments have the names of their types."""
     for tool in publication.tools.values():
-        if isinstance(tool, GoalTool):
-            yield from _remarks_on_arguments(tool)
+        if isinstance(tool, GoalTool) and not tool.is_tool:
+            yield from _warnings_on_arguments(tool)
 
 
-def _remarks_on_arguments(tool: GoalTool) -> Iterator[str]:
+def _warnings_on_arguments(tool: GoalTool) -> Iterator[str]:
     inputs = [each for action in tool.agent.actions for each in action.inputs]
+    made = {kind for action in tool.agent.actions for each in action.outputs.exits for kind in each}
+    known = {*made, *tool.arguments.kinds}
+    for each in (one for one in inputs if not one.required and one.binding == DEFAULT_BINDING):
+        if _is_builtin(each.type) and each.type not in known:
+            yield (
+                f"{tool.tool.name}: nothing can give the parameter `{each.name}: {type_name(each.type)}`, which always"
+                f" has its default. Take a class of your own with such a field."
+            )
     for kind in tool.arguments.kinds:
         name = snake_identifier(type_label(kind))
         if _is_builtin(kind) and name in tool.arguments.schema["properties"]:
@@ -91,7 +105,7 @@ def further_lines(publication: Publication, platform: AgentPlatform) -> Iterator
     """The indented lines about tools that are no goals, and about the groups and servers that nothing is wrong with."""
     kinds: dict[str, list[str]] = {}
     for name, tool in publication.tools.items():
-        if not isinstance(tool, GoalTool | ChatTool):
+        if is_tool(tool) or not isinstance(tool, GoalTool | ChatTool):
             kinds.setdefault(_KINDS[type(tool)], []).append(name)
     for kind, names in kinds.items():
         yield f"  {kind}: {', '.join(names)}"
@@ -102,6 +116,7 @@ def further_lines(publication: Publication, platform: AgentPlatform) -> Iterator
 _MOST_GOALS: Final = 5
 _KINDS: Final[Mapping[type[PublishedTool], str]] = {
     FunctionTool: "exported tools",
+    GoalTool: "exported tools, each call of which is a process",
     RawTool: "raw tools",
     Companion: "tools of goalport itself",
 }
@@ -123,7 +138,7 @@ def _what(tool: GoalTool | ChatTool) -> str:
 
 def models_in_words(platform: AgentPlatform) -> Iterator[str]:
     """A line about the default model if some action asks one; a model that is not ready comes with what to set."""
-    declared = (*platform.agents, *platform.agents.components)
+    declared = (*platform.agents, *platform.agents.components, *platform.agents.of_tools.values())
     asking = {each.name: each.planner.asks_models + sum(map(asks_a_model, each.actions)) for each in declared}
     number = sum(asking.values())
     if not number:

@@ -3,14 +3,16 @@
 The signature is read once, and pydantic validates. The function is not called here. Parameters may also be listed
 explicitly. Some parameters are not filled by the model but injected: a process, a context, or whatever else is current
 where the tool is called. A type is injected if it has a classmethod `__goalport_current__`, which returns the current
-object or raises a `GoalportError`; so packages above add such types, and this one knows none of them.
+object or raises a `GoalportError`, or if `Annotated` marks it with what has a `__goalport_provided__`, which takes the
+type; so packages above add such types, and this one knows none of them.
 """
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import NoneType
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
@@ -21,9 +23,11 @@ from goalport.introspection import Origin
 from goalport.tools.schemas import UNREADABLE, PlainSchema, why_not_json
 from goalport.words import corrections, first_line, validation_problems, with_article
 
-__all__ = ["Arguments", "Injection", "Parameter", "injection_of", "listed_arguments", "read_arguments"]
+__all__ = ["CURRENT", "Arguments", "Injection", "Parameter", "injection_of", "listed_arguments", "read_arguments"]
 
-_CURRENT = "__goalport_current__"
+CURRENT = "__goalport_current__"
+"""Marks what only a process has."""
+_PROVIDED = "__goalport_provided__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +37,12 @@ class Injection:
     kind: type
     is_optional: bool
     """Whether None is injected when there is no current object."""
+    current: Callable[[], object]
 
     def value(self) -> object:
         """Return the current object. Raises `ToolError` when there is none and the parameter is not optional."""
-        current = cast("Callable[[], object]", getattr(self.kind, _CURRENT))
         try:
-            found = current()
+            found = self.current()
         except GoalportError as error:
             if self.is_optional:
                 return None
@@ -50,11 +54,14 @@ class Injection:
 
 def injection_of(hint: Any) -> Injection | None:
     """The injection of a parameter with this annotation; None when the caller fills it."""
-    members = alternatives(hint)
+    marked, *markers = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    members = alternatives(marked)
     kinds = [each for each in members if each is not NoneType]
-    if len(kinds) == 1 and isinstance(kinds[0], type) and hasattr(kinds[0], _CURRENT):
-        return Injection(kinds[0], is_optional=len(kinds) < len(members))
-    return None
+    if len(kinds) != 1 or not isinstance(kinds[0], type):
+        return None
+    kind, provided = kinds[0], next((found for each in markers if (found := getattr(each, _PROVIDED, None))), None)
+    current = getattr(kind, CURRENT, None) if provided is None else partial(provided, kind)
+    return None if current is None else Injection(kind, len(kinds) < len(members), current)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,11 @@ class Arguments:
     """One field per parameter, under a generated name, since pydantic does not allow every name for a field."""
     parameters: Mapping[str, "_Slot"]
     """The parameters by field name, in the order of the signature, including those that are injected."""
+
+    @property
+    def injected(self) -> tuple[type, ...]:
+        """The types of the parameters that callers do not see."""
+        return tuple(each.injection.kind for each in self.parameters.values() if each.injection is not None)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from goalport.introspection import Origin, read_docstring
 from goalport.secrecy import hide
 from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
 from goalport.tools.decorator import ToolMark, mark_of
-from goalport.tools.functions import ContextValue, FunctionHandler, MappingHandler
+from goalport.tools.functions import ContextValue, FunctionHandler, MappingHandler, needs_process
 from goalport.tools.results import ToolResult, read_output
 from goalport.tools.schemas import coerce_numbers, schema_problems
 from goalport.words import class_name, corrections, error_summary, excerpt
@@ -30,6 +30,7 @@ __all__ = [
     "Tool",
     "calling_from",
     "current_call_site",
+    "exported_methods",
     "with_confirmation",
 ]
 
@@ -118,6 +119,8 @@ class Tool:
     """Whether the time limit for tools applies to a model's calls; tools that ask models have other limits."""
     scopes: Sequence[str] | None = None
     """The scopes that a client needs to call the tool where it is published; None: those that its hints ask for."""
+    in_process: bool = False
+    """Whether it works only in a process, so that each call of a client is one where the tool is published."""
 
     def __post_init__(self) -> None:
         name = cast("object", self.name)  # a naming may be any function, and return anything
@@ -160,7 +163,11 @@ class Tool:
 
     async def run(self, arguments: Mapping[str, object]) -> ToolResult:
         """As `call`, but without asking for approval and without recording the result."""
-        return await self._answered(_handled(self, arguments))
+        return await self._answered(self.carry_out(arguments))
+
+    async def carry_out(self, arguments: Mapping[str, object]) -> ToolResult:
+        """As `run`, but what the function of the tool raises is raised, as are arguments that are refused."""
+        return await self.handler(arguments if self.checks_arguments else self.checked(arguments))
 
     async def _answered(self, work: Awaitable[ToolResult]) -> ToolResult:
         try:
@@ -263,6 +270,7 @@ class Tool:
             return_direct=mark.return_direct if return_direct is None else return_direct,
             scopes=mark.scopes,
             checks_arguments=arguments is not None,
+            in_process=any(each.injection for each in slots) or needs_process(function),
         )
 
     @classmethod
@@ -296,6 +304,14 @@ class Tool:
         return tuple(cls.of(getattr(instance, name)) for name in _marked_methods(type(instance)))
 
 
+def exported_methods(kind: type) -> Iterator[str]:
+    """The names of methods that are marked with `@tool(export=True)`; the mark of a base counts for overrides."""
+    for name in _marked_methods(kind):
+        marks = (mark_of(vars(base).get(name)) for base in kind.__mro__)
+        if next(each.export for each in marks if each is not None):
+            yield name
+
+
 def calling_from(site: CallSite | None) -> ContextValue[CallSite | None]:
     """A block in which tools are called from `site`; None: from nowhere in particular, and for nobody."""
     return ContextValue(CALL_SITE, site)
@@ -305,10 +321,6 @@ async def _called_from(site: CallSite, tool: Tool, arguments: Mapping[str, objec
     if tool.needs_approval:
         tool.check(arguments)  # do not ask a person about an invalid call
     return await site.call(tool, arguments)
-
-
-async def _handled(tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
-    return await tool.handler(arguments if tool.checks_arguments else tool.checked(arguments))
 
 
 def current_call_site() -> CallSite | None:

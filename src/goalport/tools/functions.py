@@ -10,20 +10,21 @@ import inspect
 import logging
 import math
 from asyncio import CancelledError, Task, current_task
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
-from types import TracebackType
+from types import CodeType, FunctionType, TracebackType
 from typing import Any, Generic, TypeVar, cast
 
 from anyio import CapacityLimiter, WouldBlock, to_thread
 
 from goalport.errors import NonRetryable, leaves
+from goalport.introspection import Origin
 from goalport.secrecy import hide
-from goalport.tools.arguments import Arguments
+from goalport.tools.arguments import CURRENT, Arguments
 from goalport.tools.results import Output, ToolResult
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Interruption",
     "MappingHandler",
     "in_thread",
+    "needs_process",
 ]
 
 V = TypeVar("V")
@@ -253,3 +255,30 @@ def _is_async(function: Callable[..., Any]) -> bool:
     while isinstance(function, partial):
         function = cast("Callable[..., Any]", function.func)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def needs_process(function: Callable[..., object]) -> bool:
+    """Whether the code of a function, or of those of its module that it calls, names what only a process has.
+
+    That is a type with a current object, such as `ActionContext`, a function that is marked like one, such as
+    `run_subagent`, or a tool that works only in a process.
+    """
+    written, seen = [Origin(function).written], list[object]()
+    for each in written:
+        if not isinstance(each, FunctionType) or each in seen:
+            continue
+        seen.append(each)
+        for named in (each.__globals__.get(name) for name in _names(each.__code__)):
+            if hasattr(named, CURRENT) or getattr(named, "in_process", False) is True:
+                return True
+            if isinstance(named, FunctionType) and named.__module__ == each.__module__:
+                written.append(named)
+    return False
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names that code mentions, also in the functions inside it."""
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _names(each)

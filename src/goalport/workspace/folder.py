@@ -11,8 +11,9 @@ from typing import TypeVar, cast
 
 from goalport.domain import Agent, is_marked, is_state, lacks_mark
 from goalport.errors import WorkspaceError
-from goalport.introspection import lacking_in
+from goalport.introspection import Origin, lacking_in
 from goalport.tools import McpToolExport, Tool, mark_of
+from goalport.tools.definition import exported_methods
 from goalport.workspace.commands import Command, command_of
 from goalport.workspace.importer import install_importer
 from goalport.workspace.loading import LoadedModule, LoadProblem, attempt, find_modules, load_module
@@ -119,13 +120,14 @@ def agents_in(modules: Sequence[LoadedModule]) -> tuple[object, ...]:
 
 
 def collect_exports(modules: Sequence[LoadedModule]) -> Exports:
-    """The exported functions and the tools of exports; of several tools with one name the first is kept."""
+    """The exported functions, methods of objects, and tools of exports; of those with one name the first is kept."""
     collected = Exports()
     for module, value in values_in(modules, object):
-        if isfunction(value) and (mark := mark_of(value)) is not None and mark.export:
-            line = value.__code__.co_firstlineno
-            _add(collected, module, attempt(module.file, lambda found=value: (Tool.of(found),)), line)
-        elif type(value) is McpToolExport:
+        marked = (value,) if isfunction(value) and (mark := mark_of(value)) is not None and mark.export else ()
+        for function in marked or (getattr(value, name) for name in exported_methods(type(value))):
+            line = getattr(Origin(function).written, "__code__").co_firstlineno  # noqa: B009 - of any callable
+            _add(collected, module, attempt(module.file, lambda found=function: (Tool.of(found),)), line)
+        if type(value) is McpToolExport:
             _add(collected, module, attempt(module.file, value.tools))
             twins = attempt(module.file, value.duplicates)
             collected.problems += [
@@ -165,10 +167,18 @@ def _add(
         collected.problems.append(found if found.line else module.file.problem(found.message, line))
         return
     for each in found:
+        if _same(collected.tools.get(each.name), each):
+            continue
         if each.name in collected.tools:
             collected.problems.append(module.file.problem(_taken(each.name), line))
         else:
             collected.tools[each.name] = each
+
+
+def _same(first: Tool | None, second: Tool) -> bool:
+    """Whether two tools are one method of one object, which is marked and in an export too."""
+    function = getattr(second.handler, "function", None)
+    return function is not None and getattr(first and first.handler, "function", None) == function
 
 
 def _taken(name: str) -> str:

@@ -293,7 +293,7 @@ from goalport import Export, achieves_goal, agent
 @agent(description="Greets")
 class Greeter:
     @achieves_goal(description="Welcome", export=Export(remote=True, name="welcome"))
-    def welcome(self, guest: str, gifts: list[str]) -> int:
+    def welcome(self, guest: str, gifts: list[str], minutes: float = 1.5) -> int:
         return 1
 """
 TWINS = """
@@ -333,12 +333,17 @@ def test_check_says_which_arguments_are_called_as_pythons_own_types_are(goalport
 
     told = [line for line in ran.out.splitlines() if "named after their types" in line]
     assert [line.partition(" since")[0] for line in told] == [
-        "note: welcome: an argument is called 'str',",
-        "note: welcome: an argument is called 'list_str',",
+        "warning: welcome: an argument is called 'str',",
+        "warning: welcome: an argument is called 'list_str',",
     ]
     assert told[0].endswith("Take a class of your own with the field `guest: str`.")
     assert told[1].endswith("with the field `gifts: list[str]`.")
-    assert ran.code == 0
+    assert (
+        "warning: welcome: nothing can give the parameter `minutes: float`, which always has its default. Take a class of"
+        " your own with such a field."
+    ) in ran.out.splitlines()
+    assert "nothing is wrong" not in ran.out
+    assert ran.code == 1
 
 
 def test_a_goal_name_that_several_want_runs_and_plans_none_of_them(goalport: Command, workspace: Path) -> None:
