@@ -406,3 +406,13 @@ def test_check_names_both_lines_of_two_methods_with_one_name(goalport: Command, 
     assert ran.code == 1
     assert "Teller (" in ran.out
     assert "tell is defined in line 5 and again in line 8, and Python keeps the second alone" in ran.out
+
+
+def test_lists_warn_of_what_could_not_be_loaded(goalport: Command, workspace: Path) -> None:
+    (workspace / "agents" / "torn.py").write_text("raise RuntimeError('torn')\n")
+
+    ran = goalport("agents", "--workspace", str(workspace))
+
+    assert ran.code == 0
+    assert "warning: " in ran.err
+    assert "torn.py:1" in ran.err
