@@ -26,6 +26,7 @@ __all__ = [
     "HybridSearch",
     "IndexInfo",
     "IngestedDocument",
+    "LangChainVectorSearch",
     "Not",
     "OneOf",
     "Outcome",
@@ -53,7 +54,9 @@ __all__ = [
     "TypeRetrievalOperations",
     "UriPrefix",
     "VectorSearch",
+    "chroma_filter",
     "find_chunks",
+    "qdrant_filter",
     "supports",
 ]
 
@@ -76,6 +79,7 @@ __getattr__ = lazy_exports(
             "UriPrefix",
         ],
         "ingestion": ["DocumentIngestion", "IngestedDocument", "Outcome", "RefreshPolicies"],
+        "langchain_search": ["LangChainVectorSearch", "chroma_filter", "qdrant_filter"],
         "passages": ["Passage"],
         "postgres_store": ["PostgresDocumentStore"],
         "search": [

@@ -28,6 +28,11 @@ from goalport.rag.ingestion import (
     Outcome as Outcome,
     RefreshPolicies as RefreshPolicies,
 )
+from goalport.rag.langchain_search import (
+    LangChainVectorSearch as LangChainVectorSearch,
+    chroma_filter as chroma_filter,
+    qdrant_filter as qdrant_filter,
+)
 from goalport.rag.passages import (
     Passage as Passage,
 )
