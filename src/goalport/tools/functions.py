@@ -263,11 +263,18 @@ def needs_process(function: Callable[..., object]) -> bool:
             continue
         seen.append(each)
         for named in (each.__globals__.get(name) for name in _names(each.__code__)):
-            if hasattr(named, CURRENT) or getattr(named, "in_process", False) is True:
+            # Uses types, as a proxy may fail when it is asked for its class.
+            is_function = issubclass(type(named), FunctionType)
+            if hasattr(named, CURRENT) if is_function or issubclass(type(named), type) else _works_in_process(named):
                 return True
-            if isinstance(named, FunctionType) and named.__module__ == each.__module__:
+            if is_function and named.__module__ == each.__module__:
                 written.append(named)
     return False
+
+
+def _works_in_process(named: Any) -> bool:
+    """Whether something is a tool that works only in a process."""
+    return hasattr(type(named), "in_process") and named.in_process is True
 
 
 def _names(code: CodeType) -> Iterator[str]:
