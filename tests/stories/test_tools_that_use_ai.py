@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from goalport import ActionContext, AgentPlatform, Ai, Provided, run_subagent, tool
+from goalport import ActionContext, AgentPlatform, Ai, OperationContext, Provided, run_subagent, tool
 from goalport.ai import AgenticTool
 from goalport.process import agent_tool
 from goalport.settings import Settings
@@ -78,6 +78,12 @@ async def write(topic: str) -> Poem:
 async def rhyme(topic: str) -> Poem:
     '''Write a poem.'''
     return await write(topic)
+
+
+@tool(export=True)
+async def copy(times: int, context: OperationContext) -> str:
+    '''Copy what is asked for.'''
+    return "copied " * times
 
 
 @tool(export=True)
@@ -250,6 +256,15 @@ async def test_it_may_be_an_agentic_tool_run_an_agent_or_take_services(
     assert not result.is_error
     assert result.meta is not None
     assert result.meta["goalport/actions"] == 1
+
+
+async def test_a_large_result_is_read_in_pages(server: Running) -> None:
+    async with server.client("http", "auto") as client:
+        large = (await call(client, "copy", times=200_000)).structured_content
+        assert large is not None
+        page = text_of(await call(client, "process_result", processId=large["processId"]))
+    assert large["pages"] > 1
+    assert '"result": "copied copied ' in page
 
 
 async def test_marked_methods_of_an_object_at_module_level_are_published(server: Running, tmp_path: Path) -> None:

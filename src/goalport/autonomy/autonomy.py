@@ -5,7 +5,7 @@ and programs.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
@@ -119,14 +119,22 @@ class Autonomy:
             if not 0 <= (value := getattr(self, name)) <= 1:
                 raise ValueError(f"Expected {name} to be a number from 0 to 1, but came {value!r}.")
 
-    async def choose_agent(self, *inputs: object, conversation: Sequence[Message] = (), ai: Ai | None = None) -> Choice:
+    async def choose_agent(
+        self,
+        *inputs: object,
+        among: Iterable[Goal] | None = None,
+        conversation: Sequence[Message] = (),
+        ai: Ai | None = None,
+    ) -> Choice:
         """Choose the agent that fits best, to run it alone (closed mode).
 
-        `conversation` is what was said before; `ai` asks the model, by default that of the platform. Raises
-        `NoAgentFound` with the ranking, `BadInput` if nobody said anything, and `ModelError`.
+        `among` are the goals that count; by default all that are deployed. `conversation` is what was said before; `ai`
+        asks the model, by default that of the platform. Raises `NoAgentFound` with the ranking, `BadInput` if nobody
+        said anything, and `ModelError`.
         """
         intent = _intent(inputs)
-        agents = {each.name: each for each in self.platform.agents if _goals(each)}
+        wanted = None if among is None else {each.name for each in among}
+        agents = {each.name: _with_goals(each, wanted) for each in self.platform.agents if _goals(each, wanted)}
         candidates = [Candidate(each.name, each.description, _examples(each.goals)) for each in agents.values()]
         ranking, spent = await self._rank(candidates, intent, conversation, ai)
         best = _best(ranking, self.agent_confidence_cut_off)
@@ -269,9 +277,16 @@ def _blackboard(inputs: Iterable[object], bindings: Mapping[str, object] | None 
     return found
 
 
-def _goals(agent: Agent) -> list[Goal]:
+def _goals(agent: Agent, wanted: Container[str] | None = None) -> list[Goal]:
     """The goals that may be chosen: not one that chooses itself, as that of the front agent does."""
-    return [each for each in agent.goals if each.output is not Achieved]
+    goals = [each for each in agent.goals if each.output is not Achieved]
+    return goals if wanted is None else [each for each in goals if each.name in wanted]
+
+
+def _with_goals(agent: Agent, wanted: Container[str] | None) -> Agent:
+    """The agent with these goals alone."""
+    goals = tuple(_goals(agent, wanted))
+    return agent if wanted is None or goals == agent.goals else replace(agent, goals=goals)
 
 
 def _goal(agent: Agent, name: str) -> Goal:

@@ -23,16 +23,19 @@ from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.cli.prompts import Option, Unanswered, prompts_here
 from goalport.cli.sources import runner_here
 from goalport.cli.stored import driven
-from goalport.cli.workspace import kept_in_memory
+from goalport.cli.workspace import LoadedWorkspace, kept_in_memory
 from goalport.errors import BadInput
+from goalport.platform.choosing_chatbot import choosing_chatbot
 from goalport.secrecy import hide
 from goalport.settings import Settings, load_settings
 from goalport.words import listed
 
 _HISTORY = "chat_history"
+_ALL = "all"
+"""The name of the chatbot where there is no other: as in `chatbot = "all"`, by which a server goes on with it."""
 _NO_CHATBOT = (
-    "There is no chatbot here. Mark a class with @chatbot, or let the setting chatbot name one that uses the actions of"
-    " all agents; docs/chat.md shows how."
+    'There is no chatbot here. Mark a class with @chatbot, or write chatbot = "all" in the settings: then each'
+    " message goes to the agent that fits it best. docs/chat.md shows how."
 )
 
 ChatbotName = Annotated[
@@ -124,14 +127,23 @@ def _chats(settings: Settings, place: str, runner: asyncio.Runner) -> Generator[
     """The chatbots of a workspace. Where nothing is stored, a shell lends those that it has."""
     kept = kept_in_memory(settings)
     if kept is not None:
-        yield ChatsHere(kept, place)
+        yield ChatsHere(_with_chatbot(kept), place)
         return
     stack = AsyncExitStack()
     loaded = runner.run(stack.enter_async_context(driven(settings, drive=True)))
     try:
-        yield ChatsHere(loaded, place)
+        yield ChatsHere(_with_chatbot(loaded), place)
     finally:
         runner.run(stack.aclose())
+
+
+def _with_chatbot(loaded: LoadedWorkspace) -> LoadedWorkspace:
+    """The workspace with a chatbot: where it has none, one that chooses an agent for each message."""
+    platform = loaded.platform
+    if not platform.chatbots and any(each.goals for each in platform.agents):
+        open_mode = loaded.settings.front_tool == "open"
+        platform.deploy(choosing_chatbot(_ALL, platform.autonomy, open_mode=open_mode, published=False))
+    return loaded
 
 
 @contextmanager

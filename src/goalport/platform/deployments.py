@@ -15,10 +15,11 @@ from threading import Lock
 from types import NoneType
 from typing import cast, get_type_hints
 
-from goalport.blackboard import alternatives
+from goalport.blackboard import alternatives, fits
 from goalport.domain import Agent, Goal, ProvidedInput, read_agent
 from goalport.errors import DeclarationError, DeploymentError, UnknownName
 from goalport.introspection import class_place, constructor
+from goalport.llm import UserMessage
 from goalport.platform.kept_results import KEEPER, ResultKeeper
 from goalport.process import SERVICE_TYPES, ArgumentResolver, Scope
 
@@ -52,7 +53,9 @@ class _Deployed:
         if agent.opaque:
             return ()
         others = (each for each in self.agents if not (each.opaque or each.open or each is agent))
-        return (*self.components, *others) if agent.open else self.components
+        lent = (*self.components, *others) if agent.open else self.components
+        # A chatbot that chooses an agent for each message has no use for the actions of all if none reacts to messages.
+        return () if agent.open and agent.actions and not any(map(_reacts, lent)) else lent
 
     @cached_property
     def goals(self) -> tuple[tuple[Agent, Goal], ...]:
@@ -199,6 +202,12 @@ class Deployments:
                         f"{each.origin} wants a provided {kind.__name__}, but the platform has no such service."
                         f" Give one: AgentPlatform(services=[…])."
                     )
+
+
+def _reacts(agent: Agent) -> bool:
+    """Whether some action of an agent reacts to messages, or takes one."""
+    kinds = ((each.settings.trigger, *(one.type for one in each.inputs if one.required)) for each in agent.actions)
+    return any(kind is not None and fits(UserMessage, kind) for each in kinds for kind in each)
 
 
 def _place(agent: Agent) -> str:

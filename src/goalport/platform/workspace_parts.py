@@ -8,8 +8,8 @@ from datetime import timedelta
 
 from goalport.autonomy import Autonomy, front_agent
 from goalport.autonomy.autonomy import Platform
-from goalport.chat import open_chatbot
 from goalport.llm import LlmOptions
+from goalport.platform.choosing_chatbot import choosing_chatbot
 from goalport.platform.retention import Retention
 from goalport.settings import AutonomySettings, Settings
 from goalport.store import ProcessStore
@@ -39,4 +39,5 @@ def workspace_own_agents(settings: Settings, autonomy: Autonomy) -> Iterator[obj
     if settings.front_tool:
         yield front_agent(autonomy, open_mode=settings.front_tool == "open")
     if settings.chatbot:
-        yield open_chatbot(settings.chatbot)
+        open_mode = settings.front_tool == "open"
+        yield choosing_chatbot(settings.chatbot, autonomy, open_mode=open_mode, published=True)

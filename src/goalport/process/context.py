@@ -370,7 +370,8 @@ async def run_subagent(agent: object, kind: type[T], *inputs: object) -> T:
     return await ActionContext.current().as_sub_process(kind, agent, *inputs)
 
 
-setattr(run_subagent, CURRENT, ActionContext.current)  # a tool that calls it works only in a process
+for _each in (OperationContext, run_subagent):  # a tool that takes the one, or calls the other, works only in a process
+    setattr(_each, CURRENT, ActionContext.current)
 
 
 def _refuse_ephemeral(process: AgentProcess, wanted: str) -> None:

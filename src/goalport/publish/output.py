@@ -199,6 +199,8 @@ class OutputFormat:
         """The media type and the text of the whole value, to be read in pages."""
         if isinstance(value, str):
             return "text/plain", hide_known(value)
+        if isinstance(value, ToolResult):
+            return "text/plain" if value.structured is None else "application/json", document_of(_of_tool(value).wire)
         if self._adapter is None:
             return "application/json", to_json(blocks_of(value)).decode()
         return "application/json", hide_known(self._adapter.dump_json(value, by_alias=True, indent=2).decode())

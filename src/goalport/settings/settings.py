@@ -196,7 +196,7 @@ class Settings(BaseSettings):
     front_tool: bool | Literal["open"] = False
     """Publish the tool `achieve`, which takes a sentence and finds the goal; "open": with the actions of all agents."""
     chatbot: str = ""
-    """The name of a chatbot that answers with the actions of all agents and components; empty: there is none."""
+    """The name of a chatbot that answers with the actions of all, or gives a message to the agent that fits it."""
     autonomy: Annotated[AutonomySettings, Table] = AutonomySettings()
     """How a goal or an agent is chosen by what somebody said."""
     audit: Annotated[AuditSettings, Table] = AuditSettings()

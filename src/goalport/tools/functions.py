@@ -263,17 +263,25 @@ def needs_process(function: Callable[..., object]) -> bool:
     That is a type with a current object, such as `ActionContext`, a function that is marked like one, such as
     `run_subagent`, or a tool that works only in a process.
     """
-    written, seen = [Origin(function).written], list[object]()
+    written, seen = list[object]([Origin(function).written]), list[object]()
     for each in written:
         if not isinstance(each, FunctionType) or each in seen:
             continue
         seen.append(each)
         for named in (each.__globals__.get(name) for name in _names(each.__code__)):
-            if hasattr(named, CURRENT) or getattr(named, "in_process", False) is True:
+            if _is_of_process(named):
                 return True
-            if isinstance(named, FunctionType) and named.__module__ == each.__module__:
+            # Uses the type and not the value, as a proxy may fail outside its context when it is asked for its class.
+            if issubclass(type(named), FunctionType) and named.__module__ == each.__module__:
                 written.append(named)
     return False
+
+
+def _is_of_process(named: object) -> bool:
+    """Whether only a process has what a name stands for: a class, a function or a tool."""
+    if issubclass(type(named), type | FunctionType):
+        return hasattr(named, CURRENT)
+    return hasattr(type(named), "in_process") and getattr(named, "in_process", False) is True
 
 
 def _names(code: CodeType) -> Iterator[str]:
