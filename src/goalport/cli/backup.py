@@ -47,6 +47,9 @@ def backup(place: Place, /, *, workspace: WorkspaceFolder = Path()) -> int:
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     say(f"Copied {counted(files, 'file')} of {data} to {copy}.")
+    for each in data.rglob("*"):
+        if each.is_symlink():  # not followed, since root may run this, and the servers' user may have made the link
+            say(f"The link {each} was left out. Copy what it leads to by yourself.")
     if "postgresql" in f"{settings.store} {settings.documents.store}":
         say("What is in PostgreSQL is not among them: pg_dump --schema='goalport*' copies that.")
     return 0

@@ -29,13 +29,10 @@ class ProcessLists:
 
     async def counts(self) -> Mapping[str, int]:
         """How many processes have each status; those that live in this program count as they are now."""
-        counts = Counter(await self._store.counts())
-        for process in tuple(self._held.values()):
-            stored = await self._store.find(process.id)
-            if stored is not None:
-                counts[stored.status] -= 1
-            counts[str(process.status)] += 1
-        return +counts
+        held = dict(self._held)  # one that is stored while the store answers is held no more
+        counts = Counter(await self._store.counts(without=held.keys()))
+        counts.update(str(each.status) for each in held.values())
+        return counts
 
     async def records(self) -> list[ProcessRecord]:
         """The records of all processes, oldest first; of one that lives in this program, as it is now."""

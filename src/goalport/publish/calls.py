@@ -14,7 +14,7 @@ from typing import Final, Protocol, Self
 from goalport.caller import Caller
 from goalport.observe import REQUEST_ID
 from goalport.observe.line_log import LineLog
-from goalport.process import AgentProcess
+from goalport.process import AgentProcess, Failed
 from goalport.secrecy import hide
 
 __all__ = ["Call", "CallLog", "CallObserver", "OpenCalls", "new_request_id"]
@@ -94,7 +94,10 @@ class Call:
     def _status(self, raised: type[BaseException] | None) -> str:
         if raised is not None:
             return "refused" if issubclass(raised, Exception) else "cancelled"
-        return "completed" if self.process is None else str(self.process.status)
+        if self.process is None:
+            return "completed"
+        outcome = self.process.outcome
+        return "unavailable" if isinstance(outcome, Failed) and outcome.not_begun else str(self.process.status)
 
 
 class OpenCalls:

@@ -327,8 +327,8 @@ class DatabaseProcessStore:
     async def spent(self, caller: Caller, since: datetime, /) -> Mapping[str, float]:
         return await self._database.read(partial(operations.spent, caller, since))
 
-    async def counts(self) -> Mapping[str, int]:
-        return await self._database.read(operations.counts)
+    async def counts(self, *, without: Collection[str] = ()) -> Mapping[str, int]:
+        return await self._database.read(partial(operations.counts, without))
 
     async def size_and_age(self) -> tuple[int, float]:
         """How many bytes the database takes, and for how many seconds the oldest open question has waited; 0: none."""

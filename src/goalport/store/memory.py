@@ -218,8 +218,9 @@ class InMemoryProcessStore:
         """Nothing: it has no process of another program."""
         return {}
 
-    async def counts(self) -> Mapping[str, int]:
-        return Counter(family.members[each].process.status for each, family in self._family_of.items())
+    async def counts(self, *, without: Collection[str] = ()) -> Mapping[str, int]:
+        kept = self._family_of.items()
+        return Counter(family.members[each].process.status for each, family in kept if each not in without)
 
     async def overflow(self) -> Sequence[str]:
         return list(islice(self._waiting, max(len(self._waiting) - self.max_waiting, 0)))

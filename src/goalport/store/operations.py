@@ -378,6 +378,6 @@ def _iso(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat()
 
 
-def counts() -> Operation[Mapping[str, int]]:
-    rows = yield the.COUNTS, {}
+def counts(without: Collection[str]) -> Operation[Mapping[str, int]]:
+    rows = yield the.COUNTS, {"without_list": json.dumps([*without])}
     return {each["status"]: each["count"] for each in rows}

@@ -359,8 +359,8 @@ class ProcessStore(Protocol):
         """
         ...
 
-    async def counts(self) -> Mapping[str, int]:
-        """How many processes that are kept have each status."""
+    async def counts(self, *, without: Collection[str] = ()) -> Mapping[str, int]:
+        """How many processes that are kept have each status, `without` those of these ids."""
         ...
 
     async def overflow(self) -> Sequence[str]:

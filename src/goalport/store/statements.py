@@ -364,7 +364,11 @@ EVENTS: Final = (
 FIND: Final = select(process).where(process.c.id == bindparam("id"))
 OWNER: Final = select(process.c.lease_owner).where(process.c.id == bindparam("id"))
 ROOT: Final = select(process.c.root).where(process.c.id == bindparam("id"))
-COUNTS: Final = select(process.c.status, func.count().label("count")).group_by(process.c.status)
+COUNTS: Final = (
+    select(process.c.status, func.count().label("count"))
+    .where(~among(process.c.id, "without_list"))
+    .group_by(process.c.status)
+)
 FAMILY: Final = select(process).where(process.c.root == bindparam("root")).order_by(process.c.number)
 VERSIONS: Final = select(process.c.id, process.c.version).where(
     among(process.c.id, "root_list"), process.c.id == process.c.root

@@ -61,6 +61,14 @@ def test_all_is_copied_while_another_program_writes_without_a_pause(
     assert {count for _, count in found} == {10}, "each transaction is there as a whole or not at all"
 
 
+def test_a_link_is_not_followed_and_that_is_said(data: Path, tmp_path: Path, goalport: Command) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (data / "documents").symlink_to(tmp_path / "elsewhere")
+    ran = goalport("backup", "copy")
+    assert (ran.code, (tmp_path / "copy/documents").exists()) == (0, False)
+    assert f"The link {data / 'documents'} was left out." in ran.err
+
+
 def test_nothing_is_overwritten_and_what_cannot_be_copied_is_said(
     data: Path, tmp_path: Path, goalport: Command
 ) -> None:

@@ -184,6 +184,9 @@ async def test_a_start_that_the_store_refuses_may_be_tried_again(
         assert str(tmp_path) in caplog.text
         assert refused.headers.get_list("retry-after") == ["5"]
         (tmp_path / "away").rename(tmp_path / ".goalport" / "processes.db")
+        server.http.event_hooks = {}  # the document says nothing of /metrics
+        told = (await server.http.get("/metrics")).text
+        assert 'goalport_calls_total{door="rest",goal="play",status="unavailable"} 1.0' in told
 
 
 async def test_so_many_streams_of_events_may_be_open_and_no_more(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 from mcp import Client
@@ -17,6 +19,7 @@ from mcp.shared.exceptions import MCPError
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
+from goalport import Export, UserInput, achieves_goal, agent
 from goalport.auth import Authentication, Challenges
 from goalport.settings import Settings
 from tests.rooms.rest.web import Web, web
@@ -29,6 +32,11 @@ from tests.stories.test_workers import numbers_of
 
 ROOT = Path(__file__).parents[3]
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
+
+
+@dataclass(frozen=True)
+class Nap:
+    name: str
 
 
 async def numbers(http: httpx2.AsyncClient) -> Mapping[str, float]:
@@ -83,6 +91,25 @@ async def test_calls_models_and_processes_are_counted(tmp_path: Path) -> None:
     if sys.platform == "linux":
         assert found["goalport_resident_bytes"] > 2**20
         assert 0 < found["goalport_open_descriptors"] < found["goalport_max_descriptors"]
+
+
+@agent(description="Sleeps")
+class Sleeper:
+    @achieves_goal(description="Sleep", export=Export(remote=True, name="sleep"))
+    async def sleep(self, user_input: UserInput) -> Nap:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+async def test_counting_processes_reads_the_store_no_more_often_if_more_run(tmp_path: Path) -> None:
+    reads = 'goalport_store_seconds_count{kind="read"}'
+    async with web(tmp_path, Sleeper(), store="sqlite") as server:
+        server.http.event_hooks = {}
+        for _ in range(30):
+            await server.start("sleep", {"content": "well"}, wait=0)
+        before, after = [await numbers(server.http) for _ in range(2)]
+    assert after['goalport_processes{status="running"}'] == 30
+    assert after[reads] - before[reads] < 30
 
 
 async def test_a_request_of_a_model_that_fails_is_counted_with_its_time(tmp_path: Path) -> None:
