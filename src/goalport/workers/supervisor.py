@@ -19,6 +19,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
+from goalport.cores import usable_cores
 from goalport.errors import SettingsError
 from goalport.observe import log_to_stderr, tell
 from goalport.settings import Settings
@@ -47,6 +48,8 @@ _WATCH_SECONDS: Final = 1.0
 """How often the supervisor looks for workers that hang."""
 _SPARE_ROWS: Final = 2
 """The rows of the table beside those for all workers and their successors."""
+_PER_CORE: Final = 8
+"""How many workers a core may have: each takes 70 MB, and a second of processor time to start."""
 _RETRY_SECONDS: Final = 0.05
 """How long the supervisor waits before it tries again, when no worker can take a connection."""
 
@@ -58,6 +61,8 @@ def check_workers(settings: Settings) -> None:
         raise SettingsError(
             f"workers was {number}, but several workers need Linux or macOS. Serve with --workers 1 here."
         )
+    if number > (most := _PER_CORE * usable_cores()):
+        raise SettingsError(f"workers was {number}, and more than {most} would be in each other's way on this machine.")
     if settings.store == "memory":
         raise SettingsError(
             f'workers was {number} with store = "memory", so each worker would know only the processes that it runs'

@@ -187,6 +187,13 @@ def test_a_start_that_fails_leaves_garbage_to_be_collected(goalport: Command, wo
     assert gc.isenabled()
 
 
+def test_more_workers_than_a_machine_can_carry_are_refused(goalport: Command, workspace: Path) -> None:
+    ran = goalport("serve", "--workspace", str(workspace), "--workers", "99999")
+
+    assert ran.code == 1
+    assert "workers was 99999, and more than " in ran.err
+
+
 def test_a_process_that_only_supervises_workers_goes_on_to_collect_garbage(
     goalport: Command, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
