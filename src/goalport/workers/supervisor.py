@@ -171,7 +171,9 @@ class _Supervisor:
                 continue
             self.workers.append(worker)
             self._services.start_soon(self._follow, worker, row)
-            if self._stopping.is_set():
+            if self.exit_code == _INTERRUPTED:  # it was still being made when a second signal ended the others
+                worker.kill()
+            elif self._stopping.is_set():
                 worker.end()
             await worker.settled.wait()
             return worker
