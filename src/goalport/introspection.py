@@ -203,8 +203,9 @@ def hidden_methods(cls: type) -> Iterator[tuple[str, int, int]]:
 
 
 def _goes_with_the_earlier(decorator: ast.expr) -> bool:
-    """Whether it adds to the method of the same name before it, as `@name.setter` does."""
-    return isinstance(decorator, ast.Attribute) and decorator.attr in {"getter", "setter", "deleter"}
+    """Whether it keeps the method of the same name before it, as `@name.setter` and `@name.register(int)` do."""
+    said = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return isinstance(said, ast.Attribute) and said.attr in {"getter", "setter", "deleter", "register"}
 
 
 def _short(filename: str) -> str:

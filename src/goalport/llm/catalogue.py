@@ -276,7 +276,7 @@ class Models:
     def unready(self, name: str) -> str:
         """Why the model with this name cannot be asked, in a sentence that says what to do; empty when it can be."""
         try:
-            if name not in {*self._registered, *self._made, TRIAL_MODEL}:
+            if name not in {*self._registered, *self._made} and not self._is_trial(name):
                 self._find(name)
         except ModelNotReady as error:
             return str(error)
@@ -327,12 +327,16 @@ class Models:
 
     def _named(self, name: str) -> LanguageModel:
         ready = self._registered.get(name) or self._made.get(name)
-        if ready is None and name == TRIAL_MODEL:
+        if ready is None and self._is_trial(name):
             ready = self._made[name] = TrialModel()
         if ready is None:
             found = self._find(name)
             ready = self._made[name] = _LazyModel(found.card, found.model, found.endpoint)
         return ready
+
+    def _is_trial(self, name: str) -> bool:
+        """Whether a name is that of the model `test`, and not one that the settings give a model of their own."""
+        return name == TRIAL_MODEL and all(each.name != name for each in self._settings.custom)
 
     def _find(self, name: str) -> _FoundModel:
         own = self._custom(name)
@@ -359,7 +363,7 @@ class Models:
         return CustomModel(name=name)
 
     def _card(self, name: str) -> ModelCard:
-        if name == TRIAL_MODEL:
+        if self._is_trial(name):
             return TrialModel.card
         own = self._custom(name)
         provider, model = self._provider(name, own)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goalport.llm import LlmOptions, Models, ModelsSettings, UserMessage
+from goalport.llm import CustomModel, LlmOptions, Models, ModelsSettings, UserMessage
 from goalport.llm.model import ModelCall
 from tests.rooms.cli.conftest import Command
 from tests.stories.servers import GOALPORT, READY, started, workspace
@@ -79,3 +79,8 @@ async def test_it_streams_and_costs_nothing() -> None:
     assert "".join(each.text for each in pieces[:-1]) == pieces[-1].message.content
     assert pieces[-1].usage.cost == 0
     assert Models(ModelsSettings(default_llm="test")).problems() == ()
+
+
+async def test_a_model_of_the_settings_may_have_its_name() -> None:
+    own = CustomModel(name="test", provider="mine", base_url="http://127.0.0.1:9/v1")
+    assert Models(ModelsSettings(custom=(own,))).choose(LlmOptions(model="test")).card.provider == "mine"

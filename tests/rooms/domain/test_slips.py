@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, singledispatchmethod
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -27,6 +27,7 @@ from goalport.domain import (
     state,
 )
 from goalport.errors import DeclarationError
+from goalport.introspection import hidden_methods
 
 T = TypeVar("T")
 
@@ -367,6 +368,18 @@ class Twice:
     @due.setter
     def due(self, days: int) -> None: ...
 
+    @singledispatchmethod
+    def shown(self, what: object) -> str:
+        return str(what)
+
+    @shown.register(int)
+    def _(self, what: int) -> str:
+        return f"{what} EUR"
+
+    @shown.register
+    def _(self, what: float) -> str:
+        return f"{what:.2f} EUR"
+
     @achieves_goal(description="An invoice")
     @action
     def bill(self, order: Order) -> Invoice:  # noqa: F811 - as above
@@ -374,6 +387,7 @@ class Twice:
 
 
 def test_two_methods_of_one_name_are_told_with_both_lines() -> None:
+    assert [name for name, *_ in hidden_methods(Twice)] == ["bill"]
     told = reading(Twice())
     found = re.search(r"bill is defined in line (\d+) and again in line (\d+), and Python keeps the second alone", told)
     assert found, told
