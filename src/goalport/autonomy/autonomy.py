@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 
 from goalport.ai import Ai
 from goalport.autonomy.choice import Achieved, Choice
-from goalport.autonomy.ranking import Candidate, Ranked, Ranking, rank
+from goalport.autonomy.ranking import Candidate, Ranked, Ranker, Ranking, rank, ranking_of
 from goalport.blackboard import Blackboard, Typed
 from goalport.caller import ANONYMOUS, Caller
 from goalport.domain import Agent, Goal, UserInput
@@ -59,6 +59,11 @@ class Platform(Protocol):
     @property
     def groups(self) -> ToolGroupResolver:
         """The tool groups."""
+        ...
+
+    @property
+    def ranker(self) -> Ranker | None:
+        """What ranks in place of a model."""
         ...
 
     @property
@@ -214,6 +219,9 @@ class Autonomy:
     async def _rank(
         self, candidates: Sequence[Candidate], intent: str, conversation: Sequence[Message], ai: Ai | None
     ) -> tuple[Ranking, tuple[Spending, ...]]:
+        if (ranker := self.platform.ranker) is not None and candidates:
+            rated = ranker.rank(candidates, intent)
+            return ranking_of(candidates, await rated if inspect.isawaitable(rated) else rated), ()
         asks = ai or self.platform.ai
         asks = asks if self.llm is None else asks.with_llm(self.llm)
         with spending_outside() as spent:

@@ -4,9 +4,9 @@ It is one request to the model. It is repeated only if the model names what is n
 fewer than two candidates. Above: `autonomy`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from pydantic import BaseModel, Field
 
@@ -15,7 +15,7 @@ from goalport.errors import InvalidModelOutput, ModelNotReady
 from goalport.llm import Message, UserMessage
 from goalport.words import listed
 
-__all__ = ["Candidate", "Ranked", "Ranking", "Rating", "Ratings", "rank"]
+__all__ = ["Candidate", "Ranked", "Ranker", "Ranking", "Rating", "Ratings", "rank", "ranking_of"]
 
 _CERTAIN: Final = 1.0
 _NEAREST: Final = 3
@@ -79,6 +79,23 @@ class Ratings(BaseModel):
     ratings: list[Rating]
 
 
+@runtime_checkable
+class Ranker(Protocol):
+    """Says how well candidates fit, in place of a model: `AgentPlatform.ranker`, or `@ranker` in a workspace."""
+
+    def rank(
+        self, candidates: Sequence[Candidate], intent: str, /
+    ) -> Mapping[str, float] | Awaitable[Mapping[str, float]]:
+        """How well each candidate fits, by its name: from 0 to 1. Those that are not named count as 0."""
+        ...
+
+
+def ranking_of(candidates: Iterable[Candidate], ratings: Mapping[str, float]) -> Ranking:
+    """The candidates as they are rated, the best first."""
+    ranked = [Ranked(each.name, ratings.get(each.name, 0.0), each.description) for each in candidates]
+    return Ranking(tuple(sorted(ranked, key=lambda each: -each.confidence)))
+
+
 async def rank(
     candidates: Sequence[Candidate], intent: str, ai: Ai, *, conversation: Sequence[Message] = (), attempts: int = 5
 ) -> Ranking:
@@ -102,9 +119,7 @@ async def rank(
             ) from error
         unknown = [each.name for each in said if each.name not in known]
         if not unknown:
-            ratings = {each.name: each.confidence for each in reversed(said)}
-            ranked = [Ranked(name, ratings.get(name, 0.0), each.description) for name, each in known.items()]
-            return Ranking(tuple(sorted(ranked, key=lambda each: -each.confidence)))
+            return ranking_of(known.values(), {each.name: each.confidence for each in reversed(said)})
         messages.append(UserMessage(f"There is no {listed(unknown)}. Rate the candidates, by their names as listed."))
     raise InvalidModelOutput("ranking", [f"it names what is no candidate, {attempts} times"], ", ".join(unknown))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from goalport.cli.options import DEBUG, workspace_root
 from goalport.cli.terminal import say
 from goalport.domain import Agent, Goal
-from goalport.errors import BadInput, DeploymentError, GoalportError, UnknownName
+from goalport.errors import BadInput, DeploymentError, GoalportError, SettingsError, UnknownName
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess
 from goalport.publish.goal_tools import Offer, offers_of, start_sets
@@ -156,12 +156,19 @@ def open_with_warnings(folder: Path, model: str | None = None) -> LoadedWorkspac
 
 
 def load_with_warnings(folder: Path, model: str | None = None) -> LoadedWorkspace:
-    """As `open_with_warnings`, but always loaded anew."""
+    """As `open_with_warnings`, but always loaded anew. Raises `SettingsError` for settings of the workspace's own."""
     models = {} if model is None else {"models": {"default_llm": model}}
     loaded = open_workspace(folder, store="memory", **models)  # what a command runs ends with it
+    warn_of_problems(loaded)
+    return loaded
+
+
+def warn_of_problems(loaded: LoadedWorkspace) -> None:
+    """Print a warning for each problem. Raises `SettingsError` if settings of the workspace's own cannot be used."""
+    if loaded.platform.misconfigured:
+        raise SettingsError("\n".join(loaded.platform.misconfigured))
     for problem in loaded.problems:
         say(f"warning: {problem}")
-    return loaded
 
 
 def open_workspace(folder: Path, **options: object) -> LoadedWorkspace:

@@ -3,18 +3,91 @@
 Below: settings, and what they configure. Above: the platform.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
-from goalport.autonomy import Autonomy, front_agent
+from pydantic import BaseModel
+
+from goalport.ai import Guard
+from goalport.autonomy import Autonomy, Ranker, front_agent
 from goalport.autonomy.autonomy import Platform
 from goalport.chat import open_chatbot
+from goalport.errors import DeploymentError, GoalportError
+from goalport.events import EventListener
 from goalport.llm import LlmOptions
 from goalport.platform.retention import Retention
-from goalport.settings import AutonomySettings, Settings
+from goalport.process import ArgumentResolver
+from goalport.settings import AutonomySettings, DeclaredSettings, Settings, read_declared
 from goalport.store import ProcessStore
+from goalport.workspace import Declaration, Workspace
 
-__all__ = ["workspace_autonomy", "workspace_own_agents", "workspace_retention"]
+__all__ = ["Extensions", "declared_settings", "workspace_autonomy", "workspace_own_agents", "workspace_retention"]
+
+
+def declared_settings(settings: Settings, workspace: Workspace) -> DeclaredSettings:
+    """The settings that the modules of a workspace declare."""
+    tables, problems = dict[str, type[BaseModel]](), list[str]()
+    for table, kind in workspace.settings():
+        if table in tables:
+            taken = Declaration(tables[table], ())
+            problems.append(f"{Declaration(kind, ())} has the table {table!r}, which {taken} has. Name another one.")
+        tables.setdefault(table, kind)
+    found = read_declared(settings, tables, complete=not workspace.problems)
+    return replace(found, problems=(*problems, *found.problems))
+
+
+@dataclass
+class Extensions:
+    """What extends a platform besides agents and services: what a program gave, and what a workspace declares."""
+
+    guards: tuple[Guard, ...] = ()
+    """Those that a program gave."""
+    resolvers: tuple[ArgumentResolver, ...] = ()
+    ranker: Ranker | None = None
+    _declared_guards: tuple[Guard, ...] = ()
+    _unsubscribe: tuple[Callable[[], None], ...] = ()
+
+    def all_guards(self) -> tuple[Guard, ...]:
+        """The guards of a program before those of a workspace."""
+        return (*self.guards, *self._declared_guards)
+
+    def renew(
+        self,
+        declarations: Sequence[Declaration],
+        make: Callable[[Declaration], object],
+        subscribe: Callable[[EventListener], Callable[[], None]],
+    ) -> Iterator[str]:
+        """Take what a workspace declares in place of what it declared before; a sentence for each that fails."""
+        for each in self._unsubscribe:
+            each()
+        made = defaultdict[str, list[Any]](list)
+        for each in declarations:
+            for role in each.roles:
+                if role in _METHODS:
+                    try:
+                        made[role].append(_checked(each, role, make(each)))
+                    except GoalportError as error:
+                        yield str(error)
+        self._unsubscribe = tuple(map(subscribe, made["listener"]))
+        self._declared_guards, self.resolvers = tuple(made["guard"]), tuple(made["argument_resolver"])
+        self.ranker = next(iter(made["ranker"]), None)
+
+
+_METHODS = {
+    "listener": ("on_event",),
+    "guard": ("check_input", "check_output"),
+    "argument_resolver": ("supports", "resolve"),
+    "ranker": ("rank",),
+}
+
+
+def _checked(declared: Declaration, role: str, made: object) -> object:
+    if lacking := [each for each in _METHODS[role] if not callable(getattr(made, each, None))]:
+        raise DeploymentError(f"{declared} is a {role.replace('_', ' ')}, but lacks {' and '.join(lacking)}.")
+    return made
 
 
 def workspace_autonomy(platform: Platform, settings: AutonomySettings) -> Autonomy:

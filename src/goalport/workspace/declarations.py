@@ -1,0 +1,90 @@
+"""The decorators for what a workspace has besides agents and tools: services, and what extends goalport itself.
+
+They mark a class, or a function that gives the object, and return it unchanged. Nothing is made here: the platform,
+above, does, and passes to constructors and functions what they have parameters for.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from goalport.introspection import Origin
+
+__all__ = ["Declaration", "argument_resolver", "declaration_of", "guard", "listener", "ranker", "service"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_ATTRIBUTE: Final = "__goalport_declared__"
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A class or function that is marked, and as what."""
+
+    target: Callable[..., Any]
+    roles: tuple[str, ...]
+    """The names of its decorators."""
+
+    @property
+    def origin(self) -> Origin:
+        """What is called, with its annotations: the function, or the constructor of the class."""
+        return Origin(self.target.__init__, self.target) if isinstance(self.target, type) else Origin(self.target)
+
+    def hints(self) -> Mapping[str, object]:
+        """The types of its parameters. Raises `DeclarationError` for an annotation that names nothing."""
+        fields = self.origin.hints(self.target) if isinstance(self.target, type) else {}
+        return {**fields, **self.origin.hints()}
+
+    def __str__(self) -> str:
+        """Where it is and what, as messages begin."""
+        try:
+            file, line = Path(inspect.getsourcefile(self.target) or ""), inspect.getsourcelines(self.target)[1]
+        except (OSError, TypeError):
+            return self.target.__qualname__
+        return f"{file}:{line}: {self.target.__qualname__}"
+
+
+def service(target: F, /) -> F:
+    """Mark what is injected by its type: a class, or a function that is annotated with what it gives.
+
+    It is made once, when it is first needed, for constructors of agents and other services, and for parameters of
+    actions. A generator function or a context manager is entered then, and left when the server stops.
+    """
+    return _marked(target, "service")
+
+
+def listener(target: F, /) -> F:
+    """Mark what hears every event: its objects have `on_event` (`goalport.events.EventListener`)."""
+    return _marked(target, "listener")
+
+
+def guard(target: F, /) -> F:
+    """Mark what checks all that is sent to models and comes from them (`goalport.ai.Guard`)."""
+    return _marked(target, "guard")
+
+
+def argument_resolver(target: F, /) -> F:
+    """Mark what fills parameters of its own choice (`goalport.process.ArgumentResolver`)."""
+    return _marked(target, "argument_resolver")
+
+
+def ranker(target: F, /) -> F:
+    """Mark what chooses agents and goals in place of a model (`goalport.autonomy.Ranker`)."""
+    return _marked(target, "ranker")
+
+
+def declaration_of(value: object) -> Declaration | None:
+    """What a class or a function is marked as; a subclass is marked anew."""
+    if not (isinstance(value, type) or inspect.isfunction(value)):
+        return None
+    roles = vars(value).get(_ATTRIBUTE)
+    return Declaration(value, roles) if roles else None
+
+
+def _marked(target: F, role: str) -> F:
+    made: object = target
+    if not (isinstance(made, type) or inspect.isfunction(made)):
+        raise TypeError(f"@{role} marks classes and functions, but came to {target!r}. Mark what makes the object.")
+    setattr(target, _ATTRIBUTE, (*vars(target).get(_ATTRIBUTE, ()), role))
+    return target
