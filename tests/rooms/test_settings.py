@@ -18,6 +18,7 @@ from goalport.settings import (
     AutonomySettings,
     DocumentsSettings,
     LimitSettings,
+    ProcessSettings,
     RetrySettings,
     Settings,
     environment_of,
@@ -343,6 +344,7 @@ def test_every_setting_is_documented() -> None:
         "retry": RetrySettings,
         "autonomy": AutonomySettings,
         "documents": DocumentsSettings,
+        "process": ProcessSettings,
     }
     tables = {"models": ModelsSettings, "llm_operations": LlmOperations, "limits": LimitSettings, **own}
     inside = [f"{table}.{name}" for table, kind in tables.items() for name in kind.model_fields]

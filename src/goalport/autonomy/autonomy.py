@@ -6,7 +6,7 @@ and programs.
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 from goalport.ai import Ai
@@ -14,7 +14,7 @@ from goalport.autonomy.choice import Achieved, Choice
 from goalport.autonomy.ranking import Candidate, Ranked, Ranker, Ranking, rank, ranking_of
 from goalport.blackboard import Blackboard, Typed
 from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import Agent, Goal, UserInput
+from goalport.domain import Agent, Goal, RetryPolicy, UserInput
 from goalport.errors import BadInput, GoalNotApproved, NoAgentFound, NoGoalFound
 from goalport.llm import LlmOptions, Message
 from goalport.plan import Plan, Problem, WorldState, plan
@@ -114,6 +114,8 @@ class Autonomy:
     """The model that ranks; None: that of the `Ai` that is used."""
     max_attempts: int = 5
     """How often the model is asked while it names what is no candidate."""
+    backoff: RetryPolicy = field(default_factory=lambda: RetryPolicy(first_delay=0.0))
+    """The waits in between."""
     approver: "Approver | None" = None
     """Asked before a goal is pursued."""
 
@@ -225,7 +227,8 @@ class Autonomy:
         asks = ai or self.platform.ai
         asks = asks if self.llm is None else asks.with_llm(self.llm)
         with spending_outside() as spent:
-            ranking = await rank(candidates, intent, asks, conversation=conversation, attempts=self.max_attempts)
+            delays = replace(self.backoff, attempts=self.max_attempts).delays()
+            ranking = await rank(candidates, intent, asks, conversation=conversation, delays=tuple(delays))
         return ranking, tuple(spent)
 
     async def _approve(self, choice: Choice) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
+from anyio import sleep
 from pydantic import BaseModel, Field
 
 from goalport.ai import Ai
@@ -97,19 +98,26 @@ def ranking_of(candidates: Iterable[Candidate], ratings: Mapping[str, float]) ->
 
 
 async def rank(
-    candidates: Sequence[Candidate], intent: str, ai: Ai, *, conversation: Sequence[Message] = (), attempts: int = 5
+    candidates: Sequence[Candidate],
+    intent: str,
+    ai: Ai,
+    *,
+    conversation: Sequence[Message] = (),
+    delays: Sequence[float] = (),
 ) -> Ranking:
     """Rank candidates by how well they fit an intent, the words in which somebody says what they want.
 
-    `conversation` is what was said before. Candidates that the model does not name count as 0. Raises `ModelError`, an
-    `InvalidModelOutput` if the model names others than the candidates in every attempt.
+    `conversation` is what was said before, `delays` are the seconds before each further attempt. Candidates that the
+    model does not name count as 0. Raises `ModelError`, an `InvalidModelOutput` if the model names others than the
+    candidates in every attempt.
     """
     if len(candidates) < 2:  # noqa: PLR2004 - there is nothing to choose from
         return Ranking(tuple(Ranked(each.name, _CERTAIN, each.description) for each in candidates))
     known = {each.name: each for each in candidates}
     messages: list[Message] = [*conversation, UserMessage(_prompt(candidates, intent))]
     unknown: list[str] = []
-    for _ in range(attempts):
+    for delay in (0.0, *delays):
+        await sleep(delay)
         try:
             said = (await ai.with_id("ranking").creating(Ratings).from_messages(messages)).ratings
         except ModelNotReady as error:
@@ -121,7 +129,7 @@ async def rank(
         if not unknown:
             return ranking_of(known.values(), {each.name: each.confidence for each in reversed(said)})
         messages.append(UserMessage(f"There is no {listed(unknown)}. Rate the candidates, by their names as listed."))
-    raise InvalidModelOutput("ranking", [f"it names what is no candidate, {attempts} times"], ", ".join(unknown))
+    raise InvalidModelOutput("ranking", [f"it names what is no candidate, {len(delays) + 1} times"], ", ".join(unknown))
 
 
 def _prompt(candidates: Sequence[Candidate], intent: str) -> str:

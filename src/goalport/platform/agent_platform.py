@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from goalport.ai import Ai, Guard, LlmOperations
 from goalport.autonomy import Autonomy, Ranker
@@ -47,6 +47,7 @@ from goalport.platform.retention import Retention
 from goalport.platform.workspace_parts import (
     Extensions,
     declared_settings,
+    process_options,
     workspace_autonomy,
     workspace_own_agents,
     workspace_retention,
@@ -54,7 +55,6 @@ from goalport.platform.workspace_parts import (
 from goalport.process import (
     AgentProcess,
     ArgumentResolver,
-    Budget,
     ContextRepository,
     LoggedEvent,
     ProcessOptions,
@@ -215,6 +215,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """Called in any thread when an agent was deployed or undeployed."""
         self.may_start: Callable[[Caller, Goal], bool] = lambda _caller, _goal: True
         """Whether a caller may start a goal, where callers are authenticated."""
+        self.limits_of: Callable[[Caller], Mapping[str, Any]] = lambda _caller: {}
+        """The limits of each process of a caller, where callers have some, as `ProcessOptions.within` takes them."""
         self.may_chat = lambda _caller, _chatbot: True
         self.autonomy = Autonomy(platform=self)
         for listener in listeners:
@@ -247,7 +249,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             services=[*services, settings],
             models=models or workspace_models(workspace, settings),
             listeners=listeners,
-            options=ProcessOptions(budget=Budget(actions=settings.max_actions)),
+            options=process_options(settings),
             llm=settings.llm_operations,
             templates=Templates(workspace.root / "prompts", workspace.root / "agents"),
             store=store,
@@ -451,8 +453,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         except (UnknownName, DeclarationError):
             self._refuse_swapped(agent, inputs)
             raise
-        given = Inputs(inputs, bindings or {}, goals, caller, spent=spent)
-        return self.processes.create(scope, given, options or self.options, self.groups)
+        given, chosen = Inputs(inputs, bindings or {}, goals, caller, spent=spent), options or self.options
+        chosen = chosen.within(**limits) if (limits := self.limits_of(caller)) else chosen
+        return self.processes.create(scope, given, chosen, self.groups)
 
     def _refuse_swapped(self, first: object, inputs: Iterable[object]) -> None:
         """Raise `TypeError` where it is one of the inputs that names an agent."""

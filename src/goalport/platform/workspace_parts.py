@@ -3,6 +3,7 @@
 Below: settings, and what they configure. Above: the platform.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,16 +16,24 @@ from goalport.ai import Guard
 from goalport.autonomy import Autonomy, Ranker, front_agent
 from goalport.autonomy.autonomy import Platform
 from goalport.chat import open_chatbot
+from goalport.domain import RetryPolicy
 from goalport.errors import DeploymentError, GoalportError
 from goalport.events import EventListener
 from goalport.llm import LlmOptions
 from goalport.platform.retention import Retention
-from goalport.process import ArgumentResolver
+from goalport.process import ArgumentResolver, Budget, ProcessOptions, Verbosity
 from goalport.settings import AutonomySettings, DeclaredSettings, Settings, read_declared
 from goalport.store import ProcessStore
 from goalport.workspace import Declaration, Workspace
 
-__all__ = ["Extensions", "declared_settings", "workspace_autonomy", "workspace_own_agents", "workspace_retention"]
+__all__ = [
+    "Extensions",
+    "declared_settings",
+    "process_options",
+    "workspace_autonomy",
+    "workspace_own_agents",
+    "workspace_retention",
+]
 
 
 def declared_settings(settings: Settings, workspace: Workspace) -> DeclaredSettings:
@@ -98,6 +107,26 @@ def workspace_autonomy(platform: Platform, settings: AutonomySettings) -> Autono
         goal_confidence_cut_off=settings.goal_confidence_cut_off,
         llm=LlmOptions(model=settings.ranking_llm) if settings.ranking_llm else None,
         max_attempts=settings.ranking_max_attempts,
+        backoff=RetryPolicy(
+            first_delay=settings.ranking_first_delay,
+            factor=settings.ranking_factor,
+            max_delay=settings.ranking_max_delay,
+        ),
+    )
+
+
+def process_options(settings: Settings) -> ProcessOptions:
+    """How processes run that are given no options."""
+    said = settings.process
+    actions = settings.max_actions if said.actions is None else said.actions
+    names = ("show_planning", "show_prompts", "show_llm_responses", "debug")
+    return ProcessOptions(
+        budget=Budget(cost=said.cost or math.inf, tokens=said.tokens or 10**15, actions=actions),
+        deadline=said.seconds or None,
+        verbosity=Verbosity(**{name: getattr(said, name) for name in names}),
+        **{name: getattr(said, name) for name in ("delay", "tool_delay", "prune", "test")},
+        agent_name_in_id=said.agent_name_in_id,
+        version_in_id=said.version_in_id,
     )
 
 

@@ -255,7 +255,7 @@ def _conversations(platform: AgentPlatform, settings: Settings) -> Iterator[McpT
 
 
 def _functions(exported: Iterable[ExportedTool], settings: Settings, problems: list[str]) -> Iterator[_Candidate]:
-    banners = (banner(settings.name),) if settings.hello_banner else ()
+    banners = (banner(settings.name, settings.description),) if settings.hello_banner else ()
     for tool in (*banners, *exported):
         match read_or_fault(partial(FunctionTool.of, tool)):
             case Fault(reason):

@@ -20,6 +20,7 @@ from goalport.settings.tables import (
     CallerLimits,
     DocumentsSettings,
     LimitSettings,
+    ProcessSettings,
     RetrySettings,
 )
 
@@ -35,6 +36,7 @@ __all__ = [
     "IssuerSettings",
     "KeyEntry",
     "LimitSettings",
+    "ProcessSettings",
     "RetrySettings",
     "Settings",
     "TokenSettings",

@@ -139,7 +139,7 @@ def _problems(error: ValidationError, kind: type[Sources], options: Mapping[str,
     return "\n".join(dict.fromkeys(lines))
 
 
-_TABLES = ("models", "llm_operations", "retry", "autonomy", "documents", "auth")
+_TABLES = ("models", "llm_operations", "retry", "autonomy", "documents", "auth", "process")
 _KEYLESS = (("default_llm",), ("default_embedding_model",), ("llms",), ("embedding_services",))
 _SECRET_OF_AUTH = ((), ("key_entries",), ("introspection",))
 _LEAF = len(("models", "providers", "openai", "api_key"))

@@ -35,6 +35,7 @@ from goalport.settings.tables import (
     AutonomySettings,
     DocumentsSettings,
     LimitSettings,
+    ProcessSettings,
     RetrySettings,
 )
 from goalport.settings.values import (
@@ -135,6 +136,8 @@ class Settings(Sources):
     """The folders that agents may read, relative to the workspace."""
     name: str = Field(default="goalport", min_length=1)
     """The server's name; all replicas of a server have the same."""
+    description: str = ""
+    """What the server is for; `helloBanner` says it."""
     hello_banner: bool = True
     """Publish the tool `helloBanner`, which says which server this is."""
     strict: bool = False
@@ -194,7 +197,7 @@ class Settings(Sources):
     metrics: bool | Literal["open"] = True
     """Whether the server's numbers are at `/metrics` for those who may read them; "open": for everybody."""
     log_personality: Personality = ""
-    """The personality that words the log at level debug; empty: plain words."""
+    """The personality that words the log: at debug, and at info in the commands that a person types; empty: none."""
     upstream_wait_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     """How many seconds the start waits for upstream servers that are not required."""
     max_threads: Count = 40
@@ -244,6 +247,8 @@ class Settings(Sources):
     """Where is written who called, answered and ended what."""
     auth: Annotated[AuthSettings, Table] = AuthSettings()
     """Who may call, and how callers are authenticated."""
+    process: Annotated[ProcessSettings, Table] = ProcessSettings()
+    """How processes run, and how much each may cost."""
     limits: Annotated[LimitSettings, Table] = LimitSettings()
     """How much each caller may do, and all together."""
     retry: Annotated[RetrySettings, Table] = RetrySettings()

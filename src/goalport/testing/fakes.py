@@ -172,8 +172,8 @@ class FakeOperationContext(ActionContext):
     """A context to call an action with: `await agent.craft_story(UserInput("…"), context)`; `context.ai` is its `Ai`.
 
     `objects` are on the blackboard. `tool_groups` are those that the action requires: the context has their tools, and
-    its `Ai` offers them. `services` fill `Provided` parameters, and those of their types. Costs, progress and objects are in the process, as in a
-    run. It can be created where no event loop runs. User guide, section 3.26.1.
+    its `Ai` offers them. `services` fill `Provided` parameters, and those of their types. Costs, progress and objects
+    are in the process, as in a run. It can be created where no event loop runs. User guide, section 3.26.1.
     """
 
     def __init__(
