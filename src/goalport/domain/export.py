@@ -6,7 +6,7 @@ It is data alone: `goalport.publish` makes tools of it. Below the decorators, wh
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from goalport.caller import require_scopes
 from goalport.domain.checks import require_boolean, require_limit, require_text, require_types
@@ -91,7 +91,7 @@ class Export:
             raise ValueError(f"Export(wait_budget=…) was expected to be seconds above 0, not {self.wait_budget!r}.")
 
     @property
-    def limits(self) -> Mapping[str, float]:
+    def limits(self) -> Mapping[str, Any]:
         """The limits of its processes, by the names that `ProcessOptions.within` has for them."""
         names = ("cost", "tokens", "actions", "seconds")
         return {name: limit for name in names if (limit := getattr(self, f"max_{name}"))}

@@ -309,7 +309,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     def _declare(self, workspace: Workspace) -> Iterator[str]:
         """Take the services of a workspace and all else that it declares; a sentence for each that cannot be used."""
         settings = self._read_settings(workspace)
-        self._earlier_services.append(self._declared)
+        if self._declared.types:
+            self._earlier_services.insert(0, self._declared)
         declarations = workspace.declarations()
         self._declared = DeclaredServices(self._given_service, settings, declarations)
         register_secrets(self._declared, secrets_in(settings.tables))
@@ -370,8 +371,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """The service that a program gave, or the platform has by itself."""
         is_known = not getattr(kind, "_is_protocol", False) or getattr(kind, "_is_runtime_protocol", False)
         services = (*self._services, self.ai, self.models)
-        found = (each for each in services if kind in type(each).__mro__ or (is_known and isinstance(each, kind)))
-        return next(found, None) or self._documents.as_service(kind)
+        for each in services:
+            if kind in type(each).__mro__ or (is_known and isinstance(each, kind)):
+                return each
+        return self._documents.as_service(kind)
 
     def start(
         self,

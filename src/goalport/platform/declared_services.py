@@ -135,7 +135,8 @@ class DeclaredServices:
                 f"{declared} is made when the workspace is loaded, so neither it nor what it needs can be entered or"
                 " awaited. Take what has to be entered in a service."
             )
-        provider.value = provider.value or self._called(provider)
+        if provider.value is None:
+            provider.value = self._called(provider)
         return provider.value
 
     def instance(self, kind: type) -> object | None:
@@ -151,7 +152,7 @@ class DeclaredServices:
 
         Raises `DeploymentError` for one that fails to start.
         """
-        needs = {each.__qualname__: (each, True) for each in kinds}
+        needs = {str(place): (each, True) for place, each in enumerate(kinds)}
         waits = id(owner) in self._unmade
         for each in self._providers_of({**needs, **parameters_of(type(owner))} if waits else needs):
             await self._ready(each)

@@ -216,7 +216,9 @@ class Deployments:
             for kind in (
                 every.type for every in each.parameters if isinstance(every, ProvidedInput) and every.required
             ):
-                if not (isinstance(each.owner, kind) or kind in self._declared.types or self._service(kind)):
+                if isinstance(each.owner, kind) or kind in self._declared.types:
+                    continue
+                if self._service(kind) is None:
                     raise DeploymentError(
                         f"{each.origin} wants a provided {kind.__name__}, but the platform has no such service."
                         f" Give one: mark it with @service in a workspace; AgentPlatform(services=[…]) in a program."

@@ -5,7 +5,7 @@ Above: `settings`, which has them among its own.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -194,7 +194,7 @@ class CallerLimits(BaseModel):
     """After how many seconds it is terminated."""
 
     @property
-    def of_processes(self) -> Mapping[str, float]:
+    def of_processes(self) -> Mapping[str, Any]:
         """The limits of each process of a caller, by the names that `ProcessOptions.within` has for them."""
         names = ("cost", "tokens", "actions", "seconds")
         return {name: limit for name in names if (limit := getattr(self, f"process_{name}"))}
