@@ -6,6 +6,7 @@ from whoever started it. (User guide, sections 3.15 and 3.16.)
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
@@ -46,6 +47,7 @@ from goalport.platform.reachability import explain_goal, starting_types
 from goalport.platform.retention import Retention
 from goalport.platform.workspace_parts import (
     Extensions,
+    declared_extensions,
     declared_settings,
     process_options,
     workspace_autonomy,
@@ -175,7 +177,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self._services = (*services, self)
         self._declared = DeclaredServices(self._given_service)
         self._earlier_services: list[DeclaredServices] = []
-        self._extensions = Extensions(tuple(guards))
+        self._extensions: Extensions = defaultdict(list)
+        self._listening: list[Callable[[], None]] = []
+        """Removes the listeners that a workspace declares."""
+        own_guards = tuple(guards)
         self.options = options or ProcessOptions()
         """The options of runs that are given none."""
         self.upstream = upstream_of(upstream, Sampling(lambda: self.ai, lambda: self.models.default))
@@ -186,7 +191,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             self.models,
             llm or LlmOperations(),
             self.service,
-            self._extensions.all_guards,
+            lambda: (*own_guards, *self._extensions["guard"]),
             templates,
             lambda: self.references,
             lambda model, seconds, failed: self.processes.on_spending.asked(model, seconds, failed),  # noqa: PLW0108 - later
@@ -317,9 +322,14 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         self.misconfigured = settings.problems
         yield from settings.problems
         yield from self._declared.problems
-        yield from self._extensions.renew(declarations, self._declared.extension, self.subscribe)
+        self._extensions, problems = declared_extensions(declarations, self._declared.extension)
+        yield from problems
+        for each in self._listening:
+            each()
+        self._listening = [self.subscribe(each) for each in self._extensions["listener"]]
         has_late = any(each.has_late for each in (self._declared, *self._earlier_services))
-        self.ranker, self.processes.prepare = self._extensions.ranker, self._prepare if has_late else None
+        self.ranker = next(iter(self._extensions["ranker"]), None)
+        self.processes.prepare = self._prepare if has_late else None
 
     async def _prepare(self, kinds: Sequence[type], owner: object) -> None:
         for each in (self._declared, *self._earlier_services):
@@ -624,7 +634,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
 
     def _no_deployments(self) -> Deployments:
         given = (each for each in self._services if isinstance(each, ArgumentResolver))
-        return Deployments(type(self), self.service, (*given, *self._extensions.resolvers), self._declared)
+        resolvers = (*given, *self._extensions["argument_resolver"])
+        return Deployments(type(self), self.service, resolvers, self._declared)
 
     def _set_groups(self, given: Iterable[ToolGroup]) -> None:
         groups = (*given, math_group())

@@ -9,20 +9,11 @@ import asyncio
 import inspect
 import logging
 from collections import defaultdict
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Callable,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
 from traceback import walk_tb
 from typing import Any, Final, TypeAlias, cast, get_args, get_origin
 
@@ -38,7 +29,6 @@ __all__ = ["DeclaredServices", "Parameters", "classes_of", "line_of", "parameter
 Parameters: TypeAlias = "Mapping[str, tuple[object, bool]]"
 """The type of each parameter, and whether it has to be given."""
 _log = logging.getLogger(__name__)
-_YIELDING: Final = (AsyncGenerator, AsyncIterator, AsyncIterable, Generator, Iterator, Iterable)
 _NO_SERVICES: Final = frozenset({"abc", "builtins", "collections", "contextlib", "pydantic", "typing"})
 """The modules of base classes that say nothing of what a service is for."""
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -122,10 +112,7 @@ class DeclaredServices:
         Raises `DeploymentError` if it cannot be made, or if there are several.
         """
         provider = self._provider(kind)
-        if provider is None or provider.late or provider.value is not None:
-            return provider and provider.value
-        provider.value = self._called(provider)
-        return provider.value
+        return provider and self._made(provider)
 
     def extension(self, declared: Declaration) -> object:
         """What is made when the workspace is loaded: a listener or a guard. Raises `DeploymentError`."""
@@ -135,9 +122,7 @@ class DeclaredServices:
                 f"{declared} is made when the workspace is loaded, so neither it nor what it needs can be entered or"
                 " awaited. Take what has to be entered in a service."
             )
-        if provider.value is None:
-            provider.value = self._called(provider)
-        return provider.value
+        return self._made(provider)
 
     def instance(self, kind: type) -> object | None:
         """An agent without its constructor's work, if that needs what has to be entered; `prepare` makes up for it."""
@@ -174,7 +159,9 @@ class DeclaredServices:
             self.problems.append(str(error))
 
     def _declare(self, declared: Declaration) -> None:
-        provider = _Provider(_given_type(declared), declared, parameters_of(declared.target), _is_entered(declared))
+        provider = _Provider(
+            _given_type(declared), declared, parameters_of(declared.target), _is_entered(declared.target)
+        )
         twin = next((each for each in self._by_type[provider.kind] if each.kind is provider.kind), None)
         if "service" in declared.roles and twin is not None:
             raise DeploymentError(
@@ -235,6 +222,11 @@ class DeclaredServices:
         found = {name: self._object(hint) for name, (hint, _) in parameters.items()}
         return {name: each for name, each in found.items() if each is not None}
 
+    def _made(self, provider: _Provider) -> Any:
+        if provider.value is None and not provider.late:
+            provider.value = self._called(provider)
+        return provider.value
+
     def _called(self, provider: _Provider) -> Any:
         if provider.problem:
             raise DeploymentError(provider.problem)
@@ -282,31 +274,28 @@ def _failure(provider: _Provider, error: Exception) -> DeploymentError:
 
 async def _entered(stack: AsyncExitStack, target: Callable[..., Any], made: Any) -> object:
     """The object of a service, with what has to be done at its end on the stack."""
-    if inspect.iscoroutinefunction(target):
-        return await made
-    if inspect.isasyncgenfunction(target):
-        made = asynccontextmanager(lambda: made)()
-    elif inspect.isgeneratorfunction(target):
-        made = contextmanager(lambda: made)()
-    elif not isinstance(target, type):
+    if not _is_entered(target):
         return made
-    if hasattr(made, "__aenter__"):
-        return await stack.enter_async_context(made)
-    return stack.enter_context(made) if hasattr(made, "__enter__") else made
+    if iscoroutinefunction(target):
+        return await made
+    if inspect.isasyncgenfunction(target) or hasattr(target, "__aenter__"):
+        return await stack.enter_async_context(
+            made if isinstance(target, type) else asynccontextmanager(lambda: made)()
+        )
+    return stack.enter_context(made if isinstance(target, type) else contextmanager(lambda: made)())
 
 
-def _is_entered(declared: Declaration) -> bool:
-    target = declared.target
+def _is_entered(target: Callable[..., Any]) -> bool:
     if isinstance(target, type):
         return hasattr(target, "__aenter__") or hasattr(target, "__enter__")
-    kinds = (inspect.isasyncgenfunction, inspect.isgeneratorfunction, inspect.iscoroutinefunction)
-    return any(each(target) for each in kinds)
+    return any(each(target) for each in (inspect.isasyncgenfunction, inspect.isgeneratorfunction, iscoroutinefunction))
 
 
 def _given_type(declared: Declaration) -> type:
     """The type of what a declaration gives. Raises `DeclarationError` for a function that does not say it."""
     found = declared.target if isinstance(declared.target, type) else declared.hints().get("return")
-    found = get_args(found)[0] if get_origin(found) in _YIELDING else found
+    if (whole := get_origin(found)) and issubclass(whole, Iterable | AsyncIterable):
+        found = get_args(found)[0]
     if not isinstance(found, type) or found.__module__ == "builtins":
         raise declared.origin.error(
             expected="a class as the return annotation, which is the type of what it gives",

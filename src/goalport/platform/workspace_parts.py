@@ -4,30 +4,28 @@ Below: settings, and what they configure. Above: the platform.
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
-from goalport.ai import Guard
-from goalport.autonomy import Autonomy, Ranker, front_agent
+from goalport.autonomy import Autonomy, front_agent
 from goalport.autonomy.autonomy import Platform
 from goalport.chat import open_chatbot
 from goalport.domain import RetryPolicy
-from goalport.errors import DeploymentError, GoalportError
-from goalport.events import EventListener
+from goalport.errors import GoalportError
 from goalport.llm import LlmOptions
 from goalport.platform.retention import Retention
-from goalport.process import ArgumentResolver, Budget, ProcessOptions, Verbosity
+from goalport.process import Budget, ProcessOptions, Verbosity
 from goalport.settings import AutonomySettings, DeclaredSettings, Settings, read_declared
 from goalport.store import ProcessStore
 from goalport.workspace import Declaration, Workspace
 
 __all__ = [
     "Extensions",
+    "declared_extensions",
     "declared_settings",
     "process_options",
     "workspace_autonomy",
@@ -48,55 +46,33 @@ def declared_settings(settings: Settings, workspace: Workspace) -> DeclaredSetti
     return replace(found, problems=(*problems, *found.problems))
 
 
-@dataclass
-class Extensions:
-    """What extends a platform besides agents and services: what a program gave, and what a workspace declares."""
-
-    guards: tuple[Guard, ...] = ()
-    """Those that a program gave."""
-    resolvers: tuple[ArgumentResolver, ...] = ()
-    ranker: Ranker | None = None
-    _declared_guards: tuple[Guard, ...] = ()
-    _unsubscribe: tuple[Callable[[], None], ...] = ()
-
-    def all_guards(self) -> tuple[Guard, ...]:
-        """The guards of a program before those of a workspace."""
-        return (*self.guards, *self._declared_guards)
-
-    def renew(
-        self,
-        declarations: Sequence[Declaration],
-        make: Callable[[Declaration], object],
-        subscribe: Callable[[EventListener], Callable[[], None]],
-    ) -> Iterator[str]:
-        """Take what a workspace declares in place of what it declared before; a sentence for each that fails."""
-        for each in self._unsubscribe:
-            each()
-        made = defaultdict[str, list[Any]](list)
-        for each in declarations:
-            for role in each.roles:
-                if role in _METHODS:
-                    try:
-                        made[role].append(_checked(each, role, make(each)))
-                    except GoalportError as error:
-                        yield str(error)
-        self._unsubscribe = tuple(map(subscribe, made["listener"]))
-        self._declared_guards, self.resolvers = tuple(made["guard"]), tuple(made["argument_resolver"])
-        self.ranker = next(iter(made["ranker"]), None)
-
-
+_NO_LIMIT = 10**15
+"""More tokens than any process can use; a number, because options are stored."""
 _METHODS = {
     "listener": ("on_event",),
     "guard": ("check_input", "check_output"),
     "argument_resolver": ("supports", "resolve"),
     "ranker": ("rank",),
 }
+Extensions: TypeAlias = Mapping[str, list[Any]]
+"""What extends a platform besides agents and services, by the name of its decorator."""
 
 
-def _checked(declared: Declaration, role: str, made: object) -> object:
-    if lacking := [each for each in _METHODS[role] if not callable(getattr(made, each, None))]:
-        raise DeploymentError(f"{declared} is a {role.replace('_', ' ')}, but lacks {' and '.join(lacking)}.")
-    return made
+def declared_extensions(
+    declarations: Iterable[Declaration], make: Callable[[Declaration], object]
+) -> tuple[Extensions, list[str]]:
+    """What a workspace declares, made, and a sentence for each that cannot be used."""
+    made, problems = {role: list[Any]() for role in _METHODS}, list[str]()
+    for each, role in ((every, role) for every in declarations for role in every.roles if role in _METHODS):
+        try:
+            found = make(each)
+        except GoalportError as error:
+            problems.append(str(error))
+        else:
+            lacking = [name for name in _METHODS[role] if not callable(getattr(found, name, None))]
+            problems += [f"{each} is a {role.replace('_', ' ')}, but lacks {' and '.join(lacking)}."] * bool(lacking)
+            made[role] += [] if lacking else [found]
+    return made, problems
 
 
 def workspace_autonomy(platform: Platform, settings: AutonomySettings) -> Autonomy:
@@ -117,17 +93,11 @@ def workspace_autonomy(platform: Platform, settings: AutonomySettings) -> Autono
 
 def process_options(settings: Settings) -> ProcessOptions:
     """How processes run that are given no options."""
-    said = settings.process
-    actions = settings.max_actions if said.actions is None else said.actions
-    names = ("show_planning", "show_prompts", "show_llm_responses", "debug")
-    return ProcessOptions(
-        budget=Budget(cost=said.cost or math.inf, tokens=said.tokens or 10**15, actions=actions),
-        deadline=said.seconds or None,
-        verbosity=Verbosity(**{name: getattr(said, name) for name in names}),
-        **{name: getattr(said, name) for name in ("delay", "tool_delay", "prune", "test")},
-        agent_name_in_id=said.agent_name_in_id,
-        version_in_id=said.version_in_id,
-    )
+    said = settings.process.model_dump()
+    actions = said.pop("actions") or settings.max_actions
+    budget = Budget(cost=said.pop("cost") or math.inf, tokens=said.pop("tokens") or _NO_LIMIT, actions=actions)
+    verbosity = Verbosity(**{name: said.pop(name) for name in ("debug", *(each for each in said if "show" in each))})
+    return ProcessOptions(budget=budget, deadline=said.pop("seconds") or None, verbosity=verbosity, **said)
 
 
 def workspace_retention(store: ProcessStore, settings: Settings) -> Retention:

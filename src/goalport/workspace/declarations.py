@@ -45,33 +45,31 @@ class Declaration:
         return f"{file}:{line}: {self.target.__qualname__}"
 
 
-def service(target: F, /) -> F:
-    """Mark what is injected by its type: a class, or a function that is annotated with what it gives.
+class _Decorator:
+    """Marks a class or a function, and returns it unchanged."""
 
-    It is made once, when it is first needed, for constructors of agents and other services, and for parameters of
-    actions. A generator function or a context manager is entered then, and left when the server stops.
-    """
-    return _marked(target, "service")
+    def __init__(self, role: str) -> None:
+        self._role = role
 
-
-def listener(target: F, /) -> F:
-    """Mark what hears every event: its objects have `on_event` (`goalport.events.EventListener`)."""
-    return _marked(target, "listener")
-
-
-def guard(target: F, /) -> F:
-    """Mark what checks all that is sent to models and comes from them (`goalport.ai.Guard`)."""
-    return _marked(target, "guard")
+    def __call__(self, target: F, /) -> F:
+        made: object = target
+        if not (isinstance(made, type) or inspect.isfunction(made)):
+            raise TypeError(f"@{self._role} marks classes and functions, but came to {target!r}. Mark what makes it.")
+        setattr(target, _ATTRIBUTE, (*vars(target).get(_ATTRIBUTE, ()), self._role))
+        return target
 
 
-def argument_resolver(target: F, /) -> F:
-    """Mark what fills parameters of its own choice (`goalport.process.ArgumentResolver`)."""
-    return _marked(target, "argument_resolver")
-
-
-def ranker(target: F, /) -> F:
-    """Mark what chooses agents and goals in place of a model (`goalport.autonomy.Ranker`)."""
-    return _marked(target, "ranker")
+service = _Decorator("service")
+"""What is injected by its type: a class, or a function that is annotated with what it gives. It is made once, when it
+is first needed; a generator function or a context manager is entered then, and left when the server stops."""
+listener = _Decorator("listener")
+"""What hears every event (`goalport.events.EventListener`)."""
+guard = _Decorator("guard")
+"""What checks all that is sent to models and comes from them (`goalport.ai.Guard`)."""
+argument_resolver = _Decorator("argument_resolver")
+"""What fills parameters of its own choice (`goalport.process.ArgumentResolver`)."""
+ranker = _Decorator("ranker")
+"""What chooses agents and goals in place of a model (`goalport.autonomy.Ranker`)."""
 
 
 def declaration_of(value: object) -> Declaration | None:
@@ -80,11 +78,3 @@ def declaration_of(value: object) -> Declaration | None:
         return None
     roles = vars(value).get(_ATTRIBUTE)
     return Declaration(value, roles) if roles else None
-
-
-def _marked(target: F, role: str) -> F:
-    made: object = target
-    if not (isinstance(made, type) or inspect.isfunction(made)):
-        raise TypeError(f"@{role} marks classes and functions, but came to {target!r}. Mark what makes the object.")
-    setattr(target, _ATTRIBUTE, (*vars(target).get(_ATTRIBUTE, ()), role))
-    return target
