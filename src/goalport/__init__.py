@@ -44,6 +44,8 @@ __all__ = [
     "condition",
     "cost",
     "run_subagent",
+    "service",
+    "settings",
     "state",
     "tool",
 ]
@@ -82,7 +84,9 @@ __getattr__ = lazy_exports(
             "run_subagent",
         ],
         "prompts": ["Persona"],
+        "settings.declaring": ["settings"],
         "tools": ["McpToolExport", "Tool", "ToolGroup", "ToolObject", "tool"],
+        "workspace.declarations": ["service"],
     },
 )
 

@@ -29,6 +29,7 @@ from goalport.process import (
     run_subagent as run_subagent,
 )
 from goalport.prompts import Persona as Persona
+from goalport.settings.declaring import settings as settings
 from goalport.tools import (
     McpToolExport as McpToolExport,
     Tool as Tool,
@@ -36,5 +37,6 @@ from goalport.tools import (
     ToolObject as ToolObject,
     tool as tool,
 )
+from goalport.workspace.declarations import service as service
 
 __version__: str

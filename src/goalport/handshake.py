@@ -89,9 +89,10 @@ def _server_name(workspace: Path) -> str:
     """The server's name, as the settings will give it. Invalid settings are reported later, when they are read."""
     with suppress(OSError, ValueError):
         variables = dotenv_values(workspace / ".env", encoding="utf-8") | os.environ
-        given = next((value for name, value in variables.items() if value and name.upper() == "GOALPORT_NAME"), None)
-        file = workspace / "server" / "settings.toml"
-        name = given or (tomllib.loads(file.read_text("utf-8")).get("name") if file.is_file() else None)
+        given = {name.upper(): value for name, value in variables.items() if value}
+        files = [workspace / "server" / f"settings.{each}toml" for each in (f"{given.get('GOALPORT_PROFILE')}.", "")]
+        said = [tomllib.loads(each.read_text("utf-8")).get("name") for each in files if each.is_file()]
+        name = next((each for each in (given.get("GOALPORT_NAME"), *said) if each), None)
         if isinstance(name, str) and name:
             return name
     return "goalport"

@@ -47,8 +47,8 @@ EDGES = {
     "src/goalport/auth/": (1, "a verifier that fails in any way must let nobody pass, and others be served"),
     "src/goalport/site/": (1, "a changed file may break loading in any way, and what was loaded before must be served"),
     "src/goalport/platform/": (
-        7,
-        "what an author wrote, a cost method or a repository of contexts too, may raise anything, and nobody may wait",
+        9,
+        "what an author wrote, a cost method, a service, a repository too, may raise anything, and nobody may wait",
     ),
     "src/goalport/cli/": (1, "a person at a terminal gets one line and the fix; --debug shows the traceback"),
     "src/goalport/workflow/": (1, "a branch may raise anything, and the others may be enough"),

@@ -48,6 +48,8 @@ PLANNED = frozenset(
         "condition",
         "cost",
         "run_subagent",
+        "service",
+        "settings",
         "state",
         "tool",
     ]
@@ -85,6 +87,8 @@ EXPORTED = [
     "condition",
     "cost",
     "run_subagent",
+    "service",
+    "settings",
     "state",
     "tool",
 ]
@@ -143,7 +147,8 @@ def test_the_pinned_names_are_in_the_plan() -> None:
 
 
 def test_no_room_bears_the_name_of_a_root_export() -> None:
-    assert PLANNED.isdisjoint({*FLOORS, "testing"})
+    called = {"settings"}  # this room can be called, and is then the decorator
+    assert PLANNED.isdisjoint({*FLOORS, "testing"} - called)
 
 
 def heavy_after(statement: str) -> list[str]:

@@ -18,6 +18,7 @@ from goalport.settings import (
     AutonomySettings,
     DocumentsSettings,
     LimitSettings,
+    ProcessSettings,
     RetrySettings,
     Settings,
     environment_of,
@@ -158,7 +159,7 @@ def test_nothing_may_follow_the_unit_of_a_size(workspace: Path) -> None:
 
 
 def test_an_unknown_setting_in_the_file_names_the_nearest(workspace: Path) -> None:
-    write(workspace, toml="prot = 1\nmax-threads = 2\nnonsense = 3\n[server]\nport = 1")
+    write(workspace, toml="prot = 1\nmax-threads = 2\nnonsense = 3\n[server]\nport = 1")  # a module may declare that
 
     lines = complaint(workspace).splitlines()
 
@@ -168,7 +169,7 @@ def test_an_unknown_setting_in_the_file_names_the_nearest(workspace: Path) -> No
         f"{path}: there is no setting 'max-threads'. Did you mean 'max_threads'?",
     ]
     assert lines[2].startswith(f"{path}: there is no setting 'nonsense'. Known: agui, allowed_hosts, ")
-    assert "'server'" in lines[3]
+    assert lines[3:] == []
 
 
 def test_the_workspace_is_no_setting_of_its_own_file(workspace: Path) -> None:
@@ -228,8 +229,8 @@ def test_values_that_cannot_be_used_get_a_line_each_with_where_they_came_from(
     assert sorted(complaint(workspace, log_level="loud").splitlines()) == sorted(
         [
             f"{workspace}/.env, GOALPORT_STATELESS: stateless {BOOLEAN}; came 'often'",
-            f"{workspace}/server/settings.toml: heartbeat_seconds should be greater than 0; came 0",
-            f"{workspace}/server/settings.toml: max_sessions {INTEGER}; came 'many'",
+            f"{workspace}/server/settings.toml:1: heartbeat_seconds should be greater than 0; came 0",
+            f"{workspace}/server/settings.toml:2: max_sessions {INTEGER}; came 'many'",
             "environment variable GOALPORT_PORT: port should be less than or equal to 65535; came '70000'",
             "option: log_level should be 'debug', 'info', 'warning', 'error' or 'critical'; came 'loud'",
         ]
@@ -343,6 +344,7 @@ def test_every_setting_is_documented() -> None:
         "retry": RetrySettings,
         "autonomy": AutonomySettings,
         "documents": DocumentsSettings,
+        "process": ProcessSettings,
     }
     tables = {"models": ModelsSettings, "llm_operations": LlmOperations, "limits": LimitSettings, **own}
     inside = [f"{table}.{name}" for table, kind in tables.items() for name in kind.model_fields]
@@ -423,8 +425,8 @@ def test_an_unknown_setting_of_a_table_names_the_nearest_of_that_table(
 
     path, variable = workspace / "server" / "settings.toml", "environment variable GOALPORT"
     assert [each.partition(": ")[::2] for each in sorted(lines)] == [
-        (str(path), "there is no setting 'base-url' in [models.custom.0]. Did you mean 'base_url'?"),
-        (str(path), "there is no setting 'default_lm' in [models]. Did you mean 'default_llm'?"),
+        (f"{path}:2", "there is no setting 'default_lm' in [models]. Did you mean 'default_llm'?"),
+        (f"{path}:3", "there is no setting 'base-url' in [models.custom.0]. Did you mean 'base_url'?"),
         (
             f"{variable}_LLM_OPERATIONS__MAX_TURN",
             "there is no setting 'max_turn' in [llm_operations]. Did you mean 'max_turns'?",

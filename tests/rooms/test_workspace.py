@@ -80,10 +80,16 @@ def test_an_agent_of_several_files_imports_its_own_relatively(tmp_path: Path) ->
     assert [type(each).__name__ for each in workspace.agents()] == ["type"]
 
 
-def test_only_agents_and_tools_can_be_imported(tmp_path: Path) -> None:
-    write(tmp_path, {"agents/a.py": "from goalport_workspace.server import app", "server/app.py": ""})
+def test_only_agents_tools_and_server_can_be_imported(tmp_path: Path) -> None:
+    write(tmp_path, {"agents/a.py": "from goalport_workspace.docs import app", "docs/app.py": ""})
 
-    assert "No module named 'goalport_workspace.server'" in told(load_workspace(tmp_path))[0]
+    assert "No module named 'goalport_workspace.docs'" in told(load_workspace(tmp_path))[0]
+
+
+def test_modules_in_server_are_loaded_but_not_the_app_that_serves_the_workspace(tmp_path: Path) -> None:
+    workspace = load_workspace(write(tmp_path, {"server/app.py": "1 / 0", "server/shop.py": "x = 1"}))
+
+    assert (names(workspace), told(workspace)) == (["server.shop"], [])
 
 
 @pytest.mark.parametrize(

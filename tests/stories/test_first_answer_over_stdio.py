@@ -103,6 +103,7 @@ async def test_what_comes_in_one_piece_is_answered_in_order_and_once(tmp_path: P
     [
         ({"server/settings.toml": 'name = "kitchen"'}, {"GOALPORT_NAME": "house"}),
         ({".env": "GOALPORT_NAME=house\n", "server/settings.toml": 'name = "kitchen"'}, {}),
+        ({"server/settings.cold.toml": 'name = "house"', **FILES}, {"GOALPORT_PROFILE": "cold"}),
     ],
 )
 async def test_the_first_answer_has_the_name_of_the_environment_before_that_of_a_file(
@@ -122,4 +123,4 @@ async def test_settings_that_cannot_be_read_end_a_greeted_server_with_the_reason
     async with wired(tmp_path, {"server/settings.toml": "port = 'x'"}) as wire:
         with anyio.fail_after(60):
             assert await wire.process.wait() == 1
-        assert "settings.toml: port should be" in await wire.heard.until("settings.toml")
+        assert "settings.toml:1: port should be" in await wire.heard.until("settings.toml")

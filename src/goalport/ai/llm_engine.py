@@ -215,8 +215,9 @@ class LlmEngine:
         """The model that is asked, then its fallbacks. Raises `ModelNotReady` when none of them can be asked."""
         unready: ModelNotReady | None = None
         found = False
-        for llm in (interaction.llm, *interaction.fallbacks):
-            options = llm if isinstance(llm, LlmOptions) else interaction.llm.but(model=llm)
+        first = self.models.complete(interaction.llm)
+        for llm in (first, *interaction.fallbacks, *self.models.fallbacks(interaction.llm)):
+            options = self.models.complete(llm) if isinstance(llm, LlmOptions) else first.but(model=llm)
             try:
                 model = self.models.choose(options)
             except ModelNotReady as error:

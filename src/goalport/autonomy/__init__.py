@@ -6,7 +6,7 @@ Below: processes, models and agents. Above: the platform, which hands itself ove
 from goalport.autonomy.autonomy import Autonomy, PlannedGoal
 from goalport.autonomy.choice import Achieved, Choice
 from goalport.autonomy.front_agent import front_agent
-from goalport.autonomy.ranking import Candidate, Ranked, Ranking
+from goalport.autonomy.ranking import Candidate, Ranked, Ranker, Ranking
 from goalport.autonomy.start_objects import start_objects
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Choice",
     "PlannedGoal",
     "Ranked",
+    "Ranker",
     "Ranking",
     "front_agent",
     "start_objects",

@@ -6,15 +6,15 @@ and programs.
 
 import inspect
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 from goalport.ai import Ai
 from goalport.autonomy.choice import Achieved, Choice
-from goalport.autonomy.ranking import Candidate, Ranked, Ranking, rank
+from goalport.autonomy.ranking import Candidate, Ranked, Ranker, Ranking, rank, ranking_of
 from goalport.blackboard import Blackboard, Typed
 from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import Agent, Goal, UserInput
+from goalport.domain import Agent, Goal, RetryPolicy, UserInput
 from goalport.errors import BadInput, GoalNotApproved, NoAgentFound, NoGoalFound
 from goalport.llm import LlmOptions, Message
 from goalport.plan import Plan, Problem, WorldState, plan
@@ -59,6 +59,11 @@ class Platform(Protocol):
     @property
     def groups(self) -> ToolGroupResolver:
         """The tool groups."""
+        ...
+
+    @property
+    def ranker(self) -> Ranker | None:
+        """What ranks in place of a model."""
         ...
 
     @property
@@ -109,6 +114,8 @@ class Autonomy:
     """The model that ranks; None: that of the `Ai` that is used."""
     max_attempts: int = 5
     """How often the model is asked while it names what is no candidate."""
+    backoff: RetryPolicy = field(default_factory=lambda: RetryPolicy(first_delay=0.0))
+    """The waits in between."""
     approver: "Approver | None" = None
     """Asked before a goal is pursued."""
 
@@ -222,10 +229,14 @@ class Autonomy:
     async def _rank(
         self, candidates: Sequence[Candidate], intent: str, conversation: Sequence[Message], ai: Ai | None
     ) -> tuple[Ranking, tuple[Spending, ...]]:
+        if (ranker := self.platform.ranker) is not None and candidates:
+            rated = ranker.rank(candidates, intent)
+            return ranking_of(candidates, await rated if inspect.isawaitable(rated) else rated), ()
         asks = ai or self.platform.ai
         asks = asks if self.llm is None else asks.with_llm(self.llm)
         with spending_outside() as spent:
-            ranking = await rank(candidates, intent, asks, conversation=conversation, attempts=self.max_attempts)
+            delays = replace(self.backoff, attempts=self.max_attempts).delays()
+            ranking = await rank(candidates, intent, asks, conversation=conversation, delays=tuple(delays))
         return ranking, tuple(spent)
 
     async def _approve(self, choice: Choice) -> None:

@@ -4,10 +4,11 @@ It is one request to the model. It is repeated only if the model names what is n
 fewer than two candidates. Above: `autonomy`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
+from anyio import sleep
 from pydantic import BaseModel, Field
 
 from goalport.ai import Ai
@@ -15,7 +16,7 @@ from goalport.errors import InvalidModelOutput, ModelNotReady
 from goalport.llm import Message, UserMessage
 from goalport.words import listed
 
-__all__ = ["Candidate", "Ranked", "Ranking", "Rating", "Ratings", "rank"]
+__all__ = ["Candidate", "Ranked", "Ranker", "Ranking", "Rating", "Ratings", "rank", "ranking_of"]
 
 _CERTAIN: Final = 1.0
 _NEAREST: Final = 3
@@ -79,20 +80,44 @@ class Ratings(BaseModel):
     ratings: list[Rating]
 
 
+@runtime_checkable
+class Ranker(Protocol):
+    """Says how well candidates fit, in place of a model: `AgentPlatform.ranker`, or `@ranker` in a workspace."""
+
+    def rank(
+        self, candidates: Sequence[Candidate], intent: str, /
+    ) -> Mapping[str, float] | Awaitable[Mapping[str, float]]:
+        """How well each candidate fits, by its name: from 0 to 1. Those that are not named count as 0."""
+        ...
+
+
+def ranking_of(candidates: Iterable[Candidate], ratings: Mapping[str, float]) -> Ranking:
+    """The candidates as they are rated, the best first."""
+    ranked = [Ranked(each.name, ratings.get(each.name, 0.0), each.description) for each in candidates]
+    return Ranking(tuple(sorted(ranked, key=lambda each: -each.confidence)))
+
+
 async def rank(
-    candidates: Sequence[Candidate], intent: str, ai: Ai, *, conversation: Sequence[Message] = (), attempts: int = 5
+    candidates: Sequence[Candidate],
+    intent: str,
+    ai: Ai,
+    *,
+    conversation: Sequence[Message] = (),
+    delays: Sequence[float] = (),
 ) -> Ranking:
     """Rank candidates by how well they fit an intent, the words in which somebody says what they want.
 
-    `conversation` is what was said before. Candidates that the model does not name count as 0. Raises `ModelError`, an
-    `InvalidModelOutput` if the model names others than the candidates in every attempt.
+    `conversation` is what was said before, `delays` are the seconds before each further attempt. Candidates that the
+    model does not name count as 0. Raises `ModelError`, an `InvalidModelOutput` if the model names others than the
+    candidates in every attempt.
     """
     if len(candidates) < 2:  # noqa: PLR2004 - there is nothing to choose from
         return Ranking(tuple(Ranked(each.name, _CERTAIN, each.description) for each in candidates))
     known = {each.name: each for each in candidates}
     messages: list[Message] = [*conversation, UserMessage(_prompt(candidates, intent))]
     unknown: list[str] = []
-    for _ in range(attempts):
+    for delay in (0.0, *delays):
+        await sleep(delay)
         try:
             said = (await ai.with_id("ranking").creating(Ratings).from_messages(messages)).ratings
         except ModelNotReady as error:
@@ -102,11 +127,9 @@ async def rank(
             ) from error
         unknown = [each.name for each in said if each.name not in known]
         if not unknown:
-            ratings = {each.name: each.confidence for each in reversed(said)}
-            ranked = [Ranked(name, ratings.get(name, 0.0), each.description) for name, each in known.items()]
-            return Ranking(tuple(sorted(ranked, key=lambda each: -each.confidence)))
+            return ranking_of(known.values(), {each.name: each.confidence for each in reversed(said)})
         messages.append(UserMessage(f"There is no {listed(unknown)}. Rate the candidates, by their names as listed."))
-    raise InvalidModelOutput("ranking", [f"it names what is no candidate, {attempts} times"], ", ".join(unknown))
+    raise InvalidModelOutput("ranking", [f"it names what is no candidate, {len(delays) + 1} times"], ", ".join(unknown))
 
 
 def _prompt(candidates: Sequence[Candidate], intent: str) -> str:

@@ -131,13 +131,13 @@ def _action(agent: Agent, action: Action) -> Record:
 
 def _models(loaded: LoadedWorkspace) -> Iterator[Record]:
     settings, known = loaded.settings.models, loaded.platform.models
-    names = [known.default, *settings.llms.values(), *(each.name for each in settings.custom)]
+    names = [known.default, *settings.models_of_roles.values(), *(each.name for each in settings.custom)]
     cards = known.cards()
     by_name = {name: _card(name, cards) for name in dict.fromkeys(names)}
     further = {each.name: each for each in cards if each not in by_name.values()}
     for name, card in (by_name | further).items():
         unready = known.unready(name)
-        roles = [role for role, model in settings.llms.items() if model == name]
+        roles = [role for role, model in settings.models_of_roles.items() if model == name]
         yield {
             "model": name,
             "provider": card.provider,

@@ -48,6 +48,7 @@ def new(folder: Path, /) -> None:
         _write(root / path, text)
     schema = Settings.model_json_schema()
     del schema["properties"]["workspace"]  # settings.toml is in the workspace itself
+    schema["additionalProperties"] = {"type": "object"}  # the tables that modules declare
     _write(root / "schemas" / "settings.json", json.dumps(schema, indent=2) + "\n")
     _link_typings(root)
     if requirement.startswith(_FROM_A_FOLDER):

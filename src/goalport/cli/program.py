@@ -34,7 +34,8 @@ Examples:
   goalport connect cursor         print what a client needs to connect
 
 Options and examples of one command: goalport COMMAND --help.
-With --debug, errors are printed with their traceback."""
+With --debug, errors are printed with their traceback. With --profile NAME, server/settings.NAME.toml precedes
+server/settings.toml."""
 
 START = Group("Start", sort_key=1)
 LOOK = Group("Look", sort_key=2)
@@ -117,6 +118,14 @@ _command(
     LOOK,
     "goalport models",
     "goalport models --format json",
+)
+_command(
+    "settings",
+    "settings:settings",
+    "List the settings: their values, and where each is from.",
+    LOOK,
+    "goalport settings --set",
+    "goalport settings --profile production --format json",
 )
 app.command(
     "goalport.cli.tools:app",
@@ -332,7 +341,7 @@ def execute(words: Sequence[str], commands: App = app) -> int:
     debug = "--debug" in words
     DEBUG.set(debug)
     try:
-        given = [word for word in words if word != "--debug"]
+        given = _without_profile([word for word in words if word != "--debug"])
         code = commands(given, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()  # flushed here, where a closed pipe is handled
     except CycloptsError as mistake:
@@ -349,6 +358,19 @@ def execute(words: Sequence[str], commands: App = app) -> int:
             return FAILED
         return _print_error(_error_text(error), MISUSED if isinstance(error, BadInput | UnknownName) else FAILED)
     return code if isinstance(code, int) else DONE
+
+
+def _without_profile(words: Sequence[str]) -> list[str]:
+    """The words without `--profile NAME`, whose name is put into the environment: workers are to have it too."""
+    found = [each for each, word in enumerate(words) if word == "--profile" or word.startswith("--profile=")]
+    if not found or "--" in words[: found[0]]:
+        return list(words)
+    option, _, name = words[found[0]].partition("=")
+    after = found[0] + (1 if name else 2)
+    os.environ["GOALPORT_PROFILE"] = name or "".join(words[found[0] + 1 : after])
+    if not os.environ["GOALPORT_PROFILE"]:
+        raise BadInput(f"Expected a name after {option}: that of server/settings.NAME.toml.")
+    return [*words[: found[0]], *words[after:]]
 
 
 def _usage_mistake(mistake: CycloptsError, known: App) -> str:

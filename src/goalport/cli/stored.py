@@ -14,7 +14,7 @@ from goalport.cli.options import workspace_root
 from goalport.cli.sources import NOTHING_STORED, Page, local_time
 from goalport.cli.terminal import Record, say, show_result
 from goalport.cli.views import StepPrinter
-from goalport.cli.workspace import LoadedWorkspace, open_with_settings
+from goalport.cli.workspace import LoadedWorkspace, open_with_settings, warn_of_problems
 from goalport.errors import BadInput, UnknownName, Unreadable
 from goalport.platform import AgentPlatform
 from goalport.platform.backends import workspace_store
@@ -169,8 +169,7 @@ async def shown_end(process: AgentProcess, *, structured: bool) -> int:
 async def driven(settings: Settings, *, drive: bool) -> AsyncGenerator[LoadedWorkspace]:
     """A workspace whose stored processes can be changed; `drive`: they go on here after that."""
     loaded = open_with_settings(settings.workspace, settings, migrates=drive)
-    for problem in loaded.problems:
-        say(f"warning: {problem}")
+    warn_of_problems(loaded)
     loaded.platform.processes.stand_aside(drive=drive)
     try:
         if drive:

@@ -5,6 +5,7 @@ own way. Above: the commands of this package; below: workspace, settings, platfo
 """
 
 import asyncio
+import logging
 import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -15,13 +16,17 @@ from pathlib import Path
 from goalport.cli.options import DEBUG, workspace_root
 from goalport.cli.terminal import say
 from goalport.domain import Agent, Goal
-from goalport.errors import BadInput, DeploymentError, GoalportError, UnknownName
+from goalport.errors import BadInput, DeploymentError, GoalportError, SettingsError, UnknownName
+from goalport.observe import LogListener, log_to_stderr
 from goalport.platform import AgentPlatform
 from goalport.process import AgentProcess
 from goalport.publish.goal_tools import Offer, offers_of, start_sets
 from goalport.secrecy import hide
 from goalport.settings import Settings, load_settings
 from goalport.workspace import Workspace, load_workspace
+
+_LOGGING = frozenset({"log_level", "log_format", "log_personality"})
+"""The settings without which a command that a person types has no log."""
 
 
 @dataclass(frozen=True)
@@ -156,12 +161,27 @@ def open_with_warnings(folder: Path, model: str | None = None) -> LoadedWorkspac
 
 
 def load_with_warnings(folder: Path, model: str | None = None) -> LoadedWorkspace:
-    """As `open_with_warnings`, but always loaded anew."""
+    """As `open_with_warnings`, but always loaded anew. Raises `SettingsError` for settings of the workspace's own."""
     models = {} if model is None else {"models": {"default_llm": model}}
     loaded = open_workspace(folder, store="memory", **models)  # what a command runs ends with it
+    warn_of_problems(loaded)
+    return loaded
+
+
+def warn_of_problems(loaded: LoadedWorkspace) -> None:
+    """Print a warning for each problem, and log from now on if the settings say how.
+
+    Raises `SettingsError` if settings of the workspace's own cannot be used.
+    """
+    if loaded.platform.misconfigured:
+        raise SettingsError("\n".join(loaded.platform.misconfigured))
     for problem in loaded.problems:
         say(f"warning: {problem}")
-    return loaded
+    settings, platform = loaded.settings, loaded.platform
+    if settings.log_personality or settings.log_level == "debug":
+        platform.subscribe(LogListener(settings.log_personality, spoken_at=logging.INFO))
+    if settings.model_fields_set & _LOGGING or platform.options.verbosity.listeners:
+        log_to_stderr(settings.log_level, settings.log_format)
 
 
 def open_workspace(folder: Path, **options: object) -> LoadedWorkspace:

@@ -4,12 +4,12 @@ It is data alone: `goalport.publish` makes tools of it. Below the decorators, wh
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from goalport.caller import require_scopes
-from goalport.domain.checks import require_boolean, require_text, require_types
+from goalport.domain.checks import require_boolean, require_limit, require_text, require_types
 
 __all__ = ["Export"]
 
@@ -55,6 +55,15 @@ class Export:
     wait_budget: float | None = None
     """Seconds after which such a request answers; by default 45, and 240 when the caller asked for progress or shows a
     person a form. A client that declares the Tasks extension gets a task after them; by default at once."""
+    max_cost: float = 0
+    """The most US dollars that reaching it may cost; 0: as the platform says. The smallest limit counts, here as below:
+    this one, that of the platform, and that of the caller."""
+    max_tokens: int = 0
+    """The most tokens, of input and output together."""
+    max_actions: int = 0
+    """The most actions that may run."""
+    max_seconds: float = 0
+    """The seconds after which the process is terminated."""
     task_required: bool = False
     """Only MCP clients that declare the Tasks extension may call it; others are refused. It counts as `long`."""
 
@@ -76,5 +85,13 @@ class Export:
         require_scopes("scopes", self.scopes)
         if self.on_disconnect not in get_args(OnDisconnect):
             raise ValueError(f'Expected on_disconnect to be "kill" or "detach", but got {self.on_disconnect!r}.')
+        for what in ("max_cost", "max_tokens", "max_actions", "max_seconds"):
+            require_limit(what, getattr(self, what), whole=what in {"max_tokens", "max_actions"})
         if self.wait_budget is not None and not 0 < self.wait_budget < math.inf:
             raise ValueError(f"Export(wait_budget=…) was expected to be seconds above 0, not {self.wait_budget!r}.")
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """The limits of its processes, by the names that `ProcessOptions.within` has for them."""
+        names = ("cost", "tokens", "actions", "seconds")
+        return {name: limit for name in names if (limit := getattr(self, f"max_{name}"))}

@@ -22,6 +22,7 @@ __all__ = [
     "SomeOf",
     "State",
     "UserInput",
+    "inject",
     "is_state",
     "part_names",
     "parts_of",
@@ -63,6 +64,16 @@ class Named:
                 f'Expected the name of a binding, but got {self.name!r}. Write Named("author"), or Named alone to'
                 " mean the parameter's own name."
             )
+
+
+def inject(kind: C) -> C:
+    """Have tools that take an object of the class be given the service of the platform, and not ask for one."""
+
+    def current(cls: type) -> object | None:
+        return SERVICES.get()(cls)
+
+    kind.__goalport_current__ = classmethod(current)
+    return kind
 
 
 class Provided:

@@ -16,7 +16,7 @@ from typing import Annotated, Generic, TypeVar
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, WrapValidator, field_validator
 
 from goalport.errors import ModelNotReady
 from goalport.llm.endpoints import Endpoint, ProviderSettings
@@ -39,7 +39,7 @@ from goalport.llm.providers import ALIASES, PROVIDERS
 from goalport.llm.trial_model import TRIAL_MODEL, TrialModel
 from goalport.words import did_you_mean, nearest, offer
 
-__all__ = ["CustomModel", "Models", "ModelsSettings"]
+__all__ = ["CustomModel", "Models", "ModelsSettings", "RoleSettings"]
 
 T = TypeVar("T", bound=Closable)
 _Settings = ConfigDict(frozen=True, extra="forbid")
@@ -70,6 +70,27 @@ class CustomModel(BaseModel):
     """Texts for the system prompt of every call of this model."""
 
 
+class RoleSettings(LlmOptions):
+    """What a role stands for: a model, and the options with which it is asked where a call says nothing else."""
+
+    fallbacks: tuple[str, ...] = ()
+    """The models that are asked, one after another, when that one fails, after those of the call."""
+
+    @field_validator("role")
+    @classmethod
+    def _is_none(cls, value: str | None) -> str | None:
+        if value is not None:
+            raise ValueError("should not be set: a role stands for a model, not for another role")
+        return value
+
+
+_Role = Annotated[
+    str | RoleSettings,
+    WrapValidator(lambda given, _: given if isinstance(given, str) else RoleSettings.model_validate(given)),
+]
+"""Validated so that a mistake is told of the table alone, and not that it is no text either."""
+
+
 class ModelsSettings(BaseModel):
     """Which models there are, and which role each has."""
 
@@ -79,13 +100,21 @@ class ModelsSettings(BaseModel):
     """The model that is asked when a call names none."""
     default_embedding_model: str = ""
     """The embedding model that is used when a call names none; empty: none."""
-    llms: dict[str, str] = Field(default_factory=dict)
-    """The name of a model for each role."""
+    llms: dict[str, _Role] = Field(default_factory=dict)
+    """The model of each role: its name, or its options with `fallbacks`."""
     embedding_services: dict[str, str] = Field(default_factory=dict)
     """The name of an embedding model for each role."""
     providers: dict[str, ProviderSettings] = Field(default_factory=dict)
     """The settings of each provider, by its name. A name of your own needs a `base_url`, with the API of OpenAI."""
     custom: tuple[CustomModel, ...] = ()
+
+    @property
+    def models_of_roles(self) -> Mapping[str, str]:
+        """The name of the model that each role stands for; of several, the first."""
+        return {
+            role: each if isinstance(each, str) else each.model or next(iter(each.first_of), self.default_llm)
+            for role, each in self.llms.items()
+        }
 
 
 class _Lazy(Generic[T]):
@@ -230,6 +259,20 @@ class Models:
         """The roles for which the settings name a model."""
         return tuple(self._settings.llms)
 
+    def complete(self, options: LlmOptions) -> LlmOptions:
+        """The options, with those of their role where they say nothing themselves."""
+        role = self._settings.llms.get(options.role or "")
+        if not isinstance(role, RoleSettings):
+            return options
+        given = {name: getattr(options, name) for name in options.model_fields_set - {"role"}}
+        of_role = {name: getattr(role, name) for name in role.model_fields_set - {"fallbacks"}}
+        return LlmOptions.model_validate(of_role | given)
+
+    def fallbacks(self, options: LlmOptions) -> tuple[str, ...]:
+        """The models that are asked when the one of a role fails."""
+        role = self._settings.llms.get(options.role or "")
+        return role.fallbacks if isinstance(role, RoleSettings) else ()
+
     def choose(self, options: LlmOptions) -> LanguageModel:
         """The model that the options choose.
 
@@ -238,9 +281,9 @@ class Models:
         if options.first_of:
             return self._first_of(options.first_of)
         if options.auto:
-            return self._first_of((self.default, *self._registered, *self._settings.llms.values()))
+            return self._first_of((self.default, *self._registered, *self._settings.models_of_roles.values()))
         if options.role is not None:
-            llms = self._settings.llms
+            llms = self._settings.models_of_roles
             if options.role not in llms:
                 hint = offer(options.role, sorted(llms), none="There is none yet.")
                 raise ModelNotReady(
@@ -287,7 +330,7 @@ class Models:
 
         A problem is a role or a chosen default whose model cannot be asked, and a provider that is not known.
         """
-        wanted = {f"role {role!r} (llms)": name for role, name in self._settings.llms.items()}
+        wanted = {f"role {role!r} (llms)": name for role, name in self._settings.models_of_roles.items()}
         if "default_llm" in self._settings.model_fields_set:
             wanted["default_llm"] = self._settings.default_llm
         vectors = {f"role {role!r} (embedding_services)": n for role, n in self._settings.embedding_services.items()}
@@ -313,7 +356,7 @@ class Models:
 
     def _names(self) -> list[str]:
         """The names that the settings mention, each once."""
-        named = [self.default, *self._settings.llms.values(), *(each.name for each in self._settings.custom)]
+        named = [self.default, *self._settings.models_of_roles.values(), *(each.name for each in self._settings.custom)]
         return list(dict.fromkeys(named))
 
     def _first_of(self, names: Iterable[str]) -> LanguageModel:

@@ -52,11 +52,12 @@ _WITH_LINES = {LINES: True}
 class LogListener:
     """Writes the events of processes to the log `goalport.process`: ends and failures at INFO, the rest at DEBUG.
 
-    `personality` is a name in `PERSONALITIES`, or a mapping from names of events to lines. Raises
-    `UnknownName`.
+    `personality` is a name in `PERSONALITIES`, or a mapping from names of events to lines; its lines are logged at
+    `spoken_at` or above. Raises `UnknownName`.
     """
 
-    def __init__(self, personality: str | Personality = "") -> None:
+    def __init__(self, personality: str | Personality = "", *, spoken_at: int = logging.DEBUG) -> None:
+        self._spoken_at = spoken_at
         if isinstance(personality, str) and personality and personality not in PERSONALITIES:
             raise UnknownName("personality", personality, PERSONALITIES)
         self._personality = PERSONALITIES.get(personality, {}) if isinstance(personality, str) else personality
@@ -65,9 +66,10 @@ class LogListener:
         """Log one event, if there is a line for it."""
         # No personality knows that this is no end.
         rests = isinstance(event, ProcessFinished) and event.status == "resting"
-        words = (not rests and spoken(event, self._personality)) or in_words(event)
-        if words:
-            _log.log(_level(event), "%s: %s", event.process_id or _OUTSIDE, words)
+        said = None if rests else spoken(event, self._personality)
+        if words := said or in_words(event):
+            level = max(_level(event), self._spoken_at if said else logging.DEBUG)
+            _log.log(level, "%s: %s", event.process_id or _OUTSIDE, words)
 
 
 class PlanListener:

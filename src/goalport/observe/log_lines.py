@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import IO, Any, Final, Literal
+from typing import IO, Any, Final, Literal, cast
 
 from goalport.colours import coloured
 from goalport.secrecy import hide_known
@@ -160,6 +160,16 @@ class LineHandler(logging.StreamHandler[IO[str]]):
             self.release()
 
 
+class _Stderr:
+    """Standard error as it is when something is written: a live view puts itself in its place, to be drawn below."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
 def log_to_stderr(level: str, form: LogFormat, *, process: bool = False) -> None:
     """Log goalport's messages from this level, others' warnings, unless the program configured logging already.
 
@@ -167,7 +177,7 @@ def log_to_stderr(level: str, form: LogFormat, *, process: bool = False) -> None
     """
     if logging.getLogger().handlers:
         return
-    handler = LineHandler(sys.stderr)
+    handler = LineHandler(cast("IO[str]", _Stderr()))
     handler.setFormatter((JsonFormatter if form == "json" else TextFormatter)(process=process))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("goalport").setLevel(level.upper())

@@ -6,15 +6,15 @@ from whoever started it. (User guide, sections 3.15 and 3.16.)
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from pathlib import Path
-from traceback import walk_tb
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from goalport.ai import Ai, Guard, LlmOperations
-from goalport.autonomy import Autonomy
+from goalport.autonomy import Autonomy, Ranker
 from goalport.caller import ANONYMOUS, Caller
 from goalport.chat import Chatbot, Chatbots, Conversations, ConversationTurns
 from goalport.domain import SERVICES, Agent, Goal, RetryPolicy, is_marked
@@ -35,6 +35,7 @@ from goalport.platform.backends import (
     workspace_store,
     workspace_upstream,
 )
+from goalport.platform.declared_services import DeclaredServices, line_of
 from goalport.platform.deployments import Deployments
 from goalport.platform.durability import unstorable_in
 from goalport.platform.erasure import Erased, Keepers
@@ -45,11 +46,18 @@ from goalport.platform.processes import Processes
 from goalport.platform.reachability import explain_goal, starting_types
 from goalport.platform.retention import Retention
 from goalport.platform.tool_agents import agents_of_tools
-from goalport.platform.workspace_parts import workspace_autonomy, workspace_own_agents, workspace_retention
+from goalport.platform.workspace_parts import (
+    Extensions,
+    declared_extensions,
+    declared_settings,
+    process_options,
+    workspace_autonomy,
+    workspace_own_agents,
+    workspace_retention,
+)
 from goalport.process import (
     AgentProcess,
     ArgumentResolver,
-    Budget,
     ContextRepository,
     LoggedEvent,
     ProcessOptions,
@@ -60,7 +68,7 @@ from goalport.rag import DocumentIndex
 from goalport.references import NamedReferences
 from goalport.sealing import ProcessSeals, sealing_keys
 from goalport.secrecy import register_secrets
-from goalport.settings import Settings, secrets_of
+from goalport.settings import DeclaredSettings, Settings, secrets_in, secrets_of
 from goalport.store import InMemoryProcessStore, ProcessStore, Seals
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.arithmetic import math_group
@@ -72,12 +80,6 @@ from goalport.workspace import Workspace
 __all__ = ["AgentPlatform"]
 
 _log = logging.getLogger(__name__)
-
-
-def _line_of(error: BaseException, cls: type) -> str:
-    """The last line of the module of a class in a traceback, as the end of a sentence; empty where there is none."""
-    lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_globals.get("__name__") == cls.__module__]
-    return f", in line {lines[-1]}" if lines else ""
 
 
 class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
@@ -125,9 +127,13 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     upstream: UpstreamServers
     """The upstream servers, whose groups of tools are there while they are connected."""
     problems: tuple[str, ...] = ()
-    """A sentence for each declaration of a workspace that could not be deployed."""
+    """A sentence for each declaration of a workspace that could not be deployed, and each setting of its own."""
+    misconfigured: tuple[str, ...] = ()
+    """Those about settings: a server does not start with them."""
     autonomy: Autonomy
     """It chooses an agent or a goal by what somebody said."""
+    ranker: Ranker | None = None
+    """It ranks agents and goals in place of a model."""
     may_chat: Callable[[Caller, Chatbot], bool]
     """Whether a caller may talk to a chatbot, where callers are authenticated."""
     conversations: Conversations
@@ -140,6 +146,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """The agents that the settings ask for: the one that takes a sentence, and the chatbot that uses all others."""
     _reloaded_by: Settings | None = None
     _read_references: Callable[[Workspace], NamedReferences] | None = None
+    _read_settings: Callable[[Workspace], DeclaredSettings] = lambda _: DeclaredSettings()
     _retention: Retention | None = None
     _own_store: AbstractAsyncContextManager[object] | None = None
     """The store, if this platform opens and closes it."""
@@ -169,6 +176,12 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         documents: DocumentIndex | None = None,
     ) -> None:
         self._services = (*services, self)
+        self._declared = DeclaredServices(self._given_service)
+        self._earlier_services: list[DeclaredServices] = []
+        self._extensions: Extensions = defaultdict(list)
+        self._listening: list[Callable[[], None]] = []
+        """Removes the listeners that a workspace declares."""
+        own_guards = tuple(guards)
         self.options = options or ProcessOptions()
         """The options of runs that are given none."""
         self.upstream = upstream_of(upstream, Sampling(lambda: self.ai, lambda: self.models.default))
@@ -179,7 +192,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             self.models,
             llm or LlmOperations(),
             self.service,
-            guards,
+            lambda: (*own_guards, *self._extensions["guard"]),
             templates,
             lambda: self.references,
             lambda model, seconds, failed: self.processes.on_spending.asked(model, seconds, failed),  # noqa: PLW0108 - later
@@ -208,6 +221,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         """Called in any thread when an agent was deployed or undeployed."""
         self.may_start: Callable[[Caller, Goal], bool] = lambda _caller, _goal: True
         """Whether a caller may start a goal, where callers are authenticated."""
+        self.limits_of: Callable[[Caller], Mapping[str, Any]] = lambda _caller: {}
+        """The limits of each process of a caller, where callers have some, as `ProcessOptions.within` takes them."""
         self.may_chat = lambda _caller, _chatbot: True
         self.autonomy = Autonomy(platform=self)
         for listener in listeners:
@@ -226,19 +241,21 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         listeners: Iterable[EventListener] = (),
         models: Models | None = None,
         upstream: UpstreamServers | None = None,
+        services: Iterable[object] = (),
         migrates: bool = True,
     ) -> Self:
         """A platform that serves what a workspace holds; what cannot be deployed is in `problems`.
 
         `models` take the place of those that the workspace and its settings name, `upstream` that of the servers in
-        its `mcp_config.json`. `migrates`: a store of an earlier version is changed, and not refused.
+        its `mcp_config.json`, `services` that of services and settings that it declares with their types. `migrates`:
+        a store of an earlier version is changed, and not refused.
         """
         store = workspace_store(settings, migrates=migrates)
         platform = cls(
-            services=[settings],
+            services=[*services, settings],
             models=models or workspace_models(workspace, settings),
             listeners=listeners,
-            options=ProcessOptions(budget=Budget(actions=settings.max_actions)),
+            options=process_options(settings),
             llm=settings.llm_operations,
             templates=Templates(workspace.root / "prompts", workspace.root / "agents"),
             store=store,
@@ -258,6 +275,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         platform._retention = workspace_retention(store, settings)
         platform.autonomy = workspace_autonomy(platform, settings.autonomy)
         platform._own_agents = tuple(workspace_own_agents(settings, platform.autonomy))
+        platform._read_settings = partial(declared_settings, settings)
         platform.load(workspace)
         platform._reloaded_by = settings if models is None else None
         return platform
@@ -285,7 +303,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             self.ai = self._engines.ai(lambda: self.groups, self.processes.listeners)
         if self._read_references is not None:
             self.references = self._read_references(workspace)
-        fresh, problems = self._no_deployments(), list(self.references.problems)
+        problems = [*self.references.problems, *self._declare(workspace)]
+        fresh = self._no_deployments()
         for declared in (*workspace.agents(), *self._own_agents):
             try:
                 fresh.add(declared)
@@ -293,11 +312,46 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
                 problems.append(str(error))
             except (Exception, SystemExit) as error:
                 kind = declared if isinstance(declared, type) else type(declared)
-                problems.append(f"{class_place(kind)} could not be read: {error_summary(error)}{_line_of(error, kind)}")
+                problems.append(f"{class_place(kind)} could not be read: {error_summary(error)}{line_of(error, kind)}")
         fresh.of_tools = agents_of_tools(workspace.exported_tools())
         self._set_groups(workspace.values(ToolGroup))
         self.processes.renew_types()
-        self.agents, self.problems = fresh, tuple(problems)
+        self.agents, self.problems = fresh, tuple(dict.fromkeys(problems))
+
+    def _declare(self, workspace: Workspace) -> Iterator[str]:
+        """Take the services of a workspace and all else that it declares; a sentence for each that cannot be used."""
+        settings = self._read_settings(workspace)
+        if self._declared.types:
+            self._earlier_services.insert(0, self._declared)
+        declarations = workspace.declarations()
+        self._declared = DeclaredServices(self._given_service, settings, declarations)
+        register_secrets(self._declared, secrets_in(settings.tables))
+        self.misconfigured = settings.problems
+        yield from settings.problems
+        yield from self._declared.problems
+        self._extensions, problems = declared_extensions(declarations, self._declared.extension)
+        yield from problems
+        for each in self._listening:
+            each()
+        self._listening = [self.subscribe(each) for each in self._extensions["listener"]]
+        has_late = any(each.has_late for each in (self._declared, *self._earlier_services))
+        self.ranker = next(iter(self._extensions["ranker"]), None)
+        self.processes.prepare = self._prepare if has_late else None
+
+    async def _prepare(self, kinds: Sequence[type], owner: object) -> None:
+        for each in (self._declared, *self._earlier_services):
+            await each.prepare(kinds, owner)
+
+    def leave_services(self) -> None:
+        """Leave the services of earlier loads as soon as what runs now has ended."""
+        earlier, running = list(self._earlier_services), list(self.processes.running)
+
+        async def leave() -> None:
+            await asyncio.gather(*(each.wait() for each in running), return_exceptions=True)
+            for each in earlier:
+                await each.close()
+
+        self._leaving = asyncio.create_task(leave())
 
     def deploy(self, agent: object) -> Agent:
         """Read an agent or component and deploy it. Raises `DeclarationError` or `DeploymentError`."""
@@ -320,10 +374,24 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         return unstorable_in((*self.agents, *self.agents.components), sealed=self._sealed)
 
     def service(self, kind: type) -> object | None:
-        """The service of that type, with which `Provided` parameters are filled, or None."""
+        """The service of that type, with which `Provided` parameters are filled, or None.
+
+        Raises `DeploymentError` for one of a workspace that cannot be made.
+        """
+        found = self._given_service(kind)
+        services = (self._declared, *self._earlier_services)
+        return (
+            next((made for each in services if (made := each.find(kind)) is not None), None) if found is None else found
+        )
+
+    def _given_service(self, kind: type) -> object | None:
+        """The service that a program gave, or the platform has by itself."""
+        is_known = not getattr(kind, "_is_protocol", False) or getattr(kind, "_is_runtime_protocol", False)
         services = (*self._services, self.ai, self.models)
-        found = next((each for each in services if isinstance(each, kind)), None)
-        return self._documents.as_service(kind) if found is None else found
+        for each in services:
+            if kind in type(each).__mro__ or (is_known and isinstance(each, kind)):
+                return each
+        return self._documents.as_service(kind)
 
     def start(
         self,
@@ -405,8 +473,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         except (UnknownName, DeclarationError):
             self._refuse_swapped(agent, inputs)
             raise
-        given = Inputs(inputs, bindings or {}, goals, caller, spent=spent)
-        return self.processes.create(scope, given, options or self.options, self.groups)
+        given, chosen = Inputs(inputs, bindings or {}, goals, caller, spent=spent), options or self.options
+        chosen = chosen.within(**limits) if (limits := self.limits_of(caller)) else chosen
+        return self.processes.create(scope, given, chosen, self.groups)
 
     def _refuse_swapped(self, first: object, inputs: Iterable[object]) -> None:
         """Raise `TypeError` where it is one of the inputs that names an agent."""
@@ -562,6 +631,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         if self._retention is not None:
             await self._retention.stop()
         await self.processes.close()
+        for each in (self._declared, *self._earlier_services):
+            await each.close()
         await self._documents.close()
         await self._engines.aclose()
         await self.upstream.close()
@@ -569,8 +640,9 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             await self._own_store.__aexit__(None, None, None)
 
     def _no_deployments(self) -> Deployments:
-        resolvers = tuple(each for each in self._services if isinstance(each, ArgumentResolver))
-        return Deployments(type(self), self.service, resolvers)
+        given = (each for each in self._services if isinstance(each, ArgumentResolver))
+        resolvers = (*given, *self._extensions["argument_resolver"])
+        return Deployments(type(self), self.service, resolvers, self._declared)
 
     def _set_groups(self, given: Iterable[ToolGroup]) -> None:
         groups = (*given, math_group())

@@ -7,7 +7,7 @@ and closes them. Below: models, the loop of a model with tools, and what connect
 import base64
 import binascii
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -143,7 +143,7 @@ class Engines:
         models: Models,
         settings: LlmOperations,
         services: Callable[[type], object | None],
-        guards: Iterable[Guard] = (),
+        guards: Callable[[], Sequence[Guard]] = tuple,
         templates: Templates | None = None,
         references: Callable[[], NamedReferences] = NamedReferences,
         ended: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None,
@@ -153,7 +153,7 @@ class Engines:
         self._earlier: list[Models] = []
         self._settings = settings
         self._services = Services(services)
-        self._guards = tuple(guards)
+        self._guards = guards
         self._templates = templates or Templates()
         self._references = references
 
@@ -184,7 +184,7 @@ class Engines:
             groups,
             self._settings,
             operation,
-            self._guards,
+            self._guards(),
             self._templates,
             self._services,
             self._references,

@@ -4,7 +4,6 @@ A class is read when it is deployed, and never again. Where it has no instance, 
 are passed to its constructor. Nothing runs here. Below: the reader of classes. Above: the platform.
 """
 
-import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +11,13 @@ from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from threading import Lock
-from types import NoneType
-from typing import cast, get_type_hints
 
-from goalport.blackboard import alternatives, fits
+from goalport.blackboard import fits
 from goalport.domain import Agent, Goal, ProvidedInput, read_agent
 from goalport.errors import DeclarationError, DeploymentError, UnknownName
 from goalport.introspection import class_place, constructor
 from goalport.llm import UserMessage
+from goalport.platform.declared_services import DeclaredServices, classes_of, parameters_of
 from goalport.platform.kept_results import KEEPER, ResultKeeper
 from goalport.process import SERVICE_TYPES, ArgumentResolver, Scope
 
@@ -27,8 +25,6 @@ __all__ = ["Deployments"]
 
 _UNDEPLOYED = 64
 """The most agents that run without being deployed whose scopes are cached."""
-_EMPTY = inspect.Parameter.empty
-_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @dataclass(frozen=True)
@@ -76,9 +72,14 @@ class Deployments:
     """Agents and components by name, in the order in which they came."""
 
     def __init__(
-        self, platform: type, service: Callable[[type], object | None], resolvers: Sequence[ArgumentResolver] = ()
+        self,
+        platform: type,
+        service: Callable[[type], object | None],
+        resolvers: Sequence[ArgumentResolver],
+        declared: DeclaredServices,
     ) -> None:
-        self._injected = SERVICE_TYPES | {platform}
+        self._injected = SERVICE_TYPES | declared.types | {platform}
+        self._declared = declared
         self._resolvers = resolvers
         self._service = service
         self._now = _Deployed()
@@ -181,7 +182,33 @@ class Deployments:
         return known[1]
 
     def _read(self, declared: object) -> Agent:
-        return read_agent(_constructed(declared, self._service), self._injected, self._resolvers)
+        made = self._constructed(declared) if isinstance(declared, type) else declared
+        return read_agent(made, self._injected, self._resolvers)
+
+    def _constructed(self, declared: type) -> object:
+        """An instance of a class whose constructor takes services; the class itself where it can be given none.
+
+        A class gets an `Ai`, for example, by asking for one in its constructor (user guide, section 2.4). Raises
+        `DeclarationError` for a constructor that asks for what only a run has, and `DeploymentError` for a service that
+        cannot be made.
+        """
+        if not constructor(declared).parameters:
+            return declared
+        try:
+            parameters = parameters_of(declared)
+        except DeclarationError:
+            return declared
+        if (late := self._declared.instance(declared)) is not None:
+            return late
+        arguments = dict[str, object]()
+        for name, (hint, required) in parameters.items():
+            found = next((each for kind in classes_of(hint) if (each := self._service(kind)) is not None), None)
+            if found is not None:
+                arguments[name] = found
+            elif required:
+                _refuse_of_a_run(declared, name, hint)
+                return declared
+        return declared(**arguments) if arguments else declared
 
     def _refuse_clashes(self, agent: Agent) -> None:
         """Raise `DeclarationError` where an agent and a component use one name for different things."""
@@ -197,10 +224,12 @@ class Deployments:
             for kind in (
                 every.type for every in each.parameters if isinstance(every, ProvidedInput) and every.required
             ):
-                if not isinstance(each.owner, kind) and self._service(kind) is None:
+                if isinstance(each.owner, kind) or kind in self._declared.types:
+                    continue
+                if self._service(kind) is None:
                     raise DeploymentError(
                         f"{each.origin} wants a provided {kind.__name__}, but the platform has no such service."
-                        f" Give one: AgentPlatform(services=[…])."
+                        f" Give one: mark it with @service in a workspace; AgentPlatform(services=[…]) in a program."
                     )
 
 
@@ -215,51 +244,12 @@ def _place(agent: Agent) -> str:
     return next(map(class_place, owners), agent.source or "an agent built by hand")
 
 
-def _constructed(declared: object, service: Callable[[type], object | None]) -> object:
-    """An instance of a class whose constructor takes services; anything else is returned as it is.
-
-    A class gets an `Ai`, for example, by asking for one in its constructor (user guide, section 2.4). Raises
-    `DeclarationError` for a constructor that asks for what only a run has.
-    """
-    if not isinstance(declared, type):
-        return declared
-    arguments = _arguments(declared, service)
-    return cast("Callable[..., object]", declared)(**arguments) if arguments else declared
-
-
-def _arguments(cls: type, service: Callable[[type], object | None]) -> dict[str, object]:
-    """A service for each parameter that one fits; empty where a parameter without a default has none."""
-    parameters, found = constructor(cls).parameters, dict[str, object]()
-    try:
-        hints = get_type_hints(cls) | get_type_hints(cls.__init__) if parameters else {}
-    except (NameError, TypeError):
-        hints = {}
-    for name, parameter in parameters.items():
-        fitting = _fitting(hints.get(name), service)
-        if fitting is not None and parameter.kind not in _VARIADIC:
-            found[name] = fitting
-        elif parameter.default is _EMPTY and parameter.kind not in _VARIADIC:
-            _refuse_of_a_run(cls, name, hints.get(name))
-            return {}
-    return found
-
-
-def _refuse_of_a_run(cls: type, name: str, kind: object) -> None:
+def _refuse_of_a_run(cls: type, name: str, hint: object) -> None:
     """Raise `DeclarationError` for a parameter whose object is another in each run, such as the process."""
-    if isinstance(kind, type) and kind in SERVICE_TYPES:
+    if isinstance(hint, type) and hint in SERVICE_TYPES:
         raise DeclarationError(
             class_place(cls),
             expected="a constructor that takes what is the same for all runs",
-            came=f"{name!r} is of the type {kind.__name__}, of which there is one for each run only",
-            fix=f"Take it where it is used: `def an_action(self, …, {name}: {kind.__name__})`.",
+            came=f"{name!r} is of the type {hint.__name__}, of which there is one for each run only",
+            fix=f"Take it where it is used: `def an_action(self, …, {name}: {hint.__name__})`.",
         )
-
-
-def _fitting(hint: object, service: Callable[[type], object | None]) -> object | None:
-    """A service of that type; none for types of plain values, and for protocols that `isinstance` does not support."""
-    for kind in alternatives(hint):
-        if not isinstance(kind, type) or kind is NoneType or kind.__module__ == "builtins":
-            continue
-        if not getattr(kind, "_is_protocol", False) or getattr(kind, "_is_runtime_protocol", False):
-            return service(kind)
-    return None

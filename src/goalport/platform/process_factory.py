@@ -107,6 +107,9 @@ class ProcessFactory:
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has. Raises `TypeError` and `UnknownName`."""
         inputs.check()
+        goals = _goal_names(scope, inputs.goals)
+        for name in goals if inputs.goals or len(goals) == 1 else ():
+            options = options.within(**limits) if (limits := scope.goals[name].export.limits) else options
         labels = [scope.agent.name] if options.agent_name_in_id else []
         if options.version_in_id:
             labels.append(scope.agent.version)
@@ -116,7 +119,7 @@ class ProcessFactory:
             options,
             inputs.caller,
             self._services(groups),
-            goals=_goal_names(scope, inputs.goals),
+            goals=goals,
             parent=inputs.parent,
             started_by=inputs.started_by,
         )

@@ -5,7 +5,7 @@ Below: the process and its repository. Above: the platform, which has one `Proce
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from logging import getLogger
 from typing import Final
@@ -95,6 +95,8 @@ class Processes:
         """Whether the messages of unexpected exceptions are shown to callers, and not only written to the log."""
         self.keep_journals = False  # `AgentPlatform` says what it means
         self.max_object_bytes = 64 * 1024 * 1024
+        self.prepare: Callable[[Sequence[type], object], Awaitable[None]] | None = None
+        """Enters what services have to be entered for an action."""
         self.listeners = Listeners()
         """The listeners for every event of the platform and of its processes."""
         self.contexts = contexts or StoredContexts(store, self.codec)
@@ -170,7 +172,7 @@ class Processes:
     def _services(self, groups: ToolGroupResolver) -> PlatformServices[AgentProcess]:
         """What a process is lent, shared with those before it to which the same was lent."""
         limiter = self._thread_limits.here()
-        differs = limiter, groups, self.tells_errors, self.keep_journals, self.max_object_bytes
+        differs = limiter, groups, self.tells_errors, self.keep_journals, self.max_object_bytes, self.prepare
         if self._lent is not None and self._lent[0] == differs:
             return self._lent[1]
         services = PlatformServices(
@@ -192,6 +194,7 @@ class Processes:
             self.turns.send,
             self.max_object_bytes,
             self._repository.let_go,
+            self.prepare,
         )
         self._lent = differs, services
         return services

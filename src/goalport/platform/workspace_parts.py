@@ -3,18 +3,76 @@
 Below: settings, and what they configure. Above: the platform.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel
 
 from goalport.autonomy import Autonomy, front_agent
 from goalport.autonomy.autonomy import Platform
+from goalport.domain import RetryPolicy
+from goalport.errors import GoalportError
 from goalport.llm import LlmOptions
 from goalport.platform.choosing_chatbot import choosing_chatbot
 from goalport.platform.retention import Retention
-from goalport.settings import AutonomySettings, Settings
+from goalport.process import Budget, ProcessOptions, Verbosity
+from goalport.settings import AutonomySettings, DeclaredSettings, Settings, read_declared
 from goalport.store import ProcessStore
+from goalport.workspace import Declaration, Workspace
 
-__all__ = ["workspace_autonomy", "workspace_own_agents", "workspace_retention"]
+__all__ = [
+    "Extensions",
+    "declared_extensions",
+    "declared_settings",
+    "process_options",
+    "workspace_autonomy",
+    "workspace_own_agents",
+    "workspace_retention",
+]
+
+
+def declared_settings(settings: Settings, workspace: Workspace) -> DeclaredSettings:
+    """The settings that the modules of a workspace declare."""
+    tables, problems = dict[str, type[BaseModel]](), list[str]()
+    for table, kind in workspace.settings():
+        if table in tables:
+            taken = Declaration(tables[table], ())
+            problems.append(f"{Declaration(kind, ())} has the table {table!r}, which {taken} has. Name another one.")
+        tables.setdefault(table, kind)
+    found = read_declared(settings, tables, complete=not workspace.problems)
+    return replace(found, problems=(*problems, *found.problems))
+
+
+_NO_LIMIT = 10**15
+"""More tokens than any process can use; a number, because options are stored."""
+_METHODS = {
+    "listener": ("on_event",),
+    "guard": ("check_input", "check_output"),
+    "argument_resolver": ("supports", "resolve"),
+    "ranker": ("rank",),
+}
+Extensions: TypeAlias = Mapping[str, list[Any]]
+"""What extends a platform besides agents and services, by the name of its decorator."""
+
+
+def declared_extensions(
+    declarations: Iterable[Declaration], make: Callable[[Declaration], object]
+) -> tuple[Extensions, list[str]]:
+    """What a workspace declares, made, and a sentence for each that cannot be used."""
+    made, problems = {role: list[Any]() for role in _METHODS}, list[str]()
+    for each, role in ((every, role) for every in declarations for role in every.roles if role in _METHODS):
+        try:
+            found = make(each)
+        except GoalportError as error:
+            problems.append(str(error))
+        else:
+            lacking = [name for name in _METHODS[role] if not callable(getattr(found, name, None))]
+            problems += [f"{each} is a {role.replace('_', ' ')}, but lacks {' and '.join(lacking)}."] * bool(lacking)
+            made[role] += [] if lacking else [found]
+    return made, problems
 
 
 def workspace_autonomy(platform: Platform, settings: AutonomySettings) -> Autonomy:
@@ -25,7 +83,21 @@ def workspace_autonomy(platform: Platform, settings: AutonomySettings) -> Autono
         goal_confidence_cut_off=settings.goal_confidence_cut_off,
         llm=LlmOptions(model=settings.ranking_llm) if settings.ranking_llm else None,
         max_attempts=settings.ranking_max_attempts,
+        backoff=RetryPolicy(
+            first_delay=settings.ranking_first_delay,
+            factor=settings.ranking_factor,
+            max_delay=settings.ranking_max_delay,
+        ),
     )
+
+
+def process_options(settings: Settings) -> ProcessOptions:
+    """How processes run that are given no options."""
+    said = settings.process.model_dump()
+    actions = said.pop("actions") or settings.max_actions
+    budget = Budget(cost=said.pop("cost") or math.inf, tokens=said.pop("tokens") or _NO_LIMIT, actions=actions)
+    verbosity = Verbosity(**{name: said.pop(name) for name in ("debug", *(each for each in said if "show" in each))})
+    return ProcessOptions(budget=budget, deadline=said.pop("seconds") or None, verbosity=verbosity, **said)
 
 
 def workspace_retention(store: ProcessStore, settings: Settings) -> Retention:

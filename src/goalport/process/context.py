@@ -28,7 +28,7 @@ from goalport.process.questions import SchemaSubmission
 from goalport.process.sent_messages import Sendable, send_message
 from goalport.process.timed import Timed, is_async
 from goalport.tools import CALL_SITE, Contained, ContextValues, Tool, in_thread
-from goalport.tools.arguments import CURRENT
+from goalport.tools.arguments import CURRENT, PREPARE
 from goalport.words import type_name
 
 __all__ = ["ActionContext", "OperationContext", "run_subagent"]
@@ -218,6 +218,7 @@ class ActionContext(OperationContext):
             (PLACE, ""),
             (CALL_SITE, ActionCalls(self)),
             (SERVICES, self.process.services.service),
+            (PREPARE, self.process.services.prepare),
         )
 
     @overload

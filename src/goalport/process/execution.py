@@ -254,7 +254,7 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
     process.blackboard.forget_stated()
     process.progress.decline(action.name, "")
     with _Parking(context), context.active():
-        arguments = fill(action.parameters, action.owner, context)
+        arguments = await fill(action.parameters, action.owner, context)
         _require_access(process, action, arguments)
         if action.roles:
             await _obtain_groups(process, action)

@@ -96,7 +96,7 @@ async def _evaluate(process: AgentProcess, condition: Condition) -> bool | None:
         return False
     context = ActionContext(process, action=condition.name)
     try:
-        answer = await context.call(condition.function, **fill(condition.parameters, condition.owner, context))
+        answer = await context.call(condition.function, **await fill(condition.parameters, condition.owner, context))
         _require_answer(condition, answer)
     except Exception as error:
         _log.warning("Condition %s failed and is unknown: %s", condition.name, in_words(error))
@@ -133,7 +133,7 @@ async def _figure(
         return declared
     context = ActionContext(process, action=cost.name)
     try:
-        figure = await context.call(cost.function, **fill(cost.parameters, cost.owner, context))
+        figure = await context.call(cost.function, **await fill(cost.parameters, cost.owner, context))
     except Exception as error:
         problem = f"failed ({in_words(error)})"
     else:

@@ -1,7 +1,7 @@
 """The arguments of a user's function: objects from the blackboard, services from the process and the platform."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, cast, runtime_checkable
 
 from goalport.ai import Ai
@@ -44,8 +44,11 @@ def missing(parameters: Iterable[Parameter], blackboard: Blackboard) -> list[str
     return [type_name(each.type) for each in wanted if _find(each, blackboard) is None]
 
 
-def fill(parameters: Iterable[Parameter], owner: object, context: ActionContext) -> dict[str, object]:
-    """An argument for each parameter, by name."""
+async def fill(parameters: Sequence[Parameter], owner: object, context: ActionContext) -> dict[str, object]:
+    """An argument for each parameter, by name. What has to be entered for it is."""
+    prepare = context.process.services.prepare
+    if prepare is not None:
+        await prepare([each.type for each in parameters if isinstance(each, Injected | ProvidedInput)], owner)
     return {each.name: _argument(each, owner, context) for each in parameters}
 
 
@@ -94,6 +97,6 @@ def _provided(parameter: ProvidedInput, owner: object, context: ActionContext) -
     if found is None and parameter.required:
         raise DeploymentError(
             f"Expected the platform to have a service of type {parameter.type.__name__} for {parameter.name!r}, but it"
-            f" has none. Give one: AgentPlatform(services=[…])."
+            f" has none. Give one: mark it with @service in a workspace; AgentPlatform(services=[…]) in a program."
         )
     return parameter.default if found is None else found

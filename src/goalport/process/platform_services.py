@@ -62,3 +62,5 @@ class PlatformServices(NamedTuple, Generic[P]):
     """About how much memory the result of an action may take."""
     unfollowed: Callable[[P], None] = lambda _: None
     """Called with a process whose last follower has left."""
+    prepare: "Callable[[Sequence[type], object], Awaitable[None]] | None" = None
+    """Enters the services of these types, and makes what an agent waits for; None: there is nothing of the kind."""

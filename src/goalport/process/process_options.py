@@ -195,12 +195,14 @@ class Verbosity:
     """Log the prompts of models in full."""
     show_llm_responses: bool = False
     """Log the replies of models in full."""
+    debug: bool = False
+    """All of these."""
 
     @property
     def listeners(self) -> tuple[EventListener, ...]:
         """The listeners that write it; they receive the events of the process and of its sub-processes."""
-        prompts, replies = self.show_prompts, self.show_llm_responses
-        planning: tuple[EventListener, ...] = (PlanListener(),) if self.show_planning else ()
+        prompts, replies = self.debug or self.show_prompts, self.debug or self.show_llm_responses
+        planning: tuple[EventListener, ...] = (PlanListener(),) if self.debug or self.show_planning else ()
         return (*planning, PromptListener(prompts=prompts, replies=replies)) if prompts or replies else planning
 
 
@@ -251,6 +253,8 @@ class ProcessOptions:
 
     Its budget and its deadline hold for one turn, and what fails or exceeds them ends the turn, but not the process."""
     version_in_id: bool = False
+    test: bool = False
+    """Whether this is a test, for actions that ask: `context.process.options.test`. Goalport does the same in both."""
 
     def __post_init__(self) -> None:
         if self.planner is not None and not isinstance(self.planner, PlannerType):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -278,6 +282,16 @@ class ProcessOptions:
         is no field, and for a value that its field does not take.
         """
         return replace(self, **changes)
+
+    def within(self, *, cost: float = 0, tokens: int = 0, actions: int = 0, seconds: float = 0) -> "ProcessOptions":
+        """A copy in which each limit is the smaller one of this and the given one; 0 is no limit."""
+        own = self.budget
+        budget = Budget(
+            cost=min(own.cost, cost or own.cost),
+            tokens=min(own.tokens, tokens or own.tokens),
+            actions=min(own.actions, actions or own.actions),
+        )
+        return replace(self, budget=budget, deadline=min(filter(None, (self.deadline, seconds)), default=self.deadline))
 
     def overrun(self, process: ProcessView) -> str | None:
         """Why no further action may run, in a sentence; None: one may run."""

@@ -69,7 +69,8 @@ def asks_a_model(action: Action) -> bool:
     """Whether an action is given an `Ai`: by a parameter, or in the constructor of its class."""
     kinds = [each.type for each in action.parameters if isinstance(each, (Injected, ProvidedInput))]
     held = map(type, getattr(action.owner, "__dict__", {}).values())
-    return Ai in kinds or Ai in held
+    taken = getattr(type(action.owner).__init__, "__annotations__", {}).values()  # it may not be constructed yet
+    return Ai in kinds or Ai in held or Ai in taken
 
 
 def asks_models(agent: Agent) -> bool:

@@ -124,14 +124,15 @@ def annotations_of(hints: Any) -> ToolAnnotations | None:
     return ToolAnnotations(**known) if known else None
 
 
-def banner(server: str) -> tools.Tool:
-    """The tool `helloBanner`, which answers with six lines about the server named `server`.
+def banner(server: str, description: str = "") -> tools.Tool:
+    """The tool `helloBanner`, which answers with a few lines about the server named `server`.
 
     It is the only exported tool that comes with goalport.
     """
     lines = [
         _RULE,
         f"Goalport MCP server {server!r}, asynchronous",
+        *([description] if description else []),
         f"Goalport {__version__}",
         f"{machine.python_implementation()} {machine.python_version()} on {machine.system()} {machine.machine()}",
         f"Up since {_STARTED:%Y-%m-%d %H:%M:%S} UTC",

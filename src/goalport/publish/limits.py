@@ -62,6 +62,7 @@ class Limits:
         self.costs = DailyCosts(platform.store)
         self._processes = platform.processes
         self._settings = settings
+        platform.limits_of = lambda caller: settings.of(caller).of_processes
         self._note_refusal = note_refusal
         self._clock = clock
         self._queue = FairQueue(settings.total_calls) if settings.total_calls else None

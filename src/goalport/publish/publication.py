@@ -262,7 +262,7 @@ def _conversations(platform: AgentPlatform, settings: Settings) -> Iterator[McpT
 def _functions(
     platform: AgentPlatform, exported: Iterable[ExportedTool], settings: Settings, problems: list[str]
 ) -> Iterator[_Candidate]:
-    banners = (banner(settings.name),) if settings.hello_banner else ()
+    banners = (banner(settings.name, settings.description),) if settings.hello_banner else ()
     agents = {agent.goals[0].export.name: agent for agent in platform.agents.of_tools.values()}
     for tool in (*banners, *exported):
         agent = agents.get(tool.name)

@@ -42,11 +42,15 @@ class LimitMetrics(Protocol):
 
 
 class Publisher:
-    """The current publication of one server. Raises `SettingsError` for a role whose model is not ready."""
+    """The current publication of one server. Raises `SettingsError` for a role whose model is not ready, and for
+    settings of the workspace's own that cannot be used.
+    """
 
     def __init__(self, platform: AgentPlatform, workspace: Workspace, settings: Settings) -> None:
         if problems := platform.models.problems():
             raise SettingsError("\n".join(f"[models] {each}" for each in problems))
+        if platform.misconfigured:
+            raise SettingsError("\n".join(platform.misconfigured))
         platform.processes.tells_errors = settings.show_errors
         self.platform = platform
         self.workspace = workspace
@@ -76,6 +80,7 @@ class Publisher:
     async def adopt(self, workspace: Workspace) -> None:
         """Publish a workspace that was reloaded; open calls finish with the agents that they started with."""
         self.platform.load(workspace)
+        self.platform.leave_services()
         self.workspace = workspace
         try:
             await self.platform.upstream.reload()

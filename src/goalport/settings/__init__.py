@@ -1,8 +1,16 @@
 """How a server is set up: its settings, where they come from, and what they may be. Floor 6."""
 
-from goalport.settings.environment import environment_of, secrets_of
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from goalport.settings.declaring import settings as _settings, table_of
+from goalport.settings.environment import environment_of, secrets_in, secrets_of, share_environment
 from goalport.settings.key_entries import KeyEntry
-from goalport.settings.loading import load_settings
+from goalport.settings.loading import DeclaredSettings, load_settings, read_declared
 from goalport.settings.providers import IntrospectionSettings, IssuerSettings, TokenSettings
 from goalport.settings.settings import SETTINGS_FILE, Settings
 from goalport.settings.tables import (
@@ -12,6 +20,7 @@ from goalport.settings.tables import (
     CallerLimits,
     DocumentsSettings,
     LimitSettings,
+    ProcessSettings,
     RetrySettings,
 )
 
@@ -21,15 +30,33 @@ __all__ = [
     "AuthSettings",
     "AutonomySettings",
     "CallerLimits",
+    "DeclaredSettings",
     "DocumentsSettings",
     "IntrospectionSettings",
     "IssuerSettings",
     "KeyEntry",
     "LimitSettings",
+    "ProcessSettings",
     "RetrySettings",
     "Settings",
     "TokenSettings",
     "environment_of",
     "load_settings",
+    "read_declared",
+    "secrets_in",
     "secrets_of",
+    "share_environment",
+    "table_of",
 ]
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class _Room(ModuleType):
+    """This module, which is also what `from goalport import settings` gives: a decorator has the room's name."""
+
+    def __call__(self, table: str) -> Callable[[type[M]], type[M]]:
+        return _settings(table)
+
+
+sys.modules[__name__].__class__ = _Room

@@ -5,28 +5,33 @@ Below: `settings`, whose sources are read. Above: everything that starts a serve
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Annotated, Any, TypeVar, cast, get_args
 
-from pydantic import BaseModel, ValidationError
-from pydantic_settings import EnvSettingsSource
+from pydantic import BaseModel, ValidationError, WrapValidator, create_model
+from pydantic.fields import FieldInfo
 
 from goalport.errors import SettingsError
 from goalport.secrecy import hide
 from goalport.settings.settings import (
     ENV_FILE,
     PREFIX,
-    SETTINGS_FILE,
     WITHIN,
     Settings,
+    Sources,
     dotenv_source,
+    environment_source,
     known_settings,
     offer_settings,
+    read_settings_file,
+    settings_files,
 )
-from goalport.words import did_you_mean, nearest, validation_reason
+from goalport.words import did_you_mean, nearest, offer, validation_reason
 
-__all__ = ["load_settings"]
+__all__ = ["DeclaredSettings", "listed_settings", "load_settings", "read_declared"]
 
 _NEARLY = 0.75
 _log = logging.getLogger(__name__)
@@ -41,12 +46,7 @@ def load_settings(workspace: Path, **options: Any) -> Settings:
     for name in given:
         if name not in known_settings():
             raise SettingsError(f"There is no setting {name!r}. {offer_settings(name)}")
-    try:
-        settings = Settings(**given, workspace=workspace)
-    except ValidationError as error:
-        raise SettingsError(_problems(error, workspace, given)) from None
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{workspace / ENV_FILE}: should be text in UTF-8 ({error.reason}).") from None
+    settings = _read(Settings, given | {"workspace": workspace})
     for name, meant in _misspelt(os.environ):
         _log.warning("The environment variable %s is not a setting. %s", name, did_you_mean([meant]))
     return settings
@@ -62,22 +62,84 @@ def _misspelt(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield name, f"{PREFIX}{near[0]}{delimiter}{rest}"
 
 
-def _problems(error: ValidationError, workspace: Path, options: Mapping[str, object]) -> str:
+@dataclass(frozen=True)
+class DeclaredSettings:
+    """The settings that classes of a workspace declare, by the names of their tables."""
+
+    tables: Mapping[str, BaseModel] = field(default_factory=dict[str, BaseModel])
+    failed: Mapping[type[BaseModel], str] = field(default_factory=dict[type[BaseModel], str])
+    """Why those that cannot be filled are not."""
+    problems: tuple[str, ...] = ()
+    """A sentence for each value that cannot be used, and for each table of the files that nothing declares."""
+
+
+class _Declared(Sources, enable_decoding=True):
+    """The base of what reads one declared table."""
+
+
+def read_declared(
+    settings: Settings, declared: Mapping[str, type[BaseModel]], *, complete: bool = True
+) -> DeclaredSettings:
+    """Fill the classes that modules declare from the same sources as `settings`.
+
+    `complete`: all modules could be loaded; else a table may be declared by another, unless its name is nearly that of
+    a setting of goalport.
+    """
+    where = {"workspace": settings.workspace, "profile": settings.profile}
+    tables, failed, problems = dict[str, BaseModel](), dict[type[BaseModel], str](), list[str]()
+    for name, kind in declared.items():
+        try:
+            tables[name] = getattr(_read(_reader(name, kind), where), name)
+        except SettingsError as error:
+            failed[kind], problems = str(error), [*problems, *str(error).splitlines()]
+    known = (*declared, *known_settings())
+    for file in settings_files(settings.workspace, settings.profile):
+        for name in read_settings_file(file):
+            if name not in known and (complete or nearest(name, known_settings(), likeness=_NEARLY)):
+                problems.append(f"{place_in(file, (name,))}: nothing declares the table {name!r}. {offer(name, known)}")
+    return DeclaredSettings(tables, failed, tuple(problems))
+
+
+def _reader(name: str, kind: type[BaseModel]) -> type[Sources]:
+    """What reads one declared table. A name in it that the class does not have is a mistake."""
+    strictly = WrapValidator(lambda value, _: kind.model_validate(value, extra="forbid"))
+    field_of_table: Any = (Annotated[kind, strictly], {})
+    return create_model(kind.__name__, __base__=_Declared, **{name: field_of_table})
+
+
+K = TypeVar("K", bound=Sources)
+
+
+def _read(kind: type[K], options: Mapping[str, Any]) -> K:
+    workspace: Path = options["workspace"]
+    try:
+        return kind(**options)
+    except ValidationError as error:
+        raise SettingsError(_problems(error, kind, options)) from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{workspace / ENV_FILE}: should be text in UTF-8 ({error.reason}).") from None
+
+
+def _problems(error: ValidationError, kind: type[Sources], options: Mapping[str, Any]) -> str:
     """One line per invalid setting. The value is shown, unless it is or may contain a secret."""
     lines: list[str] = []
     for each in error.errors(include_url=False, include_context=False):
-        path = tuple(map(str, each["loc"])) if each["loc"][0] in _TABLES else (str(each["loc"][0]),)
+        whole = tuple(map(str, each["loc"]))
+        path = whole if kind is not Settings or whole[0] in _TABLES else whole[:1]
         reason = validation_reason(each["msg"])
-        came = "" if _is_secret(path) else hide(f"; came {each['input']!r}")
+        hidden = _is_secret(path) if kind is Settings else _may_be_secret(path, kind, each["input"])
+        came = "" if hidden else hide(f"; came {each['input']!r}")
         problem = f"{'.'.join(path)} {reason}{came}"
+        if each["type"] == "missing":
+            problem = f"{'.'.join(path)} should be set"
         if each["type"] == "extra_forbidden":
-            offered = offer_settings(path[-1], _names_at(path))
+            offered = offer_settings(path[-1], _names_at(path, kind))
             problem = f"there is no setting {path[-1]!r} in [{'.'.join(path[:-1])}]. {offered}"
-        lines.append(f"{_origin(path, workspace, options)}: {problem}")
+        lines.append(f"{_origin(path, kind, options)}: {problem}")
     return "\n".join(dict.fromkeys(lines))
 
 
-_TABLES = ("models", "llm_operations", "retry", "autonomy", "documents", "auth")
+_TABLES = ("models", "llm_operations", "retry", "autonomy", "documents", "auth", "process")
 _KEYLESS = (("default_llm",), ("default_embedding_model",), ("llms",), ("embedding_services",))
 _SECRET_OF_AUTH = ((), ("key_entries",), ("introspection",))
 _LEAF = len(("models", "providers", "openai", "api_key"))
@@ -92,26 +154,102 @@ def _is_secret(path: tuple[str, ...]) -> bool:
     return len(path) < _LEAF or path[-1] in {"api_key", "base_url"}
 
 
-def _names_at(path: Iterable[str]) -> tuple[str, ...]:
+def _may_be_secret(path: Iterable[str], kind: type[BaseModel], value: object) -> bool:
+    """Whether a value of a declared table is not to be shown: it has parts, or a field that it fills is a secret."""
+    kinds = str([each.annotation for each in _fields_at(path, kind)])
+    return not isinstance(value, str | int | float) or "Secret" in kinds
+
+
+def _names_at(path: Iterable[str], kind: type[BaseModel]) -> tuple[str, ...]:
     """The fields of the model that a path leads to; keys and indexes of items in the path are skipped."""
-    table: type[BaseModel] = Settings
-    for each in path:
-        field = table.model_fields.get(each)
-        inner = [] if field is None else [field.annotation, *get_args(field.annotation)]
-        table = next((kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel)), table)
+    table = kind
+    for each in _fields_at(path, kind):
+        table = next(_models_in(each.annotation), table)
     return tuple(table.model_fields)
 
 
-def _origin(path: tuple[str, ...], workspace: Path, options: Mapping[str, object]) -> str:
+def _fields_at(path: Iterable[str], kind: type[BaseModel]) -> Iterator[FieldInfo]:
+    for each in path:
+        field = kind.model_fields.get(each)
+        if field is not None:
+            yield field
+            kind = next(_models_in(field.annotation), kind)
+
+
+def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in get_args(annotation):
+        yield from _models_in(each)
+
+
+def _origin(path: tuple[str, ...], kind: type[Sources], options: Mapping[str, Any]) -> str:
     """The source of a setting's value, as the user would look for it."""
+    sources = _sources(kind, options)
+    return "option" if path[0] in options else _source(path, sources) or place_in(sources[-1][0], path)
+
+
+def _sources(kind: type[Sources], options: Mapping[str, Any]) -> Sequence[tuple[Path, Mapping[str, object]]]:
+    """The environment, `.env` and the files, and what each says."""
+    workspace: Path = options["workspace"]
+    where = {name: options[name] for name in ("workspace", "profile") if name in options}
+    files = settings_files(workspace, Sources(**where).profile)
+    variables = ((Path(), environment_source(kind)()), (workspace / ENV_FILE, dotenv_source(kind, workspace)()))
+    return (*variables, *((each, read_settings_file(each)) for each in files))
+
+
+def _source(path: tuple[str, ...], sources: Sequence[tuple[Path, Mapping[str, object]]]) -> str:
+    """The first source that says something of a setting; empty: none does."""
     variable = f"{PREFIX}{WITHIN.join(path).upper()}"
-    if path[0] in options:
-        return "option"
-    if _is_in(EnvSettingsSource(Settings)(), path):
-        return f"environment variable {variable}"
-    if _is_in(dotenv_source(Settings, workspace)(), path):
-        return f"{workspace / ENV_FILE}, {variable}"
-    return str(workspace / SETTINGS_FILE)
+    for file, values in sources:
+        if _is_in(values, path):
+            if file.suffix == ".toml":
+                return place_in(file, path)
+            return f"{file}, {variable}" if file.name else f"environment variable {variable}"
+    return ""
+
+
+def listed_settings(settings: Settings, declared: DeclaredSettings) -> Iterator[tuple[str, object, str]]:
+    """Each setting by its full name, its value without secrets, and where it is from; empty: it is the default."""
+    where = {"workspace": settings.workspace, "profile": settings.profile}
+    of_goalport = {each: getattr(settings, each) for each in known_settings()}
+    own = [(_reader(each, type(table)), {each: table}) for each, table in declared.tables.items()]
+    for kind, values in ((Settings, of_goalport), *own):
+        sources = _sources(kind, where)
+        for name, value in values.items():
+            for path, each in _leaves((name,), value):
+                yield ".".join(path), each, _source(path, sources)
+
+
+def _leaves(path: tuple[str, ...], value: object) -> Iterator[tuple[tuple[str, ...], object]]:
+    if isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _leaves((*path, name), getattr(value, name))
+    elif isinstance(value, Mapping) and value:
+        for name, each in cast("Mapping[str, object]", value).items():
+            yield from _leaves((*path, str(name)), each)
+    else:
+        yield path, value
+
+
+def place_in(file: Path, path: Sequence[str]) -> str:
+    """A file of settings, and the line of the longest part of a path that is written in it."""
+    found, depth, table = 0, 0, tuple[str, ...]()
+    for number, line in enumerate(file.read_text("utf-8").splitlines() if file.is_file() else (), 1):
+        header, key = re.match(r"\s*\[\[?([^\]]+)\]", line), re.match(r"\s*([\w.\"'-]+)\s*=", line)
+        if header is not None:
+            table = here = _keys(header[1])
+        elif key is not None:
+            here = (*table, *_keys(key[1]))
+        else:
+            continue
+        if len(here) > depth and tuple(path[: len(here)]) == here:
+            found, depth = number, len(here)
+    return f"{file}:{found}" if found else str(file)
+
+
+def _keys(written: str) -> tuple[str, ...]:
+    return tuple(each.strip(" \"'") for each in written.split("."))
 
 
 def _is_in(values: object, path: tuple[str, ...]) -> bool:

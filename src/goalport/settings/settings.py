@@ -1,20 +1,23 @@
 """How a server is set up: one typed object, from options, the environment, `.env` and `server/settings.toml`.
 
-An earlier source in that list takes precedence over a later one; defaults come last. Settings are read once and passed
-on; no module reads them for itself. Nothing here starts or opens anything. Above: `loading`, which words what is wrong.
+An earlier source in that list takes precedence over a later one, and the file of a profile over `settings.toml`;
+defaults come last. Settings are read once and passed on; no module reads them for itself. Nothing here starts or opens
+anything. Above: `loading`, which words what is wrong, and reads the tables that a workspace declares.
 """
 
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
+    EnvSettingsSource,
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -32,6 +35,7 @@ from goalport.settings.tables import (
     AutonomySettings,
     DocumentsSettings,
     LimitSettings,
+    ProcessSettings,
     RetrySettings,
 )
 from goalport.settings.values import (
@@ -47,6 +51,7 @@ from goalport.settings.values import (
     Table,
     Words,
     WorkerCount,
+    listed,
     read_table,
 )
 from goalport.words import offer
@@ -57,9 +62,13 @@ __all__ = [
     "SETTINGS_FILE",
     "WITHIN",
     "Settings",
+    "Sources",
     "dotenv_source",
+    "environment_source",
     "known_settings",
     "offer_settings",
+    "read_settings_file",
+    "settings_files",
 ]
 
 SETTINGS_FILE = Path("server", "settings.toml")
@@ -72,8 +81,8 @@ _SHORTEST_KEY = 32
 _KEY_FILE = "keys.json"
 
 
-class Settings(BaseSettings):
-    """Every setting of a server. `docs/settings.md` says what each is for."""
+class Sources(BaseSettings):
+    """Settings, and where they come from: options, variables, `.env`, the profile's file and `settings.toml`."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -88,12 +97,47 @@ class Settings(BaseSettings):
 
     workspace: Path = Path()
     """The folder with agents/ and tools/."""
+    profile: str = ""
+    """Whose file, `server/settings.<profile>.toml`, precedes `server/settings.toml`; empty: there is none."""
+
+    @field_validator("workspace")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().resolve()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - ours reads lists too
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - it does not know the workspace
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - a folder of secrets is not a source of ours
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        workspace = _workspace_in(init_settings())
+        variables = (each() for each in (environment_source(settings_cls), dotenv_source(settings_cls, workspace)))
+        environment, dotenv = (InitSettingsSource(settings_cls, _with_tables(each)) for each in variables)
+        named = (each().get("profile") for each in (init_settings, environment, dotenv))
+        files = settings_files(workspace, next((str(each) for each in named if each), ""))
+        return (
+            init_settings,
+            environment,
+            dotenv,
+            *(InitSettingsSource(settings_cls, _known(settings_cls, file)) for file in files),
+        )
+
+
+class Settings(Sources):
+    """Every setting of a server. `docs/settings.md` says what each is for."""
+
     data_dir: Path = Path(".goalport")
     """Where state is kept; relative to the workspace."""
     roots: Paths = (Path(),)
     """The folders that agents may read, relative to the workspace."""
     name: str = Field(default="goalport", min_length=1)
     """The server's name; all replicas of a server have the same."""
+    description: str = ""
+    """What the server is for; `helloBanner` says it."""
     hello_banner: bool = True
     """Publish the tool `helloBanner`, which says which server this is."""
     strict: bool = False
@@ -153,7 +197,7 @@ class Settings(BaseSettings):
     metrics: bool | Literal["open"] = True
     """Whether the server's numbers are at `/metrics` for those who may read them; "open": for everybody."""
     log_personality: Personality = ""
-    """The personality that words the log at level debug; empty: plain words."""
+    """The personality that words the log: at debug, and at info in the commands that a person types; empty: none."""
     upstream_wait_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     """How many seconds the start waits for upstream servers that are not required."""
     max_threads: Count = 40
@@ -203,6 +247,8 @@ class Settings(BaseSettings):
     """Where is written who called, answered and ended what."""
     auth: Annotated[AuthSettings, Table] = AuthSettings()
     """Who may call, and how callers are authenticated."""
+    process: Annotated[ProcessSettings, Table] = ProcessSettings()
+    """How processes run, and how much each may cost."""
     limits: Annotated[LimitSettings, Table] = LimitSettings()
     """How much each caller may do, and all together."""
     retry: Annotated[RetrySettings, Table] = RetrySettings()
@@ -281,11 +327,6 @@ class Settings(BaseSettings):
         """Whether chatbots and goals are also served as models of OpenAI's API."""
         return not self.open_to_others if self.openai_api is None else self.openai_api
 
-    @field_validator("workspace")
-    @classmethod
-    def _absolute(cls, value: Path) -> Path:
-        return value.expanduser().resolve()
-
     @field_validator("data_dir")
     @classmethod
     def _in_workspace(cls, value: Path, info: ValidationInfo) -> Path:
@@ -308,25 +349,30 @@ class Settings(BaseSettings):
             raise ValueError(f"should each have at least {_SHORTEST_KEY} bytes; `openssl rand -hex 32` prints one")
         return value
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - it does not know the workspace
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - a folder of secrets is not a source of ours
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        workspace = _workspace_in(init_settings())
-        file = InitSettingsSource(settings_cls, _read_file(workspace))
-        variables = (each() for each in (env_settings, dotenv_source(settings_cls, workspace)))
-        environment, dotenv = (InitSettingsSource(settings_cls, _with_tables(each)) for each in variables)
-        return init_settings, environment, dotenv, file
+
+class _Decoding(EnvSettingsSource):
+    """Reads lists and tables in variables as `listed` and `read_table` do; what is neither is left to validation."""
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        if not self.config.get("enable_decoding"):
+            return super().decode_complex_value(field_name, field, value)
+        with suppress(ValueError):
+            return read_table(value) if value.lstrip().startswith("{") else listed(value)
+        return value
+
+
+class _DotEnv(_Decoding, DotEnvSettingsSource):
+    pass
+
+
+def environment_source(settings: type[BaseSettings]) -> EnvSettingsSource:
+    """What the variables of the environment say."""
+    return _Decoding(settings)
 
 
 def dotenv_source(settings: type[BaseSettings], workspace: Path) -> DotEnvSettingsSource:
     """What the workspace's `.env` says."""
-    return DotEnvSettingsSource(settings, env_file=workspace / ENV_FILE, env_file_encoding="utf-8")
+    return _DotEnv(settings, env_file=workspace / ENV_FILE, env_file_encoding="utf-8")
 
 
 def _with_tables(variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -342,22 +388,38 @@ def _with_tables(variables: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _read_file(workspace: Path) -> dict[str, object]:
-    path = workspace / SETTINGS_FILE
+def settings_files(workspace: Path, profile: str) -> Iterator[Path]:
+    """The files with settings, that of the profile first. Raises `SettingsError` for a profile that has no file."""
+    if profile:
+        path = workspace / SETTINGS_FILE.with_name(f"settings.{profile}.toml")
+        if not path.is_file():
+            known = (each.name.split(".")[1] for each in sorted(path.parent.glob("settings.*.toml")))
+            raise SettingsError(f"There is no file {path} for the profile {profile!r}. {offer(profile, known)}")
+        yield path
+    yield workspace / SETTINGS_FILE
+
+
+def read_settings_file(path: Path) -> dict[str, Any]:
+    """What a file says; nothing if there is none. Raises `SettingsError` for one that cannot be read."""
     try:
-        found = tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: should be TOML in UTF-8, but {error}.") from None
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read ({error.strerror}).") from None
-    unknown = [name for name in found if name not in known_settings()]
-    if unknown:
+
+
+def _known(settings: type[BaseSettings], path: Path) -> dict[str, Any]:
+    """The settings of a class in a file. Other tables are left alone: modules of the workspace may declare them."""
+    found = read_settings_file(path)
+    taken = [each for each in known_settings() if each != "profile"]  # that says which file is read
+    if unknown := [name for name in found if name not in taken and not isinstance(found[name], dict)]:
         raise SettingsError(
-            "\n".join(f"{path}: there is no setting {name!r}. {offer_settings(name)}" for name in unknown)
+            "\n".join(f"{path}: there is no setting {name!r}. {offer_settings(name, taken)}" for name in unknown)
         )
-    return found
+    return {name: value for name, value in found.items() if name in settings.model_fields}
 
 
 def known_settings() -> tuple[str, ...]:

@@ -5,7 +5,7 @@ Above: `settings`, which has them among its own.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -22,6 +22,7 @@ __all__ = [
     "CallerLimits",
     "DocumentsSettings",
     "LimitSettings",
+    "ProcessSettings",
     "RetrySettings",
 ]
 
@@ -137,6 +138,39 @@ class AuditSettings(BaseModel):
     """How many of the earlier files are kept."""
 
 
+class ProcessSettings(BaseModel):
+    """How processes run, unless the program that starts one says otherwise; 0 is no limit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cost: Delay = 2.0
+    """The most US dollars that a process may cost."""
+    tokens: int = Field(default=1_000_000, ge=0)
+    """The most tokens, of input and output together."""
+    actions: Count | None = None
+    """The most actions; None: as `max_actions` says."""
+    seconds: Delay = 0.0
+    """The seconds after which it is terminated."""
+    delay: Delay = 0.0
+    """Seconds between two actions."""
+    tool_delay: Delay = 0.0
+    """Seconds before each call of a tool."""
+    show_planning: bool = False
+    """Log each plan."""
+    show_prompts: bool = False
+    """Log the prompts of models in full."""
+    show_llm_responses: bool = False
+    """Log the replies of models in full."""
+    debug: bool = False
+    """Log all of these."""
+    agent_name_in_id: bool = False
+    version_in_id: bool = False
+    prune: bool = False
+    """Leave out, from the beginning, actions that cannot help to reach a goal."""
+    test: bool = False
+    """Whether processes are tests, for actions that ask."""
+
+
 class CallerLimits(BaseModel):
     """How much one caller may do; 0: as much as it likes."""
 
@@ -150,6 +184,20 @@ class CallerLimits(BaseModel):
     """How many calls of a caller may begin something within a minute."""
     cost_per_day: Delay = 0.0
     """How many US dollars the processes of a caller may cost from one midnight (UTC) to the next."""
+    process_cost: Delay = 0.0
+    """How many US dollars each process of a caller may cost."""
+    process_tokens: int = Field(default=0, ge=0)
+    """How many tokens it may use."""
+    process_actions: int = Field(default=0, ge=0)
+    """How many actions it may run."""
+    process_seconds: Delay = 0.0
+    """After how many seconds it is terminated."""
+
+    @property
+    def of_processes(self) -> Mapping[str, Any]:
+        """The limits of each process of a caller, by the names that `ProcessOptions.within` has for them."""
+        names = ("cost", "tokens", "actions", "seconds")
+        return {name: limit for name in names if (limit := getattr(self, f"process_{name}"))}
 
 
 class LimitSettings(CallerLimits):
@@ -200,6 +248,12 @@ class AutonomySettings(BaseModel):
     """The model that ranks; empty: the default model."""
     ranking_max_attempts: Count = 5
     """How often the model is asked while it names what is no candidate."""
+    ranking_first_delay: Delay = 0.0
+    """Seconds before it is asked the second time."""
+    ranking_factor: Delay = 5.0
+    """The factor by which each further wait is longer than the one before."""
+    ranking_max_delay: Delay = 180.0
+    """The longest wait, in seconds."""
 
 
 class DocumentsSettings(BaseModel):

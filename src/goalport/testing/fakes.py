@@ -177,8 +177,8 @@ class FakeOperationContext(ActionContext):
     """A context to call an action with: `await agent.craft_story(UserInput("…"), context)`; `context.ai` is its `Ai`.
 
     `objects` are on the blackboard. `tool_groups` are those that the action requires: the context has their tools, and
-    its `Ai` offers them. `services` fill `Provided` parameters. Costs, progress and objects are in the process, as in a
-    run. It can be created where no event loop runs. User guide, section 3.26.1.
+    its `Ai` offers them. `services` fill `Provided` parameters, and those of their types. Costs, progress and objects
+    are in the process, as in a run. It can be created where no event loop runs. User guide, section 3.26.1.
     """
 
     def __init__(
@@ -196,7 +196,9 @@ class FakeOperationContext(ActionContext):
         """The events that the process has emitted."""
         self.sub_processes: list[SubProcess] = []
         """The calls of `as_sub_process`."""
-        process = _process(caller, groups, tuple(services), self.engine)
+        given = tuple(services)
+        self._services = frozenset(kind for each in given for kind in type(each).__mro__[:-1])
+        process = _process(caller, groups, given, self.engine)
         super().__init__(process, [tool for group in groups for tool in group.tools], "test")
         self.process.subscribe(_EventRecorder(self.events))
         for value in objects:
@@ -232,13 +234,13 @@ class FakeOperationContext(ActionContext):
         Its parameters are filled from the blackboard, with services, and with this context and its `Ai`. Raises
         `DeclarationError` where a run would, and `AssertionError` when an object is missing.
         """
-        declared = _declaration(method)
+        declared = _declaration(method, self._services)
         takes = tuple(inputs_of(declared.parameters))
         self.blackboard.infer_types_by(lambda binding, value: inferred_type(binding, value, takes, ()))
         if wanting := " and ".join(map(with_article, missing(declared.parameters, self.blackboard))):
             raise AssertionError(f"Expected {wanting} on the blackboard. Put it there: FakeOperationContext(…).")
         with self.active():
-            return await self.call(declared.function, **fill(declared.parameters, declared.owner, self))
+            return await self.call(declared.function, **await fill(declared.parameters, declared.owner, self))
 
     async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
         """The next response, as the person's answer; a `Declined` stands for a no to more than a yes or no."""
@@ -265,8 +267,8 @@ class _EventRecorder:
         self.events.append(event)
 
 
-def _declaration(method: Callable[..., object]) -> Action | Condition:
-    agent = read_agent(getattr(method, "__self__", None), SERVICE_TYPES)
+def _declaration(method: Callable[..., object], services: frozenset[type]) -> Action | Condition:
+    agent = read_agent(getattr(method, "__self__", None), SERVICE_TYPES | services)
     for each in (*agent.actions, *agent.conditions):
         if each.function == method:
             return each

@@ -74,11 +74,17 @@ async def client_of(
                 yield client
 
 
-def platform_of(request: "pytest.FixtureRequest", upstream: UpstreamServers | None = None) -> AgentPlatform:
-    """A platform that serves the workspace under test, with the scripted models of the test if it has any."""
+def platform_of(
+    request: "pytest.FixtureRequest", upstream: UpstreamServers | None = None, services: Iterable[object] = ()
+) -> AgentPlatform:
+    """A platform that serves the workspace under test, with the scripted models of the test if it has any.
+
+    `services` take the place of those of the workspace with their types, before those of `replaced_services`.
+    """
     workspace: Workspace = request.getfixturevalue("goalport_workspace")
-    settings = load_settings(workspace.root)
-    return AgentPlatform.from_workspace(workspace, settings, models=_scripted(request), upstream=upstream)
+    services = (*services, *request.getfixturevalue("replaced_services"))
+    setup: dict[str, Any] = {"models": _scripted(request), "upstream": upstream, "services": services}
+    return AgentPlatform.from_workspace(workspace, load_settings(workspace.root), **setup)
 
 
 def clients_for(request: "pytest.FixtureRequest") -> McpClient:
@@ -95,7 +101,9 @@ def clients_for(request: "pytest.FixtureRequest") -> McpClient:
             setup: dict[str, Any] = {"models": _scripted(request), "upstream": upstream, **settings}
             opened = client_of(AgentPlatform(agents, **setup), options=options)
         else:
-            platform = platform_of(request, upstream) if upstream else request.getfixturevalue("agent_platform")
+            services = settings.pop("services", ())
+            own = platform_of(request, upstream, services) if upstream or services else None
+            platform: AgentPlatform = own or request.getfixturevalue("agent_platform")
             workspace: Workspace = request.getfixturevalue("goalport_workspace")
             opened = client_of(platform, workspace=workspace, options=options)
         async with opened as client:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-__all__ = ["agent_platform", "goalport_workspace", "mcp_client", "scripted_models"]
+__all__ = ["agent_platform", "goalport_workspace", "mcp_client", "replaced_services", "scripted_models"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,6 +40,12 @@ def scripted_models() -> Iterator[object]:
 
 
 @pytest.fixture
+def replaced_services() -> object:
+    """Services and settings that take the place of those of the workspace under test; a test module overrides it."""
+    return ()
+
+
+@pytest.fixture
 def agent_platform(request: pytest.FixtureRequest) -> object:
     """An `AgentPlatform` that serves the workspace under test, with `scripted_models` where the test has them."""
     from goalport.testing.platforms import platform_of
@@ -51,8 +57,9 @@ def agent_platform(request: pytest.FixtureRequest) -> object:
 def mcp_client(request: pytest.FixtureRequest) -> object:
     """Clients in memory, of the workspace under test or of agents that are given: a `goalport.testing.McpClient`.
 
-    `async with mcp_client() as client` connects to the workspace; `mcp_client(Hello(), services=[…])` serves just these
-    agents: keyword arguments go to `AgentPlatform`, and those in `options` to `mcp.Client`.
+    `async with mcp_client() as client` connects to the workspace, `mcp_client(services=[…])` with these in place of its
+    own; `mcp_client(Hello(), services=[…])` serves just these agents: keyword arguments go to `AgentPlatform`, and
+    those in `options` to `mcp.Client`.
     """
     from goalport.testing.platforms import clients_for
 

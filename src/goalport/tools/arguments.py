@@ -8,11 +8,12 @@ type; so packages above add such types, and this one knows none of them.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from types import NoneType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
@@ -23,10 +24,23 @@ from goalport.introspection import Origin
 from goalport.tools.schemas import UNREADABLE, PlainSchema, why_not_json
 from goalport.words import corrections, first_line, validation_problems, with_article
 
-__all__ = ["CURRENT", "Arguments", "Injection", "Parameter", "injection_of", "listed_arguments", "read_arguments"]
+__all__ = [
+    "CURRENT",
+    "PREPARE",
+    "Arguments",
+    "Injection",
+    "Parameter",
+    "injection_of",
+    "listed_arguments",
+    "read_arguments",
+]
 
 CURRENT = "__goalport_current__"
 """Marks what only a process has."""
+PREPARE: Final[ContextVar[Callable[[Sequence[type], object], Awaitable[None]] | None]] = ContextVar(
+    "goalport_prepare", default=None
+)
+"""Enters the services of these types before a tool that takes them is called; the second argument is not used."""
 _PROVIDED = "__goalport_provided__"
 
 

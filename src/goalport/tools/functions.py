@@ -24,7 +24,7 @@ from anyio import CapacityLimiter, WouldBlock, to_thread
 from goalport.errors import NonRetryable, leaves
 from goalport.introspection import Origin
 from goalport.secrecy import hide
-from goalport.tools.arguments import CURRENT, Arguments
+from goalport.tools.arguments import CURRENT, PREPARE, Arguments
 from goalport.tools.results import Output, ToolResult
 
 __all__ = [
@@ -214,6 +214,8 @@ class FunctionHandler:
         self.arguments.check(arguments)
 
     async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
+        if (prepare := PREPARE.get()) is not None and self.arguments.injected:
+            await prepare(self.arguments.injected, None)
         positional, named = self.arguments.bind(arguments)
         return self.output.result(await _called(self.function, *positional, **named))
 

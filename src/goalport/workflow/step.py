@@ -111,7 +111,7 @@ class Step(Generic[R]):
         """
         if lacking := " and ".join(map(with_article, missing(self.parameters, context.blackboard))):
             raise NonRetryable(f"{self.origin} takes {lacking}, which is not on the blackboard.")
-        named = fill(self.parameters, None, context)
+        named = await fill(self.parameters, None, context)
         positional = [named.pop(each.name) for each in self.parameters if _by_position_only(each)]
         result = await context.call(partial(self.function, *positional) if positional else self.function, **named)
         if not matcher(self.kind)(result):

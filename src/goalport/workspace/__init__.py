@@ -5,6 +5,7 @@ them: `platform`, above, does. Below are `domain` and `tools`, which define what
 """
 
 from goalport.workspace.commands import Command, command
+from goalport.workspace.declarations import Declaration, argument_resolver, guard, listener, ranker, service
 from goalport.workspace.folder import Workspace, load_workspace
 from goalport.workspace.importer import FOLDERS, PACKAGE, Importable, install_importer, workspace_importer
 from goalport.workspace.loading import LoadedModule, LoadProblem
@@ -13,12 +14,18 @@ __all__ = [
     "FOLDERS",
     "PACKAGE",
     "Command",
+    "Declaration",
     "Importable",
     "LoadProblem",
     "LoadedModule",
     "Workspace",
+    "argument_resolver",
     "command",
+    "guard",
     "install_importer",
+    "listener",
     "load_workspace",
+    "ranker",
+    "service",
     "workspace_importer",
 ]

@@ -9,12 +9,16 @@ from inspect import isabstract, isfunction
 from pathlib import Path
 from typing import TypeVar, cast
 
+from pydantic import BaseModel
+
 from goalport.domain import Agent, is_marked, is_state, lacks_mark
 from goalport.errors import WorkspaceError
 from goalport.introspection import Origin, lacking_in
+from goalport.settings import share_environment, table_of
 from goalport.tools import McpToolExport, Tool, mark_of
 from goalport.tools.definition import exported_methods
 from goalport.workspace.commands import Command, command_of
+from goalport.workspace.declarations import Declaration, declaration_of
 from goalport.workspace.importer import install_importer
 from goalport.workspace.loading import LoadedModule, LoadProblem, attempt, find_modules, load_module
 
@@ -47,6 +51,16 @@ class Workspace:
         functions = (value for _, value in values_in(self.modules, object) if isfunction(value))
         return tuple(found for value in functions if (found := command_of(value)) is not None)
 
+    def settings(self) -> tuple[tuple[str, type[BaseModel]], ...]:
+        """The classes that are marked as settings, each after the name of its table, in file and definition order."""
+        classes = (value for _, value in values_in(self.modules, type))
+        return tuple((table, value) for value in classes if (table := table_of(value)) is not None)
+
+    def declarations(self) -> tuple[Declaration, ...]:
+        """The services and all else that is marked to be made by the platform, in file and definition order."""
+        values = (value for _, value in values_in(self.modules, object))
+        return tuple(found for value in values if (found := declaration_of(value)) is not None)
+
     def agents(self) -> tuple[object, ...]:
         """What can be deployed from `agents/`: agents, instances of marked classes, marked classes without one."""
         return agents_in([each for each in self.modules if each.name.startswith("agents.")])
@@ -63,6 +77,7 @@ def load_workspace(root: Path, *, fresh: bool = False) -> Workspace:
     if not root.is_dir():
         came = "a file" if root.exists() else "not there"
         raise WorkspaceError(f"A workspace is a folder, but {root} is {came}. `goalport new {root}` makes one.")
+    share_environment(root)
     install_importer(root, fresh=fresh)
     results = [each if isinstance(each, LoadProblem) else load_module(each) for each in find_modules(root)]
     modules = tuple(each for each in results if isinstance(each, LoadedModule))

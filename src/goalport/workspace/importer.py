@@ -20,7 +20,7 @@ __all__ = ["FOLDERS", "PACKAGE", "Importable", "install_importer", "workspace_im
 
 PACKAGE = "goalport_workspace"
 """The name under which a workspace is imported, so that installed packages called `agents` or `tools` do not clash."""
-FOLDERS = ("agents", "tools")
+FOLDERS = ("agents", "tools", "server")
 """The folders of a workspace that can be imported."""
 
 

@@ -98,7 +98,8 @@ class LoadedModule:
 def find_modules(root: Path) -> Iterator[ModuleFile | LoadProblem]:
     """The modules of a workspace, in the order of their names: files, and folders with an `__init__.py`."""
     for folder in FOLDERS:
-        yield from _find_in(root / folder)
+        # server/app.py would serve what is being loaded.
+        yield from (each for each in _find_in(root / folder) if each.path != root / "server" / "app.py")
 
 
 def load_module(file: ModuleFile) -> LoadedModule | LoadProblem:

@@ -131,6 +131,72 @@ async def test_a_client_of_given_agents_may_have_models_of_its_own(
     assert scripted_models.llm_invocations == []
 
 
+SHOP = """
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pydantic import BaseModel
+from goalport import Export, UserInput, achieves_goal, agent, service, settings
+
+@settings("shop")
+class ShopSettings(BaseModel):
+    town: str = "Ulm"
+
+@dataclass
+class Till:
+    total: int = 0
+
+@service
+async def till() -> AsyncIterator[Till]:
+    raise AssertionError("the real till")
+    yield Till()
+
+@dataclass(frozen=True)
+class Sum:
+    text: str
+
+@agent(description="Sells")
+class Shop:
+    def __init__(self, till: Till) -> None:
+        self.till = till
+
+    @achieves_goal(description="A sum", export=Export(remote=True, name="total"))
+    def total(self, user_input: UserInput, till: Till, settings: ShopSettings) -> Sum:
+        assert till is self.till
+        return Sum(f"{till.total} in {settings.town}")
+"""
+SHOP_TESTS = """
+import pytest
+from goalport import UserInput
+from goalport.testing import FakeOperationContext
+from goalport_workspace.agents.shop import Shop, ShopSettings, Sum, Till
+
+@pytest.fixture
+def replaced_services():
+    return [Till(3), ShopSettings(town="Bonn")]
+
+async def test_the_platform_has_them(agent_platform):
+    process = await agent_platform.run("Shop", UserInput(""))
+    assert process.outcome.value.text == "3 in Bonn"
+
+async def test_a_client_may_have_others(mcp_client):
+    async with mcp_client(services=[Till(4)]) as client:
+        result = await client.call_tool("total", {"content": "x"})
+    assert result.structured_content == {"text": "4 in Bonn"}
+
+async def test_an_action_alone_has_those_of_its_context():
+    till = Till(5)
+    context = FakeOperationContext(UserInput(""), services=[till, ShopSettings()])
+    assert await context.perform(Shop(till).total) == Sum("5 in Ulm")
+"""
+
+
+def test_services_and_settings_of_a_workspace_are_replaced(workspace: pytest.Pytester) -> None:
+    (Path(workspace.path) / "agents" / "shop.py").write_text(SHOP)
+    workspace.makepyfile(SHOP_TESTS)
+
+    workspace.runpytest_subprocess("-p", "anyio", "-n", "0").assert_outcomes(passed=3)
+
+
 def test_what_the_plugin_imports_is_light() -> None:
     program = "import json, sys, goalport.testing.plugin; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
