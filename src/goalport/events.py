@@ -210,7 +210,9 @@ class ModelCalled(_Record):
     """The id of the prompt: the one given by `with_id`, else one made of the action and the output type."""
     model: str
     prompt: str
-    """The last message that was sent to the model."""
+    """What the model is sent: system prompt, tools, the schema of the answer and the conversation.
+
+    What an earlier request of the interaction in the process sent too is only mentioned."""
     turn: int
     """1 for the first request of an interaction; one more after each round of tools or repair."""
     action: str = ""

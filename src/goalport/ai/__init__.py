@@ -22,6 +22,7 @@ from goalport.ai.interaction import Interaction, LlmOperations, Request, ToolUse
 from goalport.ai.llm_engine import LlmEngine
 from goalport.ai.output_type import Services, service_of
 from goalport.ai.playbook_tool import PlaybookTool, Unlock, after, after_artifact, after_calls
+from goalport.ai.sent_prompts import SentPrompts
 from goalport.ai.state_machine_tool import StateMachineTool
 from goalport.ai.toolbox import UnfoldingTool
 from goalport.ai.unawaited import to_be_awaited
@@ -45,6 +46,7 @@ __all__ = [
     "PlaybookTool",
     "ReplyRecord",
     "Request",
+    "SentPrompts",
     "Services",
     "Severity",
     "StateMachineTool",

@@ -11,6 +11,7 @@ from logging import getLogger
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from goalport.ai.interaction import Interaction, Request
+from goalport.ai.sent_prompts import SentPrompts
 from goalport.events import Event
 from goalport.llm import ModelCall, ModelReply, TextDelta, ThinkingDelta, TokenUsage
 from goalport.references import NamedReferences
@@ -132,6 +133,11 @@ class Operation(Protocol):
         """Note what is missing of the tool group of a role, in sentences."""
         ...
 
+    @property
+    def prompts(self) -> SentPrompts:
+        """What models were sent so far for this process."""
+        ...
+
     async def before_turn(self, tool: str, /) -> None:
         """Called before each request to a model (`tool` is empty) and each call of a tool.
 
@@ -173,6 +179,11 @@ class NoOperation:
     def note_missing(self, role: str, why: str, /) -> None:
         """Log it."""
         _log.warning("%s", why)
+
+    @property
+    def prompts(self) -> SentPrompts:
+        """Nothing was sent before."""
+        return SentPrompts()
 
     async def before_turn(self, tool: str, /) -> None:
         """Go on at once."""

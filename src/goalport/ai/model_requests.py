@@ -14,6 +14,7 @@ from opentelemetry.trace import Span
 
 from goalport.ai.engine import Operation, ReplyRecord
 from goalport.ai.interaction import Request
+from goalport.ai.sent_prompts import SentPrompts
 from goalport.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable
 from goalport.events import ModelCalled, ModelReplied, ModelRetried, ProgressUpdated
 from goalport.llm import (
@@ -69,9 +70,11 @@ class ModelRequests:
     """The number of replies that were asked for."""
     _first: str = field(init=False)
     """The name of the first model; a fallback may answer in its place."""
+    _prompts: SentPrompts = field(init=False)
 
     def __post_init__(self) -> None:
         self._first = self.model.card.name
+        self._prompts = self.operation.prompts
 
     async def reply(self, messages: Sequence[Message]) -> ModelReply:
         """Ask, and wait for the whole reply. Raises `ModelError`, and a `Signal` when the budget is spent."""
@@ -188,7 +191,7 @@ class ModelRequests:
                 process_id=process_id,
                 interaction=self.interaction,
                 model=state.model,
-                prompt=next((each.content for each in reversed(call.messages) if isinstance(each, UserMessage)), ""),
+                prompt=self._prompts.text(self.interaction, call),
                 turn=self.turn,
                 action=action,
             )

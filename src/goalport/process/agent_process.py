@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, cast
 from anyio import CancelScope, current_time
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from goalport.ai import TOOL_CONTEXT, ToolContext, tool_context
+from goalport.ai import TOOL_CONTEXT, SentPrompts, ToolContext, tool_context
 from goalport.blackboard import Blackboard, is_of
 from goalport.caller import Caller
 from goalport.domain import Agent, Goal, WaitFor
@@ -64,6 +64,7 @@ class AgentProcess(Lifecycle):
 
     __slots__ = (
         "_behind",
+        "_prompts",
         "_runs_since",
         "_seconds_run",
         "_subscribers",
@@ -132,6 +133,7 @@ class AgentProcess(Lifecycle):
         """Where it stood when its turn began, for a process that goes on from turn to turn."""
         self.ledger = Ledger()
         """The cost of models in this process and in those that it started, by entry and in sums; `usage` is the sum."""
+        self._prompts: SentPrompts | None = None
         self.failure: Failure | None = None  # the last one, whether or not another way was found afterwards
         self._seconds_run, self._runs_since = 0.0, cast("float | None", None)
         self._behind = False
@@ -141,6 +143,13 @@ class AgentProcess(Lifecycle):
     def history(self) -> tuple[ActionInvocation, ...]:
         """The actions that ran, in order."""
         return tuple(self.progress.history)
+
+    @property
+    def prompts(self) -> SentPrompts:
+        """What its models were sent so far."""
+        if self._prompts is None:
+            self._prompts = SentPrompts()
+        return self._prompts
 
     @staticmethod
     def current() -> "AgentProcess | None":

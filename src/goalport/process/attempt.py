@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 import anyio
 from anyio import get_cancelled_exc_class
 
-from goalport.ai import ReplyRecord
+from goalport.ai import ReplyRecord, SentPrompts
 from goalport.caller import Caller
 from goalport.domain import WaitFor
 from goalport.errors import Declined, NonRetryable, TerminateAction, ToolError
@@ -309,6 +309,11 @@ class ActionOperation:
         if role not in missing:
             missing[role] = why
             _log.warning("%s runs without some of its tools. %s", self._attempt.action or "A condition", why)
+
+    @property
+    def prompts(self) -> SentPrompts:
+        """What models were sent so far for the process."""
+        return self._process.prompts
 
     async def before_turn(self, tool: str, /) -> None:
         """Before a call of a tool, pause as long as the run's options say. `tool` is empty before a request of a model.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from goalport.ai import NoOperation, Operation, ReplyRecord
+from goalport.ai import NoOperation, Operation, ReplyRecord, SentPrompts
 from goalport.caller import Caller
 from goalport.errors import GoalportError
 from goalport.events import Event, EventListener, SourcesShown
@@ -119,6 +119,11 @@ class CurrentOperation:
     def note_missing(self, role: str, why: str, /) -> None:
         """Note what is missing of a tool group, for the action if there is one."""
         self._operation.note_missing(role, why)
+
+    @property
+    def prompts(self) -> SentPrompts:
+        """What models were sent so far for the process, if there is one."""
+        return self._operation.prompts
 
     async def before_turn(self, tool: str, /) -> None:
         """Pause or end the action, as for an action's own `Ai`."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from goalport.ai import Ai, LlmEngine, LlmOperations, NoOperation, Operation, ReplyRecord, Unrecorded
+from goalport.ai import Ai, LlmEngine, LlmOperations, NoOperation, Operation, ReplyRecord, SentPrompts, Unrecorded
 from goalport.errors import Signal
 from goalport.events import Event
 from goalport.llm import EmbeddingService, LanguageModel, ModelCall, Models, TokenUsage
@@ -28,6 +28,7 @@ class Watched:
     missing: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     ends_before: int | None = None
     signal: Signal | None = None
+    prompts: SentPrompts = field(default_factory=SentPrompts)
 
     def emit(self, event: Event, /) -> None:
         self.events.append(event)

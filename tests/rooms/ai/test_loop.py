@@ -339,10 +339,12 @@ async def test_every_turn_and_call_is_told_and_counted() -> None:
     await ai_with(model, operation=operation).with_id("sum").with_tools(add).generate_text("What is 1 + 2?")
 
     called, replied = operation.told(ModelCalled), operation.told(ModelReplied)
-    assert [(each.interaction, each.prompt, each.turn) for each in called] == [
-        ("sum", "What is 1 + 2?", 1),
-        ("sum", "What is 1 + 2?", 2),
-    ]
+    assert [(each.interaction, each.turn) for each in called] == [("sum", 1), ("sum", 2)]
+    assert called[0].prompt.startswith("tools:\nadd: ")
+    assert called[0].prompt.endswith("\n\nuser:\nWhat is 1 + 2?")
+    assert called[1].prompt == (
+        '(as before: tools, 1 message)\n\nassistant:\n\ncalls add {"a":1,"b":2}\n\nresult of add:\n3.0'
+    )
     assert [(each.reply, each.tool_calls, each.input_tokens) for each in replied] == [
         ("", ("add",), 7),
         ("It is 3", (), 7),

@@ -140,16 +140,16 @@ def error(status: int, message: str, headers: dict[str, str] | None = None, **mo
     return answer
 
 
-def chat(content: str | None, **message: Any) -> Answer:
-    """A chat completion, as OpenAI gives it."""
+def chat(content: str | None, tokens: tuple[int, int] | None = (1_000_000, 500_000), **message: Any) -> Answer:
+    """A chat completion, as OpenAI gives it; `tokens` of input and output are counted."""
 
     async def answer(request: dict[str, Any]) -> Response:
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content, **message}}
-        usage = {"prompt_tokens": 1_000_000, "completion_tokens": 500_000, "total_tokens": 1_500_000}
-        return JSONResponse(
-            {"id": "c1", "object": "chat.completion", "created": 1, "model": request["model"], "choices": [choice]}
-            | {"usage": usage}
-        )
+        about = {"id": "c1", "object": "chat.completion", "created": 1, "model": request["model"]}
+        if tokens is None:
+            return JSONResponse({**about, "choices": [choice]})
+        usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
+        return JSONResponse({**about, "choices": [choice], "usage": usage})
 
     return answer
 

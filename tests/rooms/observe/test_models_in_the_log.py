@@ -83,11 +83,11 @@ class Writer:
 @pytest.mark.parametrize(
     ("verbosity", "lines"),
     [
-        (Verbosity(show_prompts=True), ["asks scripted for a story:\nTell of foxes"]),
+        (Verbosity(show_prompts=True), ["\n\nuser:\nTell of foxes"]),
         (Verbosity(show_llm_responses=True), ['0.0010 USD):\n{"text":"Once"}']),
         (
             Verbosity(show_prompts=True, show_llm_responses=True),
-            ["asks scripted for a story:\nTell of foxes", '0.0010 USD):\n{"text":"Once"}'],
+            ["\n\nuser:\nTell of foxes", '0.0010 USD):\n{"text":"Once"}'],
         ),
         (Verbosity(), []),
     ],

@@ -128,7 +128,10 @@ async def test_a_chatbot_of_the_whole_platform_answers_from_sources_by_a_templat
         "What did I ask?",
     ]
     assert "They are due in May." in str(model.calls[1].messages[-1].content)
-    assert "What did I ask?" in caplog.text
+    for shown in ("What did I ask?", "POLITICS", "Your name is Clause.", "They are due in May."):
+        assert caplog.text.count(shown) == 1
+    assert "sources_textSearch" in caplog.text
+    assert "(as before: system prompt, tools, 1 message)" in caplog.text
 
 
 async def test_a_session_is_found_again_by_the_id_of_its_conversation(
