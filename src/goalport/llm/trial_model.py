@@ -14,6 +14,8 @@ from goalport.words import excerpt
 __all__ = ["TRIAL_MODEL", "TrialModel"]
 
 TRIAL_MODEL: Final = "test"
+_CHOICE: Final = re.compile(r"<candidates>\n(.*?)\n</candidates>\n<request>\n(.*)\n</request>", re.DOTALL)
+"""How autonomy asks which agent or goal fits a request."""
 _log = getLogger(__name__)
 
 
@@ -32,7 +34,7 @@ class TrialModel:
         if calls := _calls(call):
             message = AssistantMessage(calls=calls, finish="tool_call")
         elif call.output is not None:
-            output = json.dumps(made_up(call.output.schema), ensure_ascii=False)
+            output = json.dumps(_chosen(asked) or made_up(call.output.schema), ensure_ascii=False)
         else:
             message = AssistantMessage(f"This is the test model, and it was asked: {excerpt(asked, 500)}")
         _log.info("The test model, which makes everything up, was asked: %s", excerpt(asked, 200))
@@ -44,6 +46,15 @@ class TrialModel:
         for word in re.findall(r"\S+\s*", reply.output or reply.message.content):
             yield TextDelta(word)
         yield reply
+
+
+def _chosen(asked: str) -> object:
+    """The candidate of a choice that has most words in common with the request; None where nothing is to be chosen."""
+    if (choice := _CHOICE.search(asked)) is None:
+        return None
+    wanted = set(re.findall(r"\w{4,}", choice[2].lower()))
+    best = max(choice[1].splitlines(), key=lambda line: len(wanted & set(re.findall(r"\w{4,}", line.lower()))))
+    return {"ratings": [{"name": best.removeprefix("- ").partition(":")[0], "confidence": 0.9}]}
 
 
 def _calls(call: ModelCall) -> tuple[ToolCall, ...]:

@@ -64,6 +64,24 @@ def test_an_agent_runs_without_a_key(tmp_path: Path, goalport: Command, monkeypa
     assert "asks test" in ran.err
 
 
+PAINTER = """
+from goalport import Ai, UserInput, achieves_goal, agent
+
+@agent(description="Paints pictures of animals")
+class Painter:
+    @achieves_goal(description="Paint a picture")
+    async def paint(self, said: UserInput, ai: Ai) -> str:
+        return await ai.generate_text(f"Paint {said.content}")
+"""
+
+
+@pytest.mark.parametrize(("sentence", "told"), [("Paint an animal", "asked: Paint"), ("What do the stars say?", "Leo")])
+def test_it_chooses_the_agent_whose_words_fit(tmp_path: Path, goalport: Command, sentence: str, told: str) -> None:
+    root = workspace(tmp_path, {"agents/stars.py": STARS, "agents/painter.py": PAINTER})
+    ran = goalport("run", sentence, "--model", "test", "--workspace", str(root))
+    assert (ran.code, told in ran.out) == (0, True), ran.err
+
+
 async def test_a_server_that_listens_to_others_warns_of_it(tmp_path: Path) -> None:
     root = workspace(tmp_path, {"agents/stars.py": STARS})
     own = {"GOALPORT_MODELS__DEFAULT_LLM": "test", "GOALPORT_AUTH__INSECURE_NO_AUTH": "true"}
