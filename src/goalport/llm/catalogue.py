@@ -100,7 +100,7 @@ class ModelsSettings(BaseModel):
     """The model that is asked when a call names none."""
     default_embedding_model: str = ""
     """The embedding model that is used when a call names none; empty: none."""
-    llms: dict[str, _Role] = Field(default_factory=dict)
+    llms: Mapping[str, _Role] = Field(default_factory=dict[str, _Role])
     """The model of each role: its name, or its options with `fallbacks`."""
     embedding_services: dict[str, str] = Field(default_factory=dict)
     """The name of an embedding model for each role."""
