@@ -63,7 +63,7 @@ import logging
 
 from pydantic import BaseModel
 
-from goalport import Export, UserInput, achieves_goal, agent
+from goalport import Export, achieves_goal, agent
 
 logging.getLogger("goalport.serve.calls").setLevel("DEBUG")
 
@@ -73,8 +73,8 @@ class Number(BaseModel):
 @agent(description="Doubles")
 class Doubler:
     @achieves_goal(description="Double it", export=Export(remote=True, name="double"))
-    def double(self, number: Number) -> Number:
-        return Number(value=2 * number.value)
+    def double(self, number: Number) -> int:
+        return 2 * number.value
 """
 
 
