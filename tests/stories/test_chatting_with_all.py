@@ -86,6 +86,28 @@ def says(call):
 
 model = ScriptedModel([says] * 50)
 """
+GREETER = """
+from goalport import ActionContext, Blackboard, UserInput, achieves_goal, action, agent, component, cost
+from goalport.llm import UserMessage
+
+
+@agent(description="Sings")
+class Singer:
+    @achieves_goal(description="Sing a song")
+    def sing(self, user_input: UserInput) -> str:
+        return "La la la"
+
+
+@component
+class Greeter:
+    @cost
+    def dynamic(self, board: Blackboard) -> float:
+        return 100 if len(board.objects) > 5 else 10
+
+    @action(trigger=UserMessage, can_rerun=True, cost_method="dynamic")
+    async def greet(self, message: UserMessage, context: ActionContext) -> None:
+        await context.send_message(f"Hello! You said: {message.content}")
+"""
 FILES = {"agents/trades.py": TRADES}
 NOTHING_FITS = "No agent fits well enough."
 
@@ -128,6 +150,12 @@ async def test_in_open_mode_the_goal_is_chosen(tmp_path: Path) -> None:
     printed = await goalport(*said, root=tmp_path, **settings)
     assert printed[0] == '{"title":"sing something"}'
     assert printed[1].startswith("No goal fits well enough. The nearest are")
+
+
+async def test_an_action_that_reacts_to_messages_goes_first_whatever_it_costs(tmp_path: Path) -> None:
+    workspace(tmp_path, {"agents/greeter.py": GREETER})
+    said = await goalport("chat", "-m", "sing to me", root=tmp_path, GOALPORT_CHATBOT="all")
+    assert said == ["Hello! You said: sing to me"]
 
 
 async def test_a_chatbot_of_the_settings_does_so_over_every_door(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.rooms.cli.conftest import Command, home, program
-from tests.stories.servers import workspace
+from tests.stories.servers import running, workspace
 
 __all__ = ["home", "program"]
 
@@ -56,3 +56,29 @@ def test_a_command_logs_as_the_settings_say(tmp_path: Path, program: Command, co
     assert f"A long time ago, {begins} answered a call from " in spoken
     lines = [each for each in told('log_level = "debug"\nlog_format = "json"').splitlines() if each.startswith("{")]
     assert any(f"{begins} begins for" in json.loads(each)["message"] for each in lines)
+
+
+LOUD = """
+import logging
+
+from pydantic import BaseModel
+
+from goalport import Export, achieves_goal, agent
+
+logging.getLogger("goalport.serve.calls").setLevel("DEBUG")
+
+class Number(BaseModel):
+    value: int
+
+@agent(description="Doubles")
+class Doubler:
+    @achieves_goal(description="Double it", export=Export(remote=True, name="double"))
+    def double(self, number: Number) -> int:
+        return 2 * number.value
+"""
+
+
+async def test_a_module_of_the_workspace_sets_the_level_of_one_logger(tmp_path: Path) -> None:
+    async with running(tmp_path, {"agents/loud.py": LOUD}) as server, server.client("http", "auto") as client:
+        await client.call_tool("double", {"values": 1})
+        assert " DEBUG goalport.serve.calls " in await server.heard.until("double was refused: ")

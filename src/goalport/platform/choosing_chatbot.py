@@ -24,7 +24,7 @@ class ChoosingChatbot:
     def __init__(self, autonomy: Autonomy, *, open_mode: bool, published: bool) -> None:
         self._autonomy, self._open_mode, self._published = autonomy, open_mode, published
 
-    @action(trigger=UserMessage, can_rerun=True, cost=1.0)  # so that actions that answer messages themselves go first
+    @action(trigger=UserMessage, can_rerun=True, cost=1e8)  # actions that answer messages go first
     async def choose(self, message: UserMessage, conversation: Conversation, context: ActionContext) -> None:
         """Run what fits the message best, and send its result."""
         said, before = UserInput(message.content), conversation.messages[:-1]

@@ -56,7 +56,7 @@ _LET_POST: Final = "Let an action make it true, with its name in post=[…], or 
 def mistakes_in(agents: Deployments, groups: ToolGroupResolver) -> tuple[DeclarationError, ...]:
     """The mistakes in the deployed agents and components, each once."""
     scopes = [agents.scope(each.name) for each in agents]
-    unreached = {scope.agent.name: tuple(_unreachable(scope, groups)) for scope in scopes}
+    unreached = {each.agent.name: () if each.may_help_itself else tuple(_unreachable(each, groups)) for each in scopes}
     # Goals that cannot be reached come last: the mistake in an action is mostly why.
     found: list[DeclarationError] = []
     for scope in scopes:
@@ -201,6 +201,8 @@ def _action_mistakes(
     for action in actions:
         yield from _unposted(action, scopes, blocked=blocked)
         yield from _untriggered(action, scopes)
+    if any(each.may_help_itself for each in scopes):
+        return
     lacks = [unusable(_everything_possible(each)) for each in scopes]
     for action in actions:
         if action.name not in scopes[-1].goals and all(action.name in each for each in lacks):

@@ -46,6 +46,7 @@ from goalport.plan import (
     WorldState,
     plan,
 )
+from goalport.process.process_options import StuckHandler
 from goalport.tools import ToolGroupResolver
 
 __all__ = [
@@ -123,6 +124,11 @@ class Scope:
         self.evaluated_conditions = frozenset(each for each in named if each.condition in self.conditions)
         self._stated_conditions = tuple(each for each in named if each not in self.evaluated_conditions)
         self._needs_more = bool(self._by_entry or self._named or self._triggers or self._stated_conditions)
+
+    @property
+    def may_help_itself(self) -> bool:
+        """Whether its agent is asked when a process is stuck: then a goal may be reached though no plan leads to it."""
+        return any(isinstance(self.actions[each].owner, StuckHandler) for each in self.goals)
 
     def problem(
         self, system: PlanningSystem, start: WorldState, goals: tuple[str, ...], excluded: frozenset[str]

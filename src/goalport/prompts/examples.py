@@ -149,7 +149,7 @@ def _number(schema: Mapping[str, Any], *, whole: bool) -> int | float:
     high = schema.get("maximum", schema.get("exclusiveMaximum"))
     if low is None:
         return step if high is None or high > step else high - step
-    first = -(-low // step) * step
+    first = -(-low // step) * step + 0  # which makes 0.0 of -0.0
     if first == schema.get("exclusiveMinimum"):
         first += step
     if high is not None and first >= high and not whole:

@@ -131,9 +131,10 @@ def _starting_points(platform: AgentPlatform, agent: Agent, goal: Goal) -> list[
         return [Refusal(goal, agent, "it is not remote; Export(remote=True) publishes it")]
     name = published_name(agent, goal)
     points: list[_StartingPoint | Refusal] = []
+    helped = platform.agents.scope(agent).may_help_itself
     for starts in start_sets(platform, goal):
         explanation = platform.explain(goal, starts)
-        if explanation.plan is not None or explanation.lacks_only_groups:
+        if explanation.plan is not None or explanation.lacks_only_groups or helped:
             hash(starts)  # raises TypeError here, where it becomes a problem of this goal alone
             kind = "_".join(map(type_label, starts))
             points.append(_StartingPoint(goal, (name, repr(goal.output)), starts, kind))

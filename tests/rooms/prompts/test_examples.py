@@ -87,6 +87,11 @@ def test_what_is_made_up_of_a_schema_is_valid_for_the_type(kind: Any) -> None:
     adapter.validate_json(adapter.dump_json(adapter.validate_python(made_up(adapter.json_schema()), strict=False)))
 
 
+def test_nothing_is_made_up_as_minus_zero() -> None:
+    schema = TypeAdapter(Annotated[float, Field(ge=0, le=1)]).json_schema()
+    assert json.dumps(made_up(schema)) == "0.0"
+
+
 def test_what_is_made_up_shows_a_type_that_contains_itself_once() -> None:
     assert made_up(TypeAdapter(Tree).json_schema()) == {"name": "name", "children": []}
 

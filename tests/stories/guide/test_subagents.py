@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import anyio
 import pytest
+from mcp_types import CallToolResult
 
 from goalport import (
     ActionContext,
     AgentPlatform,
     AgentProcess,
+    Export,
     ProcessStatus,
     UserInput,
     achieves_goal,
@@ -18,7 +20,9 @@ from goalport import (
     run_subagent,
 )
 from goalport.domain import read_agent
+from goalport.platform import mistakes_in
 from goalport.process import Completed, Stuck, StuckCode, StuckResult
+from goalport.testing import client_of
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,22 @@ async def test_an_agent_that_is_stuck_may_help_itself() -> None:
     process = await AgentPlatform([declared]).run("SelfUnstickingAgent")
     assert process.outcome == Completed(Frog("Duke"))
     assert declared.called
+
+
+@agent(description="Turns a dog that nobody brought into a frog")
+class PublishedAgent(SelfUnstickingAgent):
+    @achieves_goal(description="A frog", export=Export(remote=True, name="to_frog", starting_input_types=[UserInput]))
+    async def to_published_frog(self, dog: Dog) -> Frog:
+        return Frog(dog.name)
+
+
+async def test_a_goal_that_only_its_agents_help_leads_to_is_published_and_no_mistake() -> None:
+    platform = AgentPlatform([PublishedAgent()])
+    assert mistakes_in(platform.agents, platform.groups) == ()
+    async with client_of(platform) as client:
+        result = await client.call_tool("to_frog", {"content": "a frog, please"})
+    assert isinstance(result, CallToolResult)
+    assert result.structured_content == {"name": "Duke"}
 
 
 async def test_an_agent_that_knows_no_help_stays_stuck() -> None:
