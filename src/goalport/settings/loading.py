@@ -6,7 +6,7 @@ Below: `settings`, whose sources are read. Above: everything that starts a serve
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
 
@@ -180,11 +180,11 @@ def _hints_of(kind: type) -> Mapping[str, object]:
     """The fields of a pydantic model or a dataclass, with their types."""
     if issubclass(kind, BaseModel):
         return {name: each.annotation for name, each in kind.model_fields.items()}
-    return get_type_hints(kind)
+    return get_type_hints(cast("Any", kind))
 
 
 def _tables_in(hint: object) -> Iterator[type]:
-    if isinstance(hint, type) and (issubclass(hint, BaseModel) or hasattr(hint, "__dataclass_fields__")):
+    if isinstance(hint, type) and (issubclass(hint, BaseModel) or is_dataclass(cast("type[Any]", hint))):
         yield hint
     for each in get_args(hint):
         yield from _tables_in(each)

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from goalport.domain import inject
 from goalport.introspection import Origin
@@ -52,10 +52,11 @@ class _Decorator:
     def __init__(self, role: str) -> None:
         self._role = role
 
-    def __call__(self, target: F, /) -> F:
+    def __call__(self, target: F = cast("Any", None), /) -> F:
         made: object = target
         if not (isinstance(made, type) or inspect.isfunction(made)):
-            raise TypeError(f"@{self._role} marks classes and functions, but came to {target!r}. Mark what makes it.")
+            fix = "Mark what makes it." if target else f"Write @{self._role} without parentheses."
+            raise TypeError(f"@{self._role} marks classes and functions, but came to {target!r}. {fix}")
         setattr(target, _ATTRIBUTE, (*vars(target).get(_ATTRIBUTE, ()), self._role))
         if isinstance(made, type) and self._role == "service":
             inject(made)
