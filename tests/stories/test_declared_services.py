@@ -204,7 +204,7 @@ PROBLEMS = {
     ),
     "a class without a mark": (
         f"class Alpha: ...\n{AGENT}    def __init__(self, alpha: Alpha) -> None: ...\n",
-        "'alpha'. Mark with @service or @settings what gives it, or deploy an instance",
+        "'alpha'. Deploy an instance: `asker = Asker(…)`, or mark with @service or @settings what gives it.",
     ),
     "an object": ("service(3)\n", "@service marks classes and functions, but came to 3."),
 }

@@ -158,7 +158,7 @@ def _construct(cls: type) -> object:
             class_place(cls),
             expected="an instance at module level, or a class that can be constructed without arguments",
             came=f"its constructor reports: {error}",
-            fix=f"Mark with @service or @settings what gives it, or deploy an instance: `{cls.__name__.lower()} ="
-            f" {cls.__name__}(…)`.",
+            fix=f"Deploy an instance: `{cls.__name__.lower()} = {cls.__name__}(…)`, or mark with @service or @settings"
+            " what gives it.",
         ) from error
     return cls()

@@ -55,7 +55,7 @@ class _Decorator:
     def __call__(self, target: F = cast("Any", None), /) -> F:
         made: object = target
         if not (isinstance(made, type) or inspect.isfunction(made)):
-            fix = "Mark what makes it." if target else f"Write @{self._role} without parentheses."
+            fix = "Mark what makes it." if made is not None else f"Write @{self._role} without parentheses."
             raise TypeError(f"@{self._role} marks classes and functions, but came to {target!r}. {fix}")
         setattr(target, _ATTRIBUTE, (*vars(target).get(_ATTRIBUTE, ()), self._role))
         if isinstance(made, type) and self._role == "service":
