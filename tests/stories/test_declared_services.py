@@ -200,7 +200,7 @@ PROBLEMS = {
     ),
     "parentheses": (
         "@service()\nclass Alpha: ...\n",
-        "@service marks classes and functions, but came to None. Write @se",
+        "@service takes no arguments. Write it without parentheses.",
     ),
     "a class without a mark": (
         f"class Alpha: ...\n{AGENT}    def __init__(self, alpha: Alpha) -> None: ...\n",

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from goalport.domain import inject
 from goalport.introspection import Origin
@@ -52,11 +52,12 @@ class _Decorator:
     def __init__(self, role: str) -> None:
         self._role = role
 
-    def __call__(self, target: F = cast("Any", None), /) -> F:
+    def __call__(self, target: F | None = None, /) -> F:
+        if target is None:
+            raise TypeError(f"@{self._role} takes no arguments. Write it without parentheses.")
         made: object = target
         if not (isinstance(made, type) or inspect.isfunction(made)):
-            fix = "Mark what makes it." if made is not None else f"Write @{self._role} without parentheses."
-            raise TypeError(f"@{self._role} marks classes and functions, but came to {target!r}. {fix}")
+            raise TypeError(f"@{self._role} marks classes and functions, but came to {target!r}. Mark what makes it.")
         setattr(target, _ATTRIBUTE, (*vars(target).get(_ATTRIBUTE, ()), self._role))
         if isinstance(made, type) and self._role == "service":
             inject(made)
