@@ -165,10 +165,10 @@ def test_an_unknown_setting_in_the_file_names_the_nearest(workspace: Path) -> No
 
     path = workspace / "server" / "settings.toml"
     assert lines[:2] == [
-        f"{path}: there is no setting 'prot'. Did you mean 'port'?",
-        f"{path}: there is no setting 'max-threads'. Did you mean 'max_threads'?",
+        f"{path}:1: there is no setting 'prot'. Did you mean 'port'?",
+        f"{path}:2: there is no setting 'max-threads'. Did you mean 'max_threads'?",
     ]
-    assert lines[2].startswith(f"{path}: there is no setting 'nonsense'. Known: agui, allowed_hosts, ")
+    assert lines[2].startswith(f"{path}:3: there is no setting 'nonsense'. Known: agui, allowed_hosts, ")
     assert lines[3:] == []
 
 

@@ -198,6 +198,14 @@ PROBLEMS = {
         "@ranker\nclass Broken:\n    def __init__(self) -> None:\n        raise ValueError('no luck')\n",
         "one.py:9: Broken could not be made: ValueError: no luck, in line 12.",
     ),
+    "parentheses": (
+        "@service()\nclass Alpha: ...\n",
+        "@service takes no arguments. Write it without parentheses.",
+    ),
+    "a class without a mark": (
+        f"class Alpha: ...\n{AGENT}    def __init__(self, alpha: Alpha) -> None: ...\n",
+        "'alpha'. Deploy an instance: `asker = Asker(…)`, or mark with @service or @settings what gives it.",
+    ),
     "an object": ("service(3)\n", "@service marks classes and functions, but came to 3."),
 }
 
@@ -227,6 +235,34 @@ def test_one_that_fails_to_start_is_told_where_it_is_needed(tmp_path: Path, prog
 
     assert "could not be made: ValueError: no luck, in line 1" in ran.err
     assert "agents/one.py:" in ran.err
+
+
+@pytest.mark.parametrize("way", ["def", "async def"])
+def test_one_that_gives_none_is_told_so(tmp_path: Path, program: Command, way: str) -> None:
+    text = f"{BEGIN}\nclass Alpha: ...\n\n@service\n{way} alpha() -> Alpha:\n    Alpha()\n{AGENT}"
+
+    ran = program("run", "hello", "-w", str(workspace(tmp_path, {"agents/one.py": text})))
+
+    assert "alpha could not be made: TypeError: it gives None, and not a Alpha." in ran.err
+
+
+def test_one_that_does_not_end_is_cancelled_and_the_result_is_there(tmp_path: Path, program: Command) -> None:
+    begin = BEGIN.replace("class Answer(str): ...", "class Answer(BaseModel):\n    content: str")
+    agent = AGENT.replace('Answer("asked")', 'Answer(content="asked")')
+    text = f"""import asyncio\nfrom pydantic import BaseModel\n{begin}
+class Alpha: ...
+
+@service
+async def alpha() -> AsyncIterator[Alpha]:
+    yield Alpha()
+    await asyncio.Event().wait()
+{agent}"""
+    files = {"agents/one.py": text, "server/settings.toml": "shutdown_seconds = 0"}
+
+    ran = program("run", "hello", "-w", str(workspace(tmp_path, files)))
+
+    assert (ran.code, ran.out.strip()) == (0, "asked")
+    assert "alpha did not end within 1 seconds, and is cancelled." in ran.err
 
 
 def test_a_service_that_an_agent_misses_is_asked_for_in_words_that_a_workspace_can_follow(

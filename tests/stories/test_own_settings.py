@@ -17,13 +17,18 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from goalport import ActionContext, Export, LlmOptions, Persona, UserInput, achieves_goal, action, agent, settings
 from goalport.chat import Conversation, chatbot
 from goalport.llm import UserMessage
 
 PLACE = os.environ.get("WEATHER_PLACE", "none")
+
+@dataclass
+class Source:
+    url: str
+    token: SecretStr = SecretStr("")
 
 @settings("star_news")
 class NewsSettings(BaseModel):
@@ -33,6 +38,8 @@ class NewsSettings(BaseModel):
     place: Path = Path("news")
     writer: LlmOptions = LlmOptions(role="best", temperature=0.9)
     personas: list[Persona] = []
+    source: Source | None = None
+    lines: int = Field(default=3, alias="lineCount")
 
 @dataclass(frozen=True)
 class News:
@@ -119,6 +126,10 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
     "[star_news]\nkey = 7": (":2: star_news.key should be a valid string", "string\n"),
     "[star_news.writer]\ntemperatur = 1": (":2: there is no setting 'temperatur' in [star_news.w", "'temperature'"),
     "port = 1\n[star_newz]\na = 1": (":2: nothing declares the table 'star_newz'.", "Did you mean 'star_news'?"),
+    "[star_news.source]\ntokn = 'hush'": (":2: there is no setting 'tokn' in [star_news.source].", "'token'?\n"),
+    "[star_news.source]\nurl = ''\ntoken = 7": (":3: star_news.source.token should be a valid string", "string\n"),
+    "[star_news]\nsource = 'hush'": (":2: star_news.source should be a dictionary", "Source\n"),
+    "name = 'n'\nprot = 1": (":2: there is no setting 'prot'.", "Did you mean 'port'?"),
     "[auht]\nkeys = true": (":1: nothing declares the table 'auht'.", "Did you mean 'auth'?"),
 }
 
@@ -137,10 +148,35 @@ def test_a_mistake_in_them_is_told_with_file_and_line_and_nothing_runs(
         assert ran.code == 1, command
 
 
+def test_a_variable_that_looks_like_a_misspelt_one_is_warned_of(
+    tmp_path: Path, program: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = str(workspace(tmp_path, {**FILES, ".env": "GOALPORT_STAR_NEWZ__KEY=hush\nGOALPORT_PRT=7"}))
+    monkeypatch.setenv("GOALPORT_STARNEWS__STORY_COUNT", "3")
+
+    told = program("check", "-w", folder).err
+
+    for name, meant in (("STAR_NEWZ__KEY", "STAR_NEWS__KEY"), ("STARNEWS__STORY_COUNT", "STAR_NEWS__STORY_COUNT")):
+        assert f"variable GOALPORT_{name} is not a setting. Did you mean 'GOALPORT_{meant}'?" in told
+    assert ("GOALPORT_PRT is not a setting. Did you mean 'GOALPORT_PORT'?" in told, "hush" in told) == (True, False)
+
+
+def test_a_field_with_an_alias_is_set_by_its_name_too(
+    tmp_path: Path, program: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = str(workspace(tmp_path, {**FILES, "server/settings.toml": "[star_news]\nlineCount = 4\n"}))
+
+    assert program("check", "-w", folder).code == 0
+    monkeypatch.setenv("GOALPORT_STAR_NEWS__LINES", "5")
+    workspace(tmp_path, {**FILES, "server/settings.toml": ""})
+    assert "star_news.lines\t5" in program("settings", "-w", folder).out
+
+
 def test_a_profile_without_a_file_names_the_nearest(tmp_path: Path, program: Command) -> None:
     folder = str(workspace(tmp_path, FILES))
 
     assert "for the profile 'nigth'. Did you mean 'night'?" in program("check", "--profile", "nigth", "-w", folder).err
+    assert "There is no file" in program("check", "--profile", "../night", "-w", folder).err
     assert "Expected a name after --profile" in program("check", "-w", folder, "--profile").err
     set_in_file = {**FILES, "server/settings.toml": "profile = 'night'"}
     workspace(tmp_path, set_in_file)

@@ -157,7 +157,8 @@ def _construct(cls: type) -> object:
         raise DeclarationError(
             class_place(cls),
             expected="an instance at module level, or a class that can be constructed without arguments",
-            came=f"its constructor has {error}",
-            fix=f"Deploy an instance: `{cls.__name__.lower()} = {cls.__name__}(…)`.",
+            came=f"its constructor reports: {error}",
+            fix=f"Deploy an instance: `{cls.__name__.lower()} = {cls.__name__}(…)`, or mark with @service or @settings"
+            " what gives it.",
         ) from error
     return cls()

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias, cast, get_args, get_origin
 
 from goalport.errors import DeploymentError, GoalportError
 from goalport.introspection import constructor
-from goalport.settings import DeclaredSettings
+from goalport.settings import DeclaredSettings, Settings
 from goalport.type_expressions import alternatives
 from goalport.words import error_summary, type_name
 from goalport.workspace import Declaration
@@ -145,12 +145,18 @@ class DeclaredServices:
             cast("Any", owner).__init__(**self._arguments(parameters_of(type(owner))))
 
     async def close(self) -> None:
-        """Leave what was entered, the last first; what is needed again is entered again."""
+        """Leave what was entered, the last first; what is needed again is entered again.
+
+        One that takes longer than `shutdown_seconds`, and than a second, is cancelled.
+        """
         while self._entered:
             each = self._entered.pop()
             if each.task is not None and not each.task.done() and each.task.get_loop() is asyncio.get_running_loop():
                 each.stop.set()
-                await asyncio.wait([each.task])
+                patience = max(1.0, cast("Settings", self._others(Settings)).shutdown_seconds)
+                if (await asyncio.wait([each.task], timeout=patience))[1]:
+                    _log.warning("%s did not end within %g seconds, and is cancelled.", each.source, patience)
+                    each.task.cancel()
 
     def _noting(self, step: Callable[[Any], None], each: object) -> None:
         try:
@@ -232,7 +238,7 @@ class DeclaredServices:
             raise DeploymentError(provider.problem)
         arguments = self._arguments(provider.needs)
         try:
-            return provider.source.target(**arguments)
+            return _given(provider, provider.source.target(**arguments))
         except Exception as error:
             raise _failure(provider, error) from error
 
@@ -252,7 +258,8 @@ class DeclaredServices:
             for each in self._providers_of(provider.needs):
                 await self._ready(each)
             async with AsyncExitStack() as stack:
-                provider.value = await _entered(stack, provider.source.target, self._called(provider))
+                entered = await _entered(stack, provider.source.target, self._called(provider))
+                provider.value = _given(provider, entered)
                 self._entered.append(provider)
                 opened.set_result(None)
                 await provider.stop.wait()
@@ -265,6 +272,12 @@ class DeclaredServices:
         finally:
             provider.value = None
             opened.cancel()
+
+
+def _given(provider: _Provider, made: object) -> object:
+    if made is None:
+        raise TypeError(f"it gives None, and not a {provider.kind.__name__}")
+    return made
 
 
 def _failure(provider: _Provider, error: Exception) -> DeploymentError:

@@ -5,14 +5,13 @@ Below: `settings`, whose sources are read. Above: everything that starts a serve
 
 import logging
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_args
+from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
 
+from dotenv import dotenv_values
 from pydantic import BaseModel, ValidationError, WrapValidator, create_model
-from pydantic.fields import FieldInfo
 
 from goalport.errors import SettingsError
 from goalport.secrecy import hide
@@ -26,6 +25,7 @@ from goalport.settings.settings import (
     environment_source,
     known_settings,
     offer_settings,
+    place_in,
     read_settings_file,
     settings_files,
 )
@@ -47,19 +47,19 @@ def load_settings(workspace: Path, **options: Any) -> Settings:
         if name not in known_settings():
             raise SettingsError(f"There is no setting {name!r}. {offer_settings(name)}")
     settings = _read(Settings, given | {"workspace": workspace})
-    for name, meant in _misspelt(os.environ):
-        _log.warning("The environment variable %s is not a setting. %s", name, did_you_mean([meant]))
+    _warn_of_misspelt(settings.workspace, Settings.model_fields)
     return settings
 
 
-def _misspelt(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Variables that look like misspelt settings, with the probable names. Names in tables are checked elsewhere."""
-    names = {each.upper() for each in Settings.model_fields}
-    for name in sorted(each for each in environment if each.startswith(PREFIX)):
+def _warn_of_misspelt(workspace: Path, names: Iterable[str], known: Iterable[str] = ()) -> None:
+    """Warn of variables that look like misspelt settings, or tables. Names in tables are checked elsewhere."""
+    meant, known = {each.upper() for each in names}, {each.upper() for each in known}
+    for name in sorted(each for each in {*os.environ, *dotenv_values(workspace / ENV_FILE)} if each.startswith(PREFIX)):
         # Without the prefix, which all have: it would make any two names alike.
         head, delimiter, rest = name.removeprefix(PREFIX).partition(WITHIN)
-        if head not in names and (near := nearest(head, names, likeness=_NEARLY)):
-            yield name, f"{PREFIX}{near[0]}{delimiter}{rest}"
+        if head not in meant | known and (near := nearest(head, meant, likeness=_NEARLY)):
+            probable = did_you_mean([f"{PREFIX}{near[0]}{delimiter}{rest}"])
+            _log.warning("The environment variable %s is not a setting. %s", name, probable)
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,7 @@ def read_declared(
         except SettingsError as error:
             failed[kind], problems = str(error), [*problems, *str(error).splitlines()]
     known = (*declared, *known_settings())
+    _warn_of_misspelt(settings.workspace, declared, Settings.model_fields)
     for file in settings_files(settings.workspace, settings.profile):
         for name in read_settings_file(file):
             if name not in known and (complete or nearest(name, known_settings(), likeness=_NEARLY)):
@@ -102,7 +103,7 @@ def read_declared(
 
 def _reader(name: str, kind: type[BaseModel]) -> type[Sources]:
     """What reads one declared table. A name in it that the class does not have is a mistake."""
-    strictly = WrapValidator(lambda value, _: kind.model_validate(value, extra="forbid"))
+    strictly = WrapValidator(lambda value, _: kind.model_validate(value, extra="forbid", by_name=True))
     field_of_table: Any = (Annotated[kind, strictly], {})
     return create_model(kind.__name__, __base__=_Declared, **{name: field_of_table})
 
@@ -132,7 +133,7 @@ def _problems(error: ValidationError, kind: type[Sources], options: Mapping[str,
         problem = f"{'.'.join(path)} {reason}{came}"
         if each["type"] == "missing":
             problem = f"{'.'.join(path)} should be set"
-        if each["type"] == "extra_forbidden":
+        if each["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
             offered = offer_settings(path[-1], _names_at(path, kind))
             problem = f"there is no setting {path[-1]!r} in [{'.'.join(path[:-1])}]. {offered}"
         lines.append(f"{_origin(path, kind, options)}: {problem}")
@@ -154,33 +155,39 @@ def _is_secret(path: tuple[str, ...]) -> bool:
     return len(path) < _LEAF or path[-1] in {"api_key", "base_url"}
 
 
-def _may_be_secret(path: Iterable[str], kind: type[BaseModel], value: object) -> bool:
-    """Whether a value of a declared table is not to be shown: it has parts, or a field that it fills is a secret."""
-    kinds = str([each.annotation for each in _fields_at(path, kind)])
-    return not isinstance(value, str | int | float) or "Secret" in kinds
+def _may_be_secret(path: Iterable[str], kind: type, value: object) -> bool:
+    """Whether a value of a declared table is not to be shown: it, or what should be there, has parts or is a secret."""
+    hints = list(_hints_at(path, kind))
+    return not isinstance(value, str | int | float) or "Secret" in str(hints) or any(_tables_in(hints[-1]))
 
 
-def _names_at(path: Iterable[str], kind: type[BaseModel]) -> tuple[str, ...]:
-    """The fields of the model that a path leads to; keys and indexes of items in the path are skipped."""
-    table = kind
-    for each in _fields_at(path, kind):
-        table = next(_models_in(each.annotation), table)
-    return tuple(table.model_fields)
+def _names_at(path: Iterable[str], kind: type) -> tuple[str, ...]:
+    """The fields of the table that a path leads to; keys and indexes of items in the path are skipped."""
+    for each in _hints_at(path, kind):
+        kind = next(_tables_in(each), kind)
+    return tuple(_hints_of(kind))
 
 
-def _fields_at(path: Iterable[str], kind: type[BaseModel]) -> Iterator[FieldInfo]:
+def _hints_at(path: Iterable[str], kind: type) -> Iterator[object]:
     for each in path:
-        field = kind.model_fields.get(each)
-        if field is not None:
-            yield field
-            kind = next(_models_in(field.annotation), kind)
+        hint = _hints_of(kind).get(each)
+        if hint is not None:
+            yield hint
+            kind = next(_tables_in(hint), kind)
 
 
-def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for each in get_args(annotation):
-        yield from _models_in(each)
+def _hints_of(kind: type) -> Mapping[str, object]:
+    """The fields of a pydantic model or a dataclass, with their types."""
+    if issubclass(kind, BaseModel):
+        return {name: each.annotation for name, each in kind.model_fields.items()}
+    return get_type_hints(cast("Any", kind))
+
+
+def _tables_in(hint: object) -> Iterator[type]:
+    if isinstance(hint, type) and (issubclass(hint, BaseModel) or is_dataclass(cast("type[Any]", hint))):
+        yield hint
+    for each in get_args(hint):
+        yield from _tables_in(each)
 
 
 def _origin(path: tuple[str, ...], kind: type[Sources], options: Mapping[str, Any]) -> str:
@@ -230,26 +237,6 @@ def _leaves(path: tuple[str, ...], value: object) -> Iterator[tuple[tuple[str, .
             yield from _leaves((*path, str(name)), each)
     else:
         yield path, value
-
-
-def place_in(file: Path, path: Sequence[str]) -> str:
-    """A file of settings, and the line of the longest part of a path that is written in it."""
-    found, depth, table = 0, 0, tuple[str, ...]()
-    for number, line in enumerate(file.read_text("utf-8").splitlines() if file.is_file() else (), 1):
-        header, key = re.match(r"\s*\[\[?([^\]]+)\]", line), re.match(r"\s*([\w.\"'-]+)\s*=", line)
-        if header is not None:
-            table = here = _keys(header[1])
-        elif key is not None:
-            here = (*table, *_keys(key[1]))
-        else:
-            continue
-        if len(here) > depth and tuple(path[: len(here)]) == here:
-            found, depth = number, len(here)
-    return f"{file}:{found}" if found else str(file)
-
-
-def _keys(written: str) -> tuple[str, ...]:
-    return tuple(each.strip(" \"'") for each in written.split("."))
 
 
 def _is_in(values: object, path: tuple[str, ...]) -> bool:

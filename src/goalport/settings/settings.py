@@ -5,6 +5,7 @@ defaults come last. Settings are read once and passed on; no module reads them f
 anything. Above: `loading`, which words what is wrong, and reads the tables that a workspace declares.
 """
 
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -67,6 +68,7 @@ __all__ = [
     "environment_source",
     "known_settings",
     "offer_settings",
+    "place_in",
     "read_settings_file",
     "settings_files",
 ]
@@ -391,7 +393,7 @@ def _with_tables(variables: Mapping[str, Any]) -> dict[str, Any]:
 def settings_files(workspace: Path, profile: str) -> Iterator[Path]:
     """The files with settings, that of the profile first. Raises `SettingsError` for a profile that has no file."""
     if profile:
-        path = workspace / SETTINGS_FILE.with_name(f"settings.{profile}.toml")
+        path = (workspace / SETTINGS_FILE).parent / f"settings.{profile}.toml"
         if not path.is_file():
             known = (each.name.split(".")[1] for each in sorted(path.parent.glob("settings.*.toml")))
             raise SettingsError(f"There is no file {path} for the profile {profile!r}. {offer(profile, known)}")
@@ -411,13 +413,34 @@ def read_settings_file(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
+def place_in(file: Path, path: Sequence[str]) -> str:
+    """A file of settings, and the line of the longest part of a path that is written in it."""
+    found, depth, table = 0, 0, tuple[str, ...]()
+    for number, line in enumerate(file.read_text("utf-8").splitlines() if file.is_file() else (), 1):
+        header, key = re.match(r"\s*\[\[?([^\]]+)\]", line), re.match(r"\s*([\w.\"'-]+)\s*=", line)
+        if header is not None:
+            table = here = _keys(header[1])
+        elif key is not None:
+            here = (*table, *_keys(key[1]))
+        else:
+            continue
+        if len(here) > depth and tuple(path[: len(here)]) == here:
+            found, depth = number, len(here)
+    return f"{file}:{found}" if found else str(file)
+
+
+def _keys(written: str) -> tuple[str, ...]:
+    return tuple(each.strip(" \"'") for each in written.split("."))
+
+
 def _known(settings: type[BaseSettings], path: Path) -> dict[str, Any]:
     """The settings of a class in a file. Other tables are left alone: modules of the workspace may declare them."""
     found = read_settings_file(path)
     taken = [each for each in known_settings() if each != "profile"]  # that says which file is read
     if unknown := [name for name in found if name not in taken and not isinstance(found[name], dict)]:
+        places = ((place_in(path, (name,)), name) for name in unknown)
         raise SettingsError(
-            "\n".join(f"{path}: there is no setting {name!r}. {offer_settings(name, taken)}" for name in unknown)
+            "\n".join(f"{place}: there is no setting {name!r}. {offer_settings(name, taken)}" for place, name in places)
         )
     return {name: value for name, value in found.items() if name in settings.model_fields}
 

@@ -240,7 +240,8 @@ def _unreadable(where: str, names: list[str], hints: Mapping[str, Any], error: E
                 where,
                 expected=f"a type for the parameter {name!r} that JSON can express",
                 came=f"it is {hints[name]!r} ({why_not_json(hints[name], reason)})",
-                fix="Use numbers, strings, enums, lists, dicts, dataclasses, TypedDicts or pydantic models.",
+                fix="Use numbers, strings, enums, lists, dicts, dataclasses, TypedDicts or pydantic models, or for a"
+                " service `Annotated[…, Provided]`.",
             )
     return DeclarationError(
         where,

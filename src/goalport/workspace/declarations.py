@@ -52,7 +52,9 @@ class _Decorator:
     def __init__(self, role: str) -> None:
         self._role = role
 
-    def __call__(self, target: F, /) -> F:
+    def __call__(self, target: F | None = None, /) -> F:
+        if target is None:
+            raise TypeError(f"@{self._role} takes no arguments. Write it without parentheses.")
         made: object = target
         if not (isinstance(made, type) or inspect.isfunction(made)):
             raise TypeError(f"@{self._role} marks classes and functions, but came to {target!r}. Mark what makes it.")

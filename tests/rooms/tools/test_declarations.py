@@ -88,7 +88,7 @@ class Calculator:
         (spread, "named one by one, so that a model can be told what to send, but there is *numbers: int", "a list"),
         (options, "named one by one", "Name each argument"),
         (callback, "a type for the parameter 'then' that JSON can express", "Use numbers, strings"),
-        (plain, "a type for the parameter 'thing' that JSON can express", "pydantic models"),
+        (plain, "a type for the parameter 'thing' that JSON can express", "for a service `Annotated[…, Provided]`"),
         (elsewhere, "'Missing' is not there", "not under TYPE_CHECKING"),
         (garbled, "an annotation that Python can read", "Correct the annotation"),
         (makes_plain, "a return type that can be given to a model", "ToolResult.of_artifact"),
