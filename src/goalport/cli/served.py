@@ -11,12 +11,12 @@ from datetime import datetime
 from typing import Any, Final, cast
 from urllib.parse import quote
 
-from goalport.cli.server_client import ServerClient, address_in
+from goalport.cli.server_client import ServerClient
 from goalport.cli.sources import Page, local_time
 from goalport.cli.terminal import Record, say, show_result
 from goalport.errors import BadInput
 
-__all__ = ["ServedProcesses", "address_in"]
+__all__ = ["ServedProcesses"]
 
 FAILED: Final = 1
 _PROCESSES: Final = "/api/v1/process"

@@ -177,6 +177,7 @@ def _outside(server: str | None, folder: Path, *, of_all: bool) -> Source:
         from goalport.cli.stored import StoredProcesses
 
         return StoredProcesses(settings, place)
-    from goalport.cli.served import ServedProcesses, address_in
+    from goalport.cli.served import ServedProcesses
+    from goalport.cli.server_client import address_in
 
     return ServedProcesses(address_in(settings.host, settings.port), place, hint=NOTHING_STORED, of_all=of_all)
