@@ -12,6 +12,7 @@ import pytest
 from goalport.ai import LlmOperations
 from goalport.llm import ModelsSettings
 from goalport.settings import RetrySettings, Settings, load_settings
+from goalport.settings.tables import LimitSettings, ProcessSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +38,9 @@ def test_the_settings_file_shows_each_setting_with_the_value_that_it_has(tmp_pat
     doors = {"rest": usual.serves_rest, "agui": usual.serves_agui, "openai_api": usual.serves_openai_api}
     assert load_settings(tmp_path) == usual.model_copy(update=doors)
     found = tomllib.loads("\n".join(shown))
-    assert set(Settings.model_fields) - set(found) == {"workspace", "state_keys", "state_ttl_seconds"}
+    assert set(Settings.model_fields) - set(found) == {"workspace", "profile", "state_keys", "state_ttl_seconds"}
+    assert set(ProcessSettings.model_fields) == {*found["process"], "actions"}
+    assert set(LimitSettings.model_fields) == set(found["limits"])
     assert set(ModelsSettings.model_fields) == set(found["models"])
     assert set(LlmOperations.model_fields) == set(found["llm_operations"])
     assert set(RetrySettings.model_fields) == set(found["retry"])
