@@ -3,10 +3,10 @@
 (User guide, section 3.7.1.)
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from logging import getLogger
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from anyio import move_on_after
 
@@ -16,7 +16,7 @@ from goalport.errors import DeclarationError, NonRetryable, Signal
 from goalport.process import ActionContext
 from goalport.words import counted, listed, type_name
 from goalport.workflow.history import is_number
-from goalport.workflow.step import Step, context_itself, newest, read_step
+from goalport.workflow.step import Given, Step, context_itself, newest, read_step
 from goalport.workflow.workflow import Stage, Workflow
 
 __all__ = ["BranchFailure", "ConsensusBuilder", "ScatterGatherBuilder", "Scattering"]
@@ -72,36 +72,6 @@ class ScatterGatherBuilder(Generic[R]):
         return Scattering(self.kind, kind)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsensusBuilder(Generic[R]):
-    """A `ScatterGatherBuilder` whose sources give what the result is too: one of several answers to one question.
-
-    `ConsensusBuilder.returning(Verdict).sourced_from(judges).with_consensus_by(majority)`.
-    """
-
-    kind: type[R]
-
-    @staticmethod
-    def returning(kind: type[T]) -> "ConsensusBuilder[T]":
-        """Begin a workflow with a result of this type."""
-        return ConsensusBuilder(kind)
-
-    @overload
-    def sourced_from(
-        self, functions: Branches[Callable[[ActionContext], Awaitable[R] | R]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> "Sources[R]": ...
-    @overload
-    def sourced_from(
-        self, functions: Branches[Callable[..., Awaitable[R] | R]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> "Sources[R]": ...
-    def sourced_from(
-        self, functions: Branches[Callable[..., Awaitable[R] | R]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> "Sources[R]":
-        """Ask these functions; see `Scattering.generated_by`."""
-        scattering: Scattering[R, R] = Scattering(self.kind, self.kind, "ask", "agree")
-        return Sources(scattering.generated_by(functions, max_concurrency=max_concurrency))
-
-
 @dataclass(frozen=True)
 class Scattering(Generic[E, R]):
     """A scatter that knows what its result and its elements are."""
@@ -129,15 +99,13 @@ class Scattering(Generic[E, R]):
 
     @overload
     def generated_by(
-        self, functions: Branches[Callable[[ActionContext], Awaitable[E] | E]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> "Scattering[E, R]": ...
+        self, functions: Branches[Callable[[ActionContext], Given[E]]], /, *, max_concurrency: int = _AT_ONCE
+    ) -> Self: ...
     @overload
     def generated_by(
-        self, functions: Branches[Callable[..., Awaitable[E] | E]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> "Scattering[E, R]": ...
-    def generated_by(
-        self, functions: Branches[Callable[..., Awaitable[E] | E]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> "Scattering[E, R]":
+        self, functions: Branches[Callable[..., Given[E]]], /, *, max_concurrency: int = _AT_ONCE
+    ) -> Self: ...
+    def generated_by(self, functions: Branches[Callable[..., Given[E]]], /, *, max_concurrency: int = _AT_ONCE) -> Self:
         """Run these functions, `max_concurrency` at once; their parameters are filled as those of an action.
 
         A mapping gives them names of your own, by which progress, plans and spans call them. Where one fails, the
@@ -153,7 +121,7 @@ class Scattering(Generic[E, R]):
             raise self._mistake("max_concurrency to be 1 or more", f"it is {max_concurrency!r}", "Raise it.")
         return replace(self, branches=found, max_concurrency=max_concurrency).with_minimum_results(self.minimum)
 
-    def with_minimum_results(self, minimum: int | None, /) -> "Scattering[E, R]":
+    def with_minimum_results(self, minimum: int | None, /) -> Self:
         """Go on without the functions that fail, if at least so many elements are there; with None, fail with them."""
         most = len(self.branches) if self.branches else None
         if minimum is not None and (type(minimum) is not int or minimum < 1 or (most and minimum > most)):
@@ -161,26 +129,26 @@ class Scattering(Generic[E, R]):
             raise self._mistake(wanted, f"it is {minimum!r}", "Change it, or give more functions.")
         return replace(self, minimum=minimum)
 
-    def with_time_limit(self, seconds: float, /) -> "Scattering[E, R]":
+    def with_time_limit(self, seconds: float, /) -> Self:
         """Let each function fail that takes longer; without it, only the deadline of the process ends one."""
         if not is_number(seconds) or not seconds > 0:
             raise self._mistake("seconds above 0", f"it is {seconds!r}", "Raise it.")
         return replace(self, seconds=seconds)
 
     @overload
-    def consolidated_by(self, function: Callable[[list[E]], Awaitable[R] | R], /) -> Workflow[R]: ...
+    def consolidated_by(self, function: Callable[[list[E]], Given[R]], /) -> Workflow[R]: ...
     @overload
-    def consolidated_by(self, function: Callable[[list[E], ActionContext], Awaitable[R] | R], /) -> Workflow[R]: ...
+    def consolidated_by(self, function: Callable[[list[E], ActionContext], Given[R]], /) -> Workflow[R]: ...
     @overload
-    def consolidated_by(self, function: Callable[..., Awaitable[R] | R], /) -> Workflow[R]: ...
-    def consolidated_by(self, function: Callable[..., Awaitable[R] | R], /) -> Workflow[R]:
+    def consolidated_by(self, function: Callable[..., Given[R]], /) -> Workflow[R]: ...
+    def consolidated_by(self, function: Callable[..., Given[R]], /) -> Workflow[R]:
         """Make the result of the list of elements, in the order of the functions, by this function.
 
         Its parameters are filled as those of an action, with the list, and with `list[BranchFailure]`: the functions
         that failed. The parameters of a lambda are the list, or the list and the context.
         """
         if not self.branches:
-            raise self._mistake("functions to generate elements", "there are none", "Write generated_by(…) before.")
+            raise self._mistake("functions to generate elements", "there are none", "Give them before.")
         last = read_step(function, self.kind, [[newest(self.elements)], [newest(self.elements), context_itself]])
 
         async def consolidate(context: ActionContext) -> R:
@@ -207,15 +175,15 @@ class Scattering(Generic[E, R]):
         number = counted(len(self.branches), "function")
         return f"Runs {number}{limit}: {listed(each.name for each in self.branches)}{enough}"
 
-    def _read(self, functions: Branches[Callable[..., Awaitable[E] | E]]) -> tuple[Step[E], ...]:
+    def _read(self, functions: Branches[Callable[..., Given[E]]]) -> tuple[Step[E], ...]:
         if isinstance(functions, Mapping):
-            named = cast("Mapping[str, Callable[..., Awaitable[E] | E]]", functions)
+            named = cast("Mapping[str, Callable[..., Given[E]]]", functions)
             return tuple(replace(self._step(each), name=self._name(name)) for name, each in named.items())
         if not isinstance(functions, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise self._mistake("functions to generate elements", f"it is {functions!r}", "Pass a list or a mapping.")
         return _numbered([self._step(each) for each in functions])
 
-    def _step(self, function: Callable[..., Awaitable[E] | E]) -> Step[E]:
+    def _step(self, function: Callable[..., Given[E]]) -> Step[E]:
         return read_step(function, self.element, [[context_itself]])
 
     def _name(self, name: object) -> str:
@@ -264,29 +232,31 @@ class Scattering(Generic[E, R]):
         return DeclarationError(where, expected=expected, came=came, fix=fix)
 
 
-@dataclass(frozen=True, slots=True)
-class Sources(Generic[R]):
-    """The sources of a consensus."""
+@dataclass(frozen=True)
+class ConsensusBuilder(Scattering[R, R]):
+    """A scatter whose sources give what the result is too: one of several answers to one question.
 
-    scattering: Scattering[R, R]
+    `ConsensusBuilder.returning(Verdict).sourced_from(judges).with_consensus_by(majority)`.
+    """
 
-    def with_minimum_results(self, minimum: int | None, /) -> "Sources[R]":
-        """Go on without the sources that fail, if at least so many results are there."""
-        return Sources(self.scattering.with_minimum_results(minimum))
+    with_consensus_by = Scattering[R, R].consolidated_by
 
-    def with_time_limit(self, seconds: float, /) -> "Sources[R]":
-        """Let each source fail that takes longer."""
-        return Sources(self.scattering.with_time_limit(seconds))
+    @staticmethod
+    def returning(kind: type[T]) -> "ConsensusBuilder[T]":
+        """Begin a workflow with a result of this type."""
+        return ConsensusBuilder(kind, kind, "ask", "agree")
 
     @overload
-    def with_consensus_by(self, function: Callable[[list[R]], Awaitable[R] | R], /) -> Workflow[R]: ...
+    def sourced_from(
+        self, functions: Branches[Callable[[ActionContext], Given[R]]], /, *, max_concurrency: int = _AT_ONCE
+    ) -> Self: ...
     @overload
-    def with_consensus_by(self, function: Callable[[list[R], ActionContext], Awaitable[R] | R], /) -> Workflow[R]: ...
-    @overload
-    def with_consensus_by(self, function: Callable[..., Awaitable[R] | R], /) -> Workflow[R]: ...
-    def with_consensus_by(self, function: Callable[..., Awaitable[R] | R], /) -> Workflow[R]:
-        """Find the result in the list of what the sources gave; see `Scattering.consolidated_by`."""
-        return self.scattering.consolidated_by(function)
+    def sourced_from(
+        self, functions: Branches[Callable[..., Given[R]]], /, *, max_concurrency: int = _AT_ONCE
+    ) -> Self: ...
+    def sourced_from(self, functions: Branches[Callable[..., Given[R]]], /, *, max_concurrency: int = _AT_ONCE) -> Self:
+        """Ask these functions; see `Scattering.generated_by`."""
+        return self.generated_by(functions, max_concurrency=max_concurrency)
 
 
 class _Progress:
