@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from logging import getLogger
 from typing import Any, Generic, Self, TypeVar, cast, overload
 
@@ -178,21 +179,30 @@ class Scattering(Generic[E, R]):
     def _read(self, functions: Branches[Callable[..., Given[E]]]) -> tuple[Step[E], ...]:
         if isinstance(functions, Mapping):
             named = cast("Mapping[str, Callable[..., Given[E]]]", functions)
-            return tuple(replace(self._step(each), name=self._name(name)) for name, each in named.items())
-        if not isinstance(functions, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if odd := [each for each in named if not isinstance(each, str) or not each.strip()]:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise self._mistake("names of functions", f"one is {odd[0]!r}", "Give each a name: {'gpt': ask_gpt}.")
+            steps = [replace(self._step(each), name=" ".join(name.split())) for name, each in named.items()]
+        elif isinstance(functions, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            steps = [self._step(each) for each in functions]
+        else:
             raise self._mistake("functions to generate elements", f"it is {functions!r}", "Pass a list or a mapping.")
-        return _numbered([self._step(each) for each in functions])
+        names = [each.name for each in steps]
+        # Those that share a name get the number of their place.
+        return tuple(
+            each if names.count(each.name) == 1 else replace(each, name=f"{each.name} {place}")
+            for place, each in enumerate(steps, start=1)
+        )
 
     def _step(self, function: Callable[..., Given[E]]) -> Step[E]:
         return read_step(function, self.element, [[context_itself]])
 
-    def _name(self, name: object) -> str:
-        if not isinstance(name, str) or not name.strip():
-            raise self._mistake("names of functions", f"one is {name!r}", "Give each a name: {'gpt': ask_gpt}.")
-        return " ".join(name.split())
-
     async def _generate(self, context: ActionContext) -> Gathered[E]:
-        progress = _Progress(context, len(self.branches))
+        over = count(1)
+
+        def tell(words: str) -> None:
+            number = next(over)
+            if not context.cancelled:
+                context.progress(f"{number}/{len(self.branches)} {words}")
 
         async def branch(step: Step[E]) -> E | BranchFailure:
             with step.span(context):
@@ -201,13 +211,14 @@ class Scattering(Generic[E, R]):
                 except Signal:
                     raise
                 except Exception as error:
-                    failure = progress.failed(step, error)
+                    reason = context.process.words_for(error)
+                    tell(f"{step.name} failed: {reason}")
                     if self.minimum is None:
                         error.add_note(f"It was raised by the function {step.name!r} of {context.action}.")
                         raise
                     _log.info("Process %s: %s failed", context.process.id, step.name, exc_info=True)
-                    return failure
-            progress.done(step)
+                    return BranchFailure(step.name, reason)
+            tell(step.name)
             return element
 
         found = await context.parallel_map(self.branches, branch, max_concurrency=self.max_concurrency)
@@ -257,32 +268,3 @@ class ConsensusBuilder(Scattering[R, R]):
     def sourced_from(self, functions: Branches[Callable[..., Given[R]]], /, *, max_concurrency: int = _AT_ONCE) -> Self:
         """Ask these functions; see `Scattering.generated_by`."""
         return self.generated_by(functions, max_concurrency=max_concurrency)
-
-
-class _Progress:
-    """Tells how many branches are over."""
-
-    def __init__(self, context: ActionContext, branches: int) -> None:
-        self._context, self._branches, self._over = context, branches, 0
-
-    def done(self, step: Step[Any]) -> None:
-        self._say(step.name)
-
-    def failed(self, step: Step[Any], error: Exception) -> BranchFailure:
-        reason = self._context.process.words_for(error)
-        self._say(f"{step.name} failed: {reason}")
-        return BranchFailure(step.name, reason)
-
-    def _say(self, words: str) -> None:
-        self._over += 1
-        if not self._context.cancelled:
-            self._context.progress(f"{self._over}/{self._branches} {words}")
-
-
-def _numbered(steps: Sequence[Step[E]]) -> tuple[Step[E], ...]:
-    """The steps with names of their own: those that share one get the number of their place."""
-    names = [each.name for each in steps]
-    return tuple(
-        each if names.count(each.name) == 1 else replace(each, name=f"{each.name} {place}")
-        for place, each in enumerate(steps, start=1)
-    )
