@@ -141,14 +141,6 @@ async def test_links_and_devices_are_left_out(site: Site, tmp_path: Path, kind: 
     assert [each.name for each in copy.folder.iterdir()] == ["README.md"]
 
 
-async def test_a_path_from_the_root_is_one_below_the_folder(site: Site, tmp_path: Path) -> None:
-    publish(site, "octocat/hello", archive({"/etc/evil": "x"}), "main")
-
-    copy = await archives_of(site, tmp_path).get(PLACE)
-
-    assert (copy.folder / "etc" / "evil").read_text() == "x"
-
-
 def with_a_large_header() -> bytes:
     """One whose first header says that it has a gigabyte, of zeros."""
     header = bytearray(tarfile.TarInfo("pax").tobuf())
@@ -160,7 +152,8 @@ def with_a_large_header() -> bytes:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (archive({"../../evil": "x"}), "outside the destination"),
+        (archive({"../../evil": "x"}), "a file with the name"),
+        (archive({"/etc/evil": "x"}), "a file with the name"),
         (archive({"x" * 500: "x"}), "cannot be unpacked"),
         (archive({f"{number}": "x" for number in range(51)}), "more than 50 files"),
         (archive({"bomb": b"\0" * 2_000_000}), "more than 1000000 bytes"),
