@@ -20,9 +20,7 @@ __all__ = [
     "hide",
     "hide_in",
     "hide_known",
-    "hide_known_and_keys",
     "hide_known_in",
-    "makes_plain_records",
     "passwords_in",
     "register_secrets",
     "secrets_in_environment",
@@ -125,15 +123,9 @@ def hide_known_in(written: bytes) -> bytes:
     return written
 
 
-def hide_known_and_keys(text: str) -> str:
+def _hide_known_and_keys(text: str) -> str:
     """The text without registered secrets and keys of callers: for the log of a library, whose rest may be needed."""
     return _API_KEY.sub("***", hide_known(text)) if "gp_" in text else hide_known(text)
-
-
-def makes_plain_records() -> bool:
-    """Whether nobody but this module changes records of the log when they are made."""
-    factory = logging.getLogRecordFactory()
-    return (_Records.before if factory is _record else factory) is logging.LogRecord
 
 
 def hide_in(record: logging.LogRecord, hiding: Callable[[str], str] = hide) -> None:
@@ -211,7 +203,7 @@ def _record(*args: Any, **options: Any) -> logging.LogRecord:
     record: logging.LogRecord = _Records.before(*args, **options)
     name = record.name or ""  # `logging.makeLogRecord` gives none, and fills the record in afterwards
     of_ours = name.startswith("goalport") and name not in _WITHOUT_TEXTS
-    hide_in(record, hide if of_ours else hide_known_and_keys)
+    hide_in(record, hide if of_ours else _hide_known_and_keys)
     return record
 
 

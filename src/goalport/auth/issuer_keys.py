@@ -59,28 +59,28 @@ class IssuerKeys:
         self._issuer = issuer
         self._client = client
         self._clock = clock
-        self._keys: Mapping[tuple[str | None, str], Sequence[PyJWK]] = {}
-        """The keys by id and algorithm, and all of an algorithm under None."""
+        self._keys: Sequence[PyJWK] = ()
+        """The keys, each with an algorithm that it may be used with."""
         self._fetched_at = self._asked_at = float("-inf")
         self._failed = False
         self._fetching: asyncio.Task[None] | None = None
 
-    def fetch_soon(self) -> None:
-        """Begin to fetch the keys, unless the issuer was asked a moment ago. A failure is logged."""
-        self._begin(_RETRY)
+    def fetch_soon(self, pause: float = _RETRY) -> None:
+        """Begin to fetch the keys, unless the issuer was asked within the pause. A failure is logged."""
+        if self._fetching is None and self._clock() - self._asked_at >= pause:
+            self._asked_at = self._clock()
+            self._fetching = self._client.start(self._replace())
 
     async def suiting(self, kid: str | None, algorithm: str) -> Sequence[PyJWK]:
         """The keys that a token may be signed with, as its header says. Raises `VerifierUnavailable`."""
-        if not self._keys or self._age > _TOO_OLD:
-            await self._fetch(_RETRY)
-            if not self._keys or self._age > _TOO_OLD:
-                raise VerifierUnavailable(f"The keys of {self._issuer.issuer} cannot be fetched.", round(_RETRY))
-        elif self._age > _OLD:
-            self._begin(_PAUSE)
-        wanted = kid, algorithm
-        if wanted not in self._keys:
-            await self._fetch(_PAUSE)
-        found = self._keys.get(wanted, ())
+        found, age = self._found(kid, algorithm), self._age
+        if not found or age > _OLD:
+            self.fetch_soon(_PAUSE if age <= _TOO_OLD else _RETRY)
+            if self._fetching is not None and (not found or age > _TOO_OLD):
+                await asyncio.shield(self._fetching)  # together with all who wait for it
+                found = self._found(kid, algorithm)
+        if self._age > _TOO_OLD:
+            raise VerifierUnavailable(f"The keys of {self._issuer.issuer} cannot be fetched.", round(_RETRY))
         if not found and self._failed:
             raise VerifierUnavailable(f"{self._issuer.issuer} cannot be asked for a key.", round(_PAUSE))
         return found
@@ -89,16 +89,8 @@ class IssuerKeys:
     def _age(self) -> float:
         return self._clock() - self._fetched_at
 
-    async def _fetch(self, pause: float) -> None:
-        """Fetch the keys, together with all who wait for them, unless the issuer was asked a moment ago."""
-        self._begin(pause)
-        if self._fetching is not None:
-            await asyncio.shield(self._fetching)
-
-    def _begin(self, pause: float) -> None:
-        if self._fetching is None and self._clock() - self._asked_at >= pause:
-            self._asked_at = self._clock()
-            self._fetching = self._client.start(self._replace())
+    def _found(self, kid: str | None, algorithm: str) -> Sequence[PyJWK]:
+        return [each for each in self._keys if each.algorithm_name == algorithm and kid in (None, each.key_id)]
 
     async def _replace(self) -> None:
         """Put the keys that the issuer has now in place of those that are known."""
@@ -111,20 +103,14 @@ class IssuerKeys:
         finally:
             self._fetching = None
 
-    async def _read(self) -> Mapping[tuple[str | None, str], Sequence[PyJWK]]:
+    async def _read(self) -> Sequence[PyJWK]:
         """The keys that the issuer has now. Raises `ProviderError`."""
         uri = self._issuer.jwks_uri or await self._discovered()
         entries = (await self._client.get(uri)).get("keys")
         if not isinstance(entries, list):
             raise ProviderError(f"{uri} has no list of keys.")
-        found: dict[tuple[str | None, str], list[PyJWK]] = {}
-        for entry in cast("list[object]", entries)[:_MOST_KEYS]:
-            if isinstance(entry, dict):
-                fields = cast("dict[str, Any]", entry)
-                kid = fields.get("kid")
-                for key in _usable(fields, self._issuer.algorithms):
-                    for name in {None, kid if isinstance(kid, str) else None}:
-                        found.setdefault((name, key.algorithm_name), []).append(key)
+        known = [cast("dict[str, Any]", each) for each in cast("list[object]", entries) if isinstance(each, dict)]
+        found = [key for each in known[:_MOST_KEYS] for key in _usable(each, self._issuer.algorithms)]
         if not found:
             raise ProviderError(f"{uri} has no key that can be used here.")
         return found

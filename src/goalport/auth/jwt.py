@@ -128,7 +128,7 @@ class JwtVerifier:
             raise InvalidToken("The token is signed with an algorithm that is not accepted here.")
         # What a token says is checked before its signature, so that an expired one never makes keys be fetched.
         grant = issuer.rules.grant_of(said.claims, self._clock())
-        if not _is_signed(token, said.algorithm, await issuer.keys.suiting(said.kid, said.algorithm)):
+        if not _is_signed(token, await issuer.keys.suiting(said.kid, said.algorithm)):
             raise InvalidToken("The token is not signed with a key of its issuer.")
         return grant
 
@@ -147,8 +147,8 @@ def _decoded(part: str) -> bytes:
     return found
 
 
-def _is_signed(token: str, algorithm: str, keys: Iterable[PyJWK]) -> bool:
-    """Whether one of these keys verifies the signature of a token, whose header names the algorithm.
+def _is_signed(token: str, keys: Iterable[PyJWK]) -> bool:
+    """Whether one of these keys verifies the signature of a token, whose header names their algorithm.
 
     The header was checked before, and the length of a key when it was fetched, so PyJWT need not read the token again.
     """
@@ -157,5 +157,4 @@ def _is_signed(token: str, algorithm: str, keys: Iterable[PyJWK]) -> bool:
         decoded = _decoded(signature)
     except ValueError:
         return False
-    suiting = (each for each in keys if each.algorithm_name == algorithm)
-    return any(each.Algorithm.verify(signed.encode(), each.key, decoded) for each in suiting)
+    return any(each.Algorithm.verify(signed.encode(), each.key, decoded) for each in keys)

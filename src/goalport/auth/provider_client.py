@@ -6,6 +6,7 @@ Above: `issuer_keys` and `introspection`, which decide when to ask.
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -29,14 +30,6 @@ class ProviderError(GoalportError):
         super().__init__(reason)
         self.code = code
         """The error that a response with status 400 names (RFC 6749, section 5.2); empty: none."""
-
-
-class _BadRequest(ValueError):
-    """A response with status 400, and the error that it names."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(f"expected status 200, but got 400 {code}".rstrip())
-        self.code = code
 
 
 class ProviderClient:
@@ -89,11 +82,10 @@ class ProviderClient:
         try:
             return await self.in_time(url, self._ask(method, url, **options))
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ValueError) as error:
-            code = error.code if isinstance(error, _BadRequest) else ""
-            raise ProviderError(f"{url} cannot be read: {error or type(error).__name__}", code) from None
+            raise ProviderError(f"{url} cannot be read: {error or type(error).__name__}") from None
 
     async def _ask(self, method: str, url: str, **options: Any) -> Mapping[str, Any]:
-        """What a provider answers. Raises `ValueError` if it is no JSON object."""
+        """What a provider answers. Raises `ProviderError`, and `ValueError` if it is no JSON object."""
         import httpx2
 
         from goalport.bounded_answers import bounded_client
@@ -104,15 +96,10 @@ class ProviderClient:
             headers = {"Accept": "application/json"}
             self._http = bounded_client(self._seconds, headers=headers, limits=many, follow_redirects=False)
         response = await self._http.request(method, url, **options)
-        if response.status_code not in {HTTPStatus.OK, HTTPStatus.BAD_REQUEST}:
-            raise ValueError(f"expected status 200, but got {response.status_code}")
+        if response.status_code == HTTPStatus.OK:
+            return read_object(response.content)
+        code = ""
         if response.status_code == HTTPStatus.BAD_REQUEST:
-            raise _BadRequest(_error_named_in(response.content))
-        return read_object(response.content)
-
-
-def _error_named_in(body: bytes) -> str:
-    try:
-        return one_line(str(read_object(body).get("error", "")))
-    except ValueError:
-        return ""
+            with suppress(ValueError):
+                code = one_line(str(read_object(response.content).get("error", "")))
+        raise ProviderError(f"{url} cannot be read: expected status 200, but got {response.status_code} {code}", code)

@@ -1,15 +1,14 @@
 """The program of the child process in which a library makes Markdown of PDF, office and e-book files.
 
-`conversion.py` starts it as a script with the limits as its argument, and speaks with it over pipes: a line of JSON,
-then as many bytes as it says. Nothing of goalport is imported here, and nothing but the last answer is kept.
+`conversion.py` starts it as a script for each file, with the limits as its argument. It reads `document` in its folder
+and writes `answer.json` there. Nothing of goalport is imported here.
 """
 
 import json
-import math
-import os
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, cast
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
 
 _LONGEST_ERROR = 500
 _DESCRIPTIONS = {
@@ -26,51 +25,26 @@ _SAYS_NOTHING = frozenset({"(anonymous)", "(unspecified)", "anonymous", "unspeci
 
 def main() -> None:
     limits = json.loads(sys.argv[1])
-    questions = sys.stdin.buffer
-    answers = os.fdopen(os.dup(1), "wb")
-    # What libraries print belongs to no answer.
-    os.dup2(2, 1)
-    limit_time = _limit_resources(limits)
-    while line := questions.readline():
-        question = json.loads(line)
-        data = questions.read(question["size"])
-        if len(data) < question["size"]:
-            return
-        limit_time()
-        answer, text = _converted(data, question["media_type"], limits["text"])
-        written = text.encode("utf-8", "replace")
-        _send(answers, {**answer, "size": len(written)}, written)
+    _limit_resources(limits)
+    answer = _answer(limits["media_type"], limits["text"])
+    Path("answer.json").write_text(json.dumps(answer, ensure_ascii=False), "utf-8", "replace")
 
 
-def _send(answers: BinaryIO, answer: Mapping[str, object], text: bytes) -> None:
-    answers.write(json.dumps(answer).encode() + b"\n")
-    answers.write(text)
-    answers.flush()
-
-
-def _limit_resources(limits: Mapping[str, int]) -> Callable[[], None]:
-    """Limits memory and files for good; what is returned limits the processor time of the next file.
-
-    It ends this process when nobody is left to do so.
-    """
+def _limit_resources(limits: Mapping[str, int]) -> None:
+    """Limits memory, files and processor time, which ends this process when nobody is left to do so."""
     if sys.platform == "win32":
-        return lambda: None
+        return
     import resource
 
+    # Two threads may work, and the parent counts by the clock.
+    resource.setrlimit(resource.RLIMIT_CPU, (2 * limits["seconds"], resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limits["memory"], limits["memory"]))
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (limits["memory"], limits["memory"]))
 
-    def limit_time() -> None:
-        used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
-        # Two threads may work, and the parent counts by the clock.
-        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used) + 2 * limits["seconds"], resource.RLIM_INFINITY))
 
-    return limit_time
-
-
-def _converted(data: bytes, media_type: str, most: int) -> tuple[dict[str, object], str]:
+def _answer(media_type: str, most: int) -> dict[str, object]:
     import kreuzberg
 
     config = kreuzberg.ExtractionConfig(
@@ -81,13 +55,12 @@ def _converted(data: bytes, media_type: str, most: int) -> tuple[dict[str, objec
         pdf_options=kreuzberg.PdfConfig(top_margin_fraction=0.0, bottom_margin_fraction=0.0),
     )
     try:
-        result = kreuzberg.extract_bytes_sync(data, media_type, config)
+        result = kreuzberg.extract_bytes_sync(Path("document").read_bytes(), media_type, config)
     except (kreuzberg.KreuzbergError, RuntimeError, ValueError, OSError) as error:
-        return {"error": str(error)[:_LONGEST_ERROR]}, ""
-    text = result.content
-    if len(text) > most:
-        return {"error": f"its text has {len(text):,} characters, and at most {most:,} are read"}, ""
-    return {"metadata": _described(cast("Mapping[str, Any]", result.metadata))}, text
+        return {"error": str(error)[:_LONGEST_ERROR]}
+    if len(result.content) > most:
+        return {"error": f"its text has {len(result.content):,} characters, and at most {most:,} are read"}
+    return {"text": result.content, "metadata": _described(cast("Mapping[str, Any]", result.metadata))}
 
 
 def _described(metadata: Mapping[str, Any]) -> dict[str, str]:

@@ -9,18 +9,16 @@ import json
 import os
 import re
 import shutil
-import stat
-import struct
+import tarfile
 import tempfile
-import zipfile
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from gzip import GzipFile
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import Final, Self, cast
+from typing import IO, Final, Self, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from anyio import to_thread
@@ -34,25 +32,7 @@ __all__ = ["ArchiveLimits", "GitHubArchives", "GitHubCopy", "GitHubPlace"]
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 _REF: Final = re.compile(r"(?!.*(?:\.\.|//|@\{|\\|[\x00-\x20~^:?*\[\x7f]))[^/.-][^\0]{0,199}")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-_PIECE: Final = 65_536
-_ENCRYPTED: Final = 1
-_LONGEST_PATH: Final = 400
-_DAMAGED: Final = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    NotImplementedError,
-    EOFError,
-    RuntimeError,
-    ValueError,
-)
-"""What the standard library raises for archives that are damaged, or made to do damage."""
-_METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
-_ENTRY_BYTES: Final = 512
-"""Bytes of the list of files for each file, at most on average."""
-_LOCATOR: Final = 20
-"""Bytes before the end record, where archives with more than 65,535 files tell of another one."""
-_NOT_ON_WINDOWS: Final = frozenset(':*?"<>|')
+_NOT_ON_WINDOWS: Final = frozenset(':*?"<>|\\')
 _KEEPING: Final = Lock()
 """Held while a copy is put in its place: several may have fetched the same at the same time."""
 
@@ -108,9 +88,11 @@ class GitHubPlace:
 class ArchiveLimits:
     """What an archive may hold."""
 
-    files: int = 20_000
+    files: int = 30_000
+    """Files and folders."""
     file_bytes: int = 50_000_000
     total_bytes: int = 300_000_000
+    """Of the unpacked archive, which has about a thousand bytes more for each file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +127,9 @@ class GitHubArchives:
         pin = None if update else await to_thread.run_sync(self._pinned, place)
         if pin is not None and (found := await to_thread.run_sync(self._kept, place, pin)) is not None:
             return _as_expected(found, expected)
-        wanted = place.ref if pin is None else pin.commit
-        data = await self._fetched(place, wanted)
-        return await to_thread.run_sync(self._take, place, data, pin, expected)
-
-    async def _fetched(self, place: GitHubPlace, ref: str) -> bytes:
-        url = f"{self.base}/{place.owner}/{place.repository}/archive/{quote(ref)}.zip"
-        return (await self.fetcher.fetch(url)).content
+        ref = quote(place.ref if pin is None else pin.commit)
+        page = await self.fetcher.fetch(f"{self.base}/{place.owner}/{place.repository}/archive/{ref}.tar.gz")
+        return await to_thread.run_sync(self._take, place, page.content, pin, expected)
 
     def _take(self, place: GitHubPlace, data: bytes, pin: "_Pin | None", expected: str) -> GitHubCopy:
         """Unpack an archive, check it, and only then keep it."""
@@ -162,7 +140,10 @@ class GitHubArchives:
             if _COMMIT.fullmatch(place.ref) and found.commit != place.ref:
                 raise DocumentError(f"The archive of {place} holds the commit {found.commit}, which was not asked for.")
             if pin is not None and found != pin:
-                raise _changed(place, found, pin)
+                raise DocumentError(
+                    f"{place} is not what was pinned: {found.commit} with {found.content_hash}, not {pin.commit} with "
+                    f"{pin.content_hash}. Look at it, and update the pin where the new content is wanted."
+                )
             _as_expected(self._copy(place, found, files), expected)
             self._keep(place, found, files)
         self._pin(place, found)
@@ -237,23 +218,14 @@ def _as_expected(copy: GitHubCopy, expected: str) -> GitHubCopy:
     return copy
 
 
-def _changed(place: GitHubPlace, found: _Pin, pin: _Pin) -> DocumentError:
-    return DocumentError(
-        f"{place} is not what was pinned: {found.commit} with {found.content_hash}, not {pin.commit} with "
-        f"{pin.content_hash}. Look at it, and update the pin where the new content is wanted."
-    )
-
-
 def _unpacked(place: GitHubPlace, data: bytes, target: Path, limits: ArchiveLimits) -> _Pin:
     """Unpack an archive; what it can be pinned by."""
     try:
-        _check_size(data, limits)
-        with zipfile.ZipFile(BytesIO(data)) as archive:
+        with tarfile.open(fileobj=_Unzipped(data, limits.total_bytes), mode="r|") as archive:
             commit = _commit_of(archive)
-            target.mkdir()
             _extract(archive, target, limits)
         return _Pin(commit, _hash_of(target))
-    except (OSError, *_DAMAGED) as error:
+    except (OSError, EOFError, zlib.error, tarfile.TarError, ValueError) as error:
         raise DocumentError(
             f"The archive of {place} cannot be unpacked: {one_line(str(error)).rstrip('.')}."
         ) from error
@@ -261,74 +233,56 @@ def _unpacked(place: GitHubPlace, data: bytes, target: Path, limits: ArchiveLimi
         raise DocumentError(f"The archive of {place} is not taken: {error}") from error
 
 
-def _check_size(data: bytes, limits: ArchiveLimits) -> None:
-    """Refuse an archive with a list of files that is too long, before the list is read."""
-    end = data.rfind(b"PK\5\6")
-    found = struct.unpack_from("<4s4H2LH", data, end) if end >= 0 else ()
-    large = end >= _LOCATOR and data.startswith(b"PK\6\7", end - _LOCATOR)
-    if large or (found and found[5] > limits.files * _ENTRY_BYTES):
-        raise DocumentError(f"It has more than {limits.files} files.")
-
-
-def _commit_of(archive: zipfile.ZipFile) -> str:
-    commit = archive.comment.decode("ascii", "replace").strip()
+def _commit_of(archive: tarfile.TarFile) -> str:
+    commit = archive.pax_headers.get("comment", "")
     if not _COMMIT.fullmatch(commit):
         raise DocumentError("It does not say which commit it holds.")
     return commit
 
 
-def _extract(archive: zipfile.ZipFile, target: Path, limits: ArchiveLimits) -> None:
-    """Write the files, without the folder in which archives have them all. Links are left out: they could lead out."""
-    left = limits.total_bytes
-    count = 0
-    for info in archive.infolist():
-        path = _path_of(info)
-        if path is None:
-            continue
-        count += 1
-        if count > limits.files:
+class _Unzipped(BytesIO):
+    """Unzips while it is read, and refuses to go on where a small archive becomes a large one."""
+
+    def __init__(self, data: bytes, most: int) -> None:
+        super().__init__()
+        self._file = GzipFile(fileobj=BytesIO(data))
+        self._left = most
+
+    def read(self, size: int | None = -1) -> bytes:
+        found = self._file.read(size)
+        self._left -= len(found)
+        if self._left < 0:
+            raise DocumentError("Unpacked, it has more bytes than are allowed.")
+        return found
+
+
+def _extract(archive: tarfile.TarFile, target: Path, limits: ArchiveLimits) -> None:
+    """Write the files, without the folder in which archives have them all. Links are left out: they could lead out.
+
+    The filters of `tarfile` are not there in Python 3.11.2, which Debian 12 has.
+    """
+    target.mkdir()
+    for number, member in enumerate(archive, start=1):
+        name = member.name.partition("/")[2]
+        if number > limits.files:
             raise DocumentError(f"It has more than {limits.files} files.")
+        if not member.isreg() or member.issparse() or not name.isprintable() or _NOT_ON_WINDOWS & set(name):
+            continue
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts:
+            raise DocumentError(f"It has a file with the name {one_line(name)!r}.")
+        if member.size > limits.file_bytes:
+            raise DocumentError(f"{one_line(name)!r} has more than {limits.file_bytes} bytes.")
         file = target.joinpath(*path.parts)
         file.parent.mkdir(parents=True, exist_ok=True)
-        left -= _written(archive, info, file, min(limits.file_bytes, left))
-
-
-def _written(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: Path, most: int) -> int:
-    """Write one file; the number of its bytes, counted as they come, since an archive can lie about them."""
-    written = 0
-    with archive.open(info) as source, file.open("xb") as target:
-        while piece := source.read(_PIECE):
-            written += len(piece)
-            if written > most:
-                raise DocumentError(f"It is larger than allowed: {one_line(info.filename)} has more than {most} bytes.")
-            target.write(piece)
-    return written
-
-
-def _path_of(info: zipfile.ZipInfo) -> PurePosixPath | None:
-    """Where a file belongs; None for folders, links, and names that not every system can have."""
-    kind = stat.S_IFMT(info.external_attr >> 16)
-    if info.is_dir() or kind not in {0, stat.S_IFREG}:
-        return None
-    name = info.filename
-    _, *steps = name.split("/")
-    if not steps or len(name) > _LONGEST_PATH or "\\" in name or {"", ".", ".."} & set(steps) or name.startswith("/"):
-        raise DocumentError(f"It has a file with the name {one_line(name)!r}.")
-    if info.flag_bits & _ENCRYPTED or info.compress_type not in _METHODS:
-        raise DocumentError(f"{one_line(name)!r} is encrypted, or compressed in another way than those of GitHub.")
-    return PurePosixPath(*steps) if name.isprintable() and not _NOT_ON_WINDOWS & set(name) else None
+        with cast("IO[bytes]", archive.extractfile(member)) as content, file.open("xb") as written:
+            shutil.copyfileobj(content, written)
 
 
 def _hash_of(folder: Path) -> str:
     """The hash of all paths and contents in a folder."""
     whole = sha256()
-    for path in sorted(_paths(folder)):
+    for path in sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()):
         content = sha256((folder / path).read_bytes()).hexdigest()
         whole.update(f"{path}\0{content}\n".encode("utf-8", "surrogatepass"))
     return f"sha256:{whole.hexdigest()}"
-
-
-def _paths(folder: Path) -> Iterator[str]:
-    for place, _, names in os.walk(folder):
-        for name in names:
-            yield (Path(place) / name).relative_to(folder).as_posix()

@@ -4,12 +4,12 @@ Tables, lists and code are written as in Markdown. Navigation, scripts, forms an
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
-from goalport.documents.charsets import visible
+from goalport.documents.charsets import normalized
 from goalport.documents.content import NavigableDocument
 from goalport.documents.outline import Outline
 from goalport.documents.sections import document_of, title_from
@@ -92,7 +92,7 @@ def _parsed(text: str, uri: str) -> "LexborHTMLParser":
     if _depth(text) > _MOST_DEPTH:
         raise UnreadableDocument(uri, f"its elements are nested more than {_MOST_DEPTH} deep")
     # A parser that is given text encodes it as UTF-8, which no lone surrogate can be.
-    return LexborHTMLParser(visible(text).encode("utf-8", "replace"))
+    return LexborHTMLParser(normalized(text).encode("utf-8", "replace"))
 
 
 def _depth(text: str) -> int:
@@ -132,22 +132,22 @@ def _main(page: "LexborHTMLParser") -> "LexborNode | None":
 
 
 def _write(root: "LexborNode | None", outline: Outline) -> None:
-    """Writes the elements below one. A tag that comes from the stack says that its element ends."""
-    waiting: list[LexborNode | str] = [root] if root is not None else []
+    """Writes the elements below one. What is called from the stack is done where an element ends."""
+    waiting: list[LexborNode | Callable[[], None]] = [root] if root is not None else []
     while waiting:
         each = waiting.pop()
-        if isinstance(each, str):
-            _leave(each, outline)
-        elif each.tag == "-text":
-            outline.words(each.text_content or "")
-        elif _enter(each, each.tag or "", outline):
-            waiting.append(each.tag or "")
+        if callable(each):
+            each()
+        elif not _written(each, tag := each.tag or "", outline):
+            waiting.append(_begun(tag, outline))
             waiting.extend(reversed(list(each.iter(include_text=True))))
 
 
-def _enter(node: "LexborNode", tag: str, outline: Outline) -> bool:
-    """Whether what is in the element is written one by one; if not, it is written here."""
-    if tag in _HEADINGS:
+def _written(node: "LexborNode", tag: str, outline: Outline) -> bool:
+    """Writes what has no parts to be written one by one; whether the element is such."""
+    if tag == "-text":
+        outline.words(node.text_content or "")
+    elif tag in _HEADINGS:
         outline.heading(int(tag[1]), _line(node).strip(_HEADING_MARKS))
     elif tag == "pre":
         outline.code(node.text(), _language(node))
@@ -160,33 +160,22 @@ def _enter(node: "LexborNode", tag: str, outline: Outline) -> bool:
     elif tag == "table" and (rows := list(_rows(node))):
         outline.table(rows)
     else:
-        _begin(tag, outline)
-        return True
-    return False
+        return False
+    return True
 
 
-def _begin(tag: str, outline: Outline) -> None:
-    match tag:
-        case "ul" | "ol":
-            outline.list_begins(numbered=tag == "ol")
-        case "li":
-            outline.list_item()
-        case _ if tag in _BLOCKS:
-            outline.paragraph()
-        case _:
-            pass
-
-
-def _leave(tag: str, outline: Outline) -> None:
-    match tag:
-        case "ul" | "ol":
-            outline.list_ends()
-        case "li":
-            outline.line_break()
-        case _ if tag in _BLOCKS:
-            outline.paragraph()
-        case _:
-            pass
+def _begun(tag: str, outline: Outline) -> Callable[[], None]:
+    """Writes how an element begins; what writes how it ends."""
+    if tag in {"ul", "ol"}:
+        outline.list_begins(numbered=tag == "ol")
+        return outline.list_ends
+    if tag == "li":
+        outline.list_item()
+        return outline.line_break
+    if tag in _BLOCKS:
+        outline.paragraph()
+        return outline.paragraph
+    return lambda: None
 
 
 def _line(node: "LexborNode") -> str:

@@ -6,10 +6,11 @@ from datetime import date, datetime, time
 from itertools import islice
 from typing import Any, Final, cast
 
+from markdown_it import MarkdownIt
 from pydantic import JsonValue
 
 from goalport.documents.blocks import BlockKind, blocks
-from goalport.documents.charsets import visible
+from goalport.documents.charsets import normalized
 from goalport.documents.content import NavigableDocument
 from goalport.documents.sections import MOST_HEADINGS, Heading, document_of, title_from
 from goalport.documents.yaml_text import read_yaml
@@ -21,6 +22,9 @@ __all__ = ["read_markdown"]
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(.*?)(?:\n)?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _LONGEST_FRONT_MATTER: Final = 20_000
 _PAIR: Final = re.compile(r"^([\w-]+):[ \t]+(.+)$", re.MULTILINE)
+_TITLES: Final = MarkdownIt("commonmark").enable("strikethrough")
+_ATTRIBUTES: Final = re.compile(r"\s*\{[#.:][^{}]*\}$")
+_LONGEST_TITLE: Final = 200
 _LONGEST_VALUE: Final = 1_000
 _LARGEST: Final = 2**63
 _MOST_VALUES: Final = 200
@@ -35,7 +39,7 @@ def read_markdown(
     Its title is `title`, else that of its front matter, else its first heading if that stands above all others, else
     the name in the URI.
     """
-    text = visible(text)
+    text = normalized(text)
     known, start = _front_matter(text)
     headings = list(islice(_headings(text, start), MOST_HEADINGS))
     named = title or known.get("title")
@@ -52,7 +56,18 @@ def read_markdown(
 def _headings(text: str, start: int) -> Iterator[Heading]:
     for block in blocks(text[start:]):
         if block.kind is BlockKind.HEADING:
-            yield Heading(block.level, block.title, start + block.start, start + block.end)
+            begin, end = start + block.start, start + block.end
+            yield Heading(block.level, _title(text[begin:end]), begin, end)
+
+
+def _title(written: str) -> str:
+    """The words of a heading without markup. Of a long one no more is read than may be shown."""
+    tokens = _TITLES.parse(written[: 4 * _LONGEST_TITLE])
+    parts = [part for token in tokens for part in token.children or ()]
+    words = "".join(
+        " " if part.type.endswith("break") else part.content for part in parts if part.type != "html_inline"
+    )
+    return one_line(_ATTRIBUTES.sub("", words), _LONGEST_TITLE)
 
 
 def _title_of(headings: Sequence[Heading]) -> str:

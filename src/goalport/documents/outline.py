@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from goalport.documents.charsets import visible
+from goalport.documents.charsets import normalized
 from goalport.documents.sections import Heading
 from goalport.words import one_line
 
@@ -42,7 +42,10 @@ class Outline:
             self._space = self._space or bool(written)
             return
         if self._breaks or not self._length:
-            self._begin_line()
+            depth = min(len(self._lists), _MOST_INDENT)
+            indent = "  " * (depth - 1 if self._marker else depth)
+            self._put("\n" * (self._breaks if self._length else 0) + indent + self._marker)
+            self._breaks, self._marker = 0, ""
         elif self._space or written[0].isspace():
             self._put(" ")
         self._put(words)
@@ -57,31 +60,21 @@ class Outline:
         self._break(1)
 
     def heading(self, level: int, title: str) -> None:
-        title = one_line(title, _LONGEST_TITLE)
-        if not title:
-            return
-        self._begin_block()
-        start = self._length
-        self._put(f"{'#' * level} {title}")
-        self.headings.append(Heading(level, title, start, self._length))
-        self._break(2)
+        if title := one_line(title, _LONGEST_TITLE):
+            start = self._block(f"{'#' * level} {title}")
+            self.headings.append(Heading(level, title, start, self._length))
 
     def code(self, written: str, language: str = "") -> None:
         """Lines that stay as they are, between fences that are longer than any in them."""
         lines = written.strip("\n").rstrip()
-        if not lines.strip():
-            return
-        fence = "`" * max(3, 3, *(len(each) + 1 for each in _FENCE.findall(lines)))
-        self._begin_block()
-        self._put(f"{fence}{language}\n{lines}\n{fence}")
-        self._break(2)
+        if lines.strip():
+            fence = "`" * max(3, 3, *(len(each) + 1 for each in _FENCE.findall(lines)))
+            self._block(f"{fence}{language}\n{lines}\n{fence}")
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
         """Rows of cells, of which the first is the header."""
         header, *others = ([" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows)
-        self._begin_block()
-        self._put("\n".join(map(_row, (header, ["---"] * len(header), *others))))
-        self._break(2)
+        self._block("\n".join(f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *others)))
 
     def list_begins(self, *, numbered: bool) -> None:
         self._break(1 if self._lists else 2)
@@ -106,23 +99,16 @@ class Outline:
         self._breaks = max(self._breaks, lines)
         self._space = False
 
-    def _begin_line(self) -> None:
-        depth = min(len(self._lists), _MOST_INDENT)
-        indent = "  " * (depth - 1 if self._marker else depth)
-        self._put("\n" * (self._breaks if self._length else 0) + indent + self._marker)
-        self._breaks, self._marker = 0, ""
-
-    def _begin_block(self) -> None:
-        """The beginning of lines that nothing stands before, not even the mark of a list's item."""
+    def _block(self, written: str) -> int:
+        """Write lines that nothing stands before, not even the mark of a list's item; the place where they begin."""
         self._put("\n\n" if self._length else "")
-        self._breaks, self._marker = 0, ""
+        start, self._marker = self._length, ""
+        self._put(written)
+        self._breaks, self._space = 2, False
+        return start
 
     def _put(self, written: str) -> None:
         # Formats have ways of their own to write invisible characters, as `&shy;` is one of HTML.
-        written = visible(written)
+        written = normalized(written)
         self._parts.append(written)
         self._length += len(written)
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from goalport.documents.charsets import visible
+from goalport.documents.charsets import normalized
 from goalport.documents.content import NavigableDocument
 from goalport.documents.outline import Outline
 from goalport.documents.sections import document_of, title_from
@@ -20,7 +20,7 @@ def read_plain_text(
     text: str, uri: str, *, title: str | None = None, metadata: Mapping[str, JsonValue] | None = None
 ) -> NavigableDocument:
     """The document that a text without headings is: one leaf. Its title is `title`, else the name in the URI."""
-    return document_of(uri, title or title_from(uri), visible(text), metadata=metadata)
+    return document_of(uri, title or title_from(uri), normalized(text), metadata=metadata)
 
 
 def read_values(
@@ -30,7 +30,7 @@ def read_values(
 
     What cannot be read as rows is plain text.
     """
-    shown = visible(text)
+    shown = normalized(text)
     first = shown.lstrip().partition("\n")[0]
     separator = max(_SEPARATORS, key=first.count)
     try:

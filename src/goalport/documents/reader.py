@@ -7,7 +7,6 @@ import stat
 from collections.abc import Callable, Mapping
 from email.message import EmailMessage
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from anyio import to_thread
@@ -37,10 +36,7 @@ _LINE_ENDS: Final = "\n\r\v\f\x85\u2028\u2029"
 
 
 class DocumentReader:
-    """Reads one document after the other. What cannot be read raises UnreadableDocument, which says why in a sentence.
-
-    `async with` ends the child process in which PDF, office and e-book files are converted, if one was needed.
-    """
+    """Reads one document after the other. For what cannot be read it raises UnreadableDocument, which says why."""
 
     def __init__(self, limits: ReadingLimits | None = None, conversion: Conversion | None = None) -> None:
         self._limits = limits or ReadingLimits()
@@ -49,10 +45,8 @@ class DocumentReader:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._conversion.__aexit__(kind, error, trace)
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing is left open between two documents."""
 
     async def read(self, data: bytes, uri: str, media_type: str | None = None) -> NavigableDocument:
         """The document in these bytes. What it is, its content says first, then its sender and the name in the URI.

@@ -10,9 +10,9 @@ import logging
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Final, NamedTuple, cast
 
 from goalport.caller import Caller
@@ -39,45 +39,38 @@ class Audit:
         self.lost = 0
         """How many entries could not be written."""
         self._file = _RotatedFile(file, max_bytes, keep)
-        self._waiting: deque[_Entry] = deque()
-        self._noted = threading.Event()
-        """Set when the thread has something to write."""
-        self._closing = threading.Event()
+        self._waiting: SimpleQueue[_Entry | None] = SimpleQueue()
+        """What the thread has to write; None: it ends."""
         self._thread: threading.Thread | None = None
         self._is_failing = False
 
     def note(self, deed: str, caller: Caller, facts: Mapping[str, object]) -> None:
         """Write an entry, soon: what was done, who did it, and the facts about it that are not empty."""
-        if len(self._waiting) < _MOST_WAITING:
-            self._waiting.append(_Entry(time.time(), deed, caller, REQUEST_ID.get(), facts))
+        if self._waiting.qsize() < _MOST_WAITING:
+            self._waiting.put(_Entry(time.time(), deed, caller, REQUEST_ID.get(), facts))
         else:
             self._lose("its disk takes them too slowly")
         if self._thread is None:
-            self._closing = threading.Event()
-            self._thread = threading.Thread(
-                target=self._write_all, args=(self._closing,), name="audit log", daemon=True
-            )
+            self._thread = threading.Thread(target=self._write_all, name="audit log", daemon=True)
             self._thread.start()
-        if not self._noted.is_set():
-            self._noted.set()
 
     def close(self) -> None:
         """Wait until what was noted is written, for some seconds at most; what is noted later is written too."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            self._closing.set()
-            self._noted.set()
+            self._waiting.put(None)
             thread.join(_CLOSE_SECONDS)
 
-    def _write_all(self, closing: threading.Event) -> None:
+    def _write_all(self) -> None:
         ends = False
         while not ends:
-            self._noted.wait()
-            # A thread that wakes takes the interpreter away from the event loop, so it does not wake for each entry.
-            closing.wait(_GATHER_SECONDS)
-            self._noted.clear()
-            ends = closing.is_set()  # before it looks for the last time: what was noted before the end is there then
-            self._write([self._waiting.popleft().line for _ in range(len(self._waiting))])
+            entries = [self._waiting.get()]
+            if entries[0] is not None:
+                # A thread that wakes takes the interpreter from the event loop, so it does not wake for each entry.
+                time.sleep(_GATHER_SECONDS)
+            entries += [self._waiting.get() for _ in range(self._waiting.qsize())]
+            ends = None in entries
+            self._write([each.line for each in entries if each is not None])
         self._file.close()
 
     def _write(self, lines: Sequence[bytes]) -> None:

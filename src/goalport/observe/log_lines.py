@@ -4,12 +4,10 @@ A record of any library is written in the same form. What a client or a model se
 control characters are escaped, and the lines of a traceback are indented. Listeners of events, beside it, make records.
 """
 
-import asyncio
 import json
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -23,7 +21,6 @@ __all__ = [
     "LINES",
     "REQUEST_ID",
     "JsonFormatter",
-    "LineHandler",
     "LogFormat",
     "TextFormatter",
     "log_to_stderr",
@@ -59,17 +56,10 @@ class TextFormatter(logging.Formatter):
         lines = message.split("\n") if getattr(record, LINES, False) else [message]
         for more in (_exception_of(self, record), record.stack_info and self.formatStack(record.stack_info)):
             lines += more.split("\n") if more else ()
-        return self._line(record.created, record.levelname, record.name, lines)
-
-    def line(self, seconds: float, level: str, logger: str, message: str, _fields: Mapping[str, object]) -> str:
-        """What is said in one line, as text; `seconds` are those since 1970."""
-        return self._line(seconds, level, logger, [message])
-
-    def _line(self, seconds: float, level: str, logger: str, lines: Sequence[str]) -> str:
         process = f" {os.getpid()}" if self._process else ""
         request = f" [{identity}]" if (identity := REQUEST_ID.get()) else ""
         text = _MARGIN.join([each if each.isprintable() else _escaped(each) for each in lines])
-        return hide_known(f"{time_of(seconds)} {level}{process} {logger}{request}: {text}")
+        return hide_known(f"{time_of(record.created)} {record.levelname}{process} {record.name}{request}: {text}")
 
 
 class JsonFormatter(logging.Formatter):
@@ -81,26 +71,21 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as JSON."""
-        fields: dict[str, Any] = dict(getattr(record, FIELDS, {}))
-        if exception := _exception_of(self, record):
-            fields["exception"] = exception
-        if record.stack_info:
-            fields["stack"] = self.formatStack(record.stack_info)
-        return self.line(record.created, record.levelname, record.name, record.getMessage(), fields)
-
-    def line(self, seconds: float, level: str, logger: str, message: str, fields: Mapping[str, object]) -> str:
-        """What is said in one line, as JSON; `seconds` are those since 1970."""
         content: dict[str, object] = {
-            "time": time_of(seconds),
-            "level": level.lower(),
-            "logger": logger,
-            "message": message,
+            "time": time_of(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
         }
         if identity := REQUEST_ID.get():
             content["request_id"] = identity
         if self._process:
             content["pid"] = os.getpid()
-        content |= {**_place_in_trace(), **fields}
+        content |= {**_place_in_trace(), **getattr(record, FIELDS, {})}
+        if exception := _exception_of(self, record):
+            content["exception"] = exception
+        if record.stack_info:
+            content["stack"] = self.formatStack(record.stack_info)
         line = _READABLE.encode(content)
         return hide_known(line if line.isprintable() else _ASCII.encode(content))
 
@@ -112,52 +97,6 @@ def _place_in_trace() -> dict[str, object]:
     if not place or not place.is_valid:
         return {}
     return {"trace_id": f"{place.trace_id:032x}", "span_id": f"{place.span_id:016x}"}
-
-
-class LineHandler(logging.StreamHandler[IO[str]]):
-    """Writes records to a stream, and lines of which no record is made.
-
-    The lines of one step of the event loop are written together, because a write takes longer than all else about a
-    line. They are written before a record that comes after them, and before the program ends.
-    """
-
-    def __init__(self, stream: IO[str]) -> None:
-        super().__init__(stream)
-        self._lines: list[str] = []
-        self._due: asyncio.AbstractEventLoop | None = None
-        """The event loop that is going to write the lines."""
-
-    def write_line(self, line: str) -> None:
-        """Write a line at the end of this step of the event loop; at once where none runs."""
-        self.acquire()
-        self._lines.append(line)
-        self.release()
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            self.flush()
-            return
-        if self._due is not loop:
-            self._due = loop
-            loop.call_soon(self.flush)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a record."""
-        self.flush()
-        super().emit(record)
-
-    def flush(self) -> None:
-        """Write the lines that have come."""
-        self.acquire()
-        try:
-            self._due, lines, self._lines = None, self._lines, []
-            if lines:
-                self.stream.write("".join(f"{line}{self.terminator}" for line in lines))
-            super().flush()
-        except (OSError, ValueError):
-            self.handleError(logging.LogRecord(__name__, logging.INFO, "", 0, "Lines of calls", None, None))
-        finally:
-            self.release()
 
 
 class _Stderr:
@@ -177,7 +116,7 @@ def log_to_stderr(level: str, form: LogFormat, *, process: bool = False) -> None
     """
     if logging.getLogger().handlers:
         return
-    handler = LineHandler(cast("IO[str]", _Stderr()))
+    handler = logging.StreamHandler(cast("IO[str]", _Stderr()))
     handler.setFormatter((JsonFormatter if form == "json" else TextFormatter)(process=process))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("goalport").setLevel(level.upper())
@@ -189,8 +128,6 @@ def tell(line: str) -> None:
     if any(isinstance(each.formatter, JsonFormatter) for each in logging.getLogger().handlers):
         _told_log.log(_TOLD.get(line.lstrip().partition(":")[0], logging.INFO), "%s", line.strip())
         return
-    for each in logging.getLogger().handlers:
-        each.flush()
     sys.stderr.write(f"{coloured(line, sys.stderr)}\n")
     sys.stderr.flush()
 

@@ -13,13 +13,13 @@ from typing import Final, Protocol, Self
 
 from goalport.caller import Caller
 from goalport.observe import REQUEST_ID
-from goalport.observe.line_log import LineLog
+from goalport.observe.log_lines import FIELDS
 from goalport.process import AgentProcess, Failed
 from goalport.secrecy import hide
 
 __all__ = ["Call", "CallLog", "CallObserver", "OpenCalls", "new_request_id"]
 
-_log: Final = LineLog("goalport.calls")
+_log: Final = logging.getLogger("goalport.calls")
 _random: Final = Random()  # noqa: S311 - the id of a request is no secret
 """Not that of the program, which an agent may seed: its ids would come again."""
 
@@ -137,7 +137,7 @@ class CallLog:
 
     def on_call(self, call: Call, /) -> None:
         """Write the line of a call."""
-        if not _log.writes(call.level):
+        if not _log.isEnabledFor(call.level):
             return
         caller, process = call.caller, call.process
         name = call.name if call.known else hide(call.name)
@@ -156,7 +156,7 @@ class CallLog:
                 tokens = f"{spent.input_tokens:,} tokens in, {spent.output_tokens:,} out"
                 about = f" (process {process.id}, {spent.cost:.4f} USD, {tokens})"
         message = f"{name} {call.status} after {call.seconds:.3f} s over {call.door} for {who}{about}"
-        _log.write(call.level, message, fields)
+        _log.log(call.level, message, extra={FIELDS: fields})
 
 
 def new_request_id() -> str:

@@ -1,170 +1,114 @@
-"""The fields that a schema names: which fields of a value are unknown, and which of its numbers JSON does not have.
+"""What a schema says of places in a value: which fields it names there, and where a number has to be one of JSON.
 
-A schema is read once: what it says of a place in a value is kept from the first value that comes there. Nothing else is
-validated here. `published_arguments` is above, `portability` is below.
+Pydantic finds unknown fields; their nearest names, and the classes that allow more of them, are found in the schema.
+`published_arguments` is above, `portability` is below.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import isfinite
-from types import NoneType
 from typing import Any, Final, cast
 
-from goalport.publish.portability import DEFINITIONS, Schema, mapped
-from goalport.words import offer
+from pydantic import ValidationError
 
-__all__ = ["KnownFields", "closed"]
+from goalport.publish.portability import DEFINITIONS, Schema, mapped
+from goalport.words import field_path, offer
+
+__all__ = ["Location", "closed", "extra_fields", "not_in_json", "unknown_fields"]
 
 _OPEN: Final = ("additionalProperties", "patternProperties", "allOf", "not", "if")
-_BRANCHES: Final = ("anyOf", "oneOf")
+_EXTRA: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _LONGEST_PATH: Final = 80
-_DEEP: Final = frozenset({"object", "array", "number"})
-_ALWAYS_RIGHT: Final = frozenset({int, bool, NoneType})
 _NON_FINITE: Final = frozenset({"nan", "inf", "infinity"})
 
-
-class KnownFields:
-    """The fields that the values of one schema may have, at any depth."""
-
-    def __init__(self, schema: Schema) -> None:
-        self._definitions: Schema = schema.get("$defs", {})
-        self._places: dict[tuple[int, ...], _Place] = {}
-        self._root = self.place([schema])
-
-    def mistakes(self, value: Mapping[str, Any]) -> Iterator[str]:
-        """One line for each field that the schema does not name and each non-finite number, at any depth."""
-        return self._root.mistakes(value, "")
-
-    def place(self, schemas: Iterable[object]) -> "_Place":
-        """The place of values that these schemas describe; the same one for the same schemas."""
-        branches = {id(branch): branch for each in schemas for branch in self._branches(each)}
-        key = tuple(branches)
-        if key not in self._places:
-            self._places[key] = _Place(self, tuple(branches.values()))
-        return self._places[key]
-
-    def _branches(self, schema: object) -> Iterator[Schema]:
-        """The schemas that a schema expands to: the target of its reference, or the members of its unions."""
-        if not isinstance(schema, Mapping):
-            return
-        described = cast("Schema", schema)
-        target = str(described.get("$ref", "")).removeprefix(DEFINITIONS)
-        if target in self._definitions:
-            yield from self._branches(self._definitions[target])
-            return
-        members = [each for key in _BRANCHES for each in described.get(key, ())]
-        for each in members:
-            yield from self._branches(each)
-        if not members or "properties" in described:
-            yield described
+Location = tuple[int | str, ...]
+"""The names and numbers that lead to a part of a value, and for pydantic the names of unions' members too."""
 
 
-class _Place:
-    """A place in a value: what one schema says of it, or the members of a union."""
-
-    __slots__ = (
-        "_constants",
-        "_fields",
-        "_is_closed",
-        "_is_number",
-        "_items",
-        "_known",
-        "_objects",
-        "_schemas",
-        "is_deep",
-    )
-
-    def __init__(self, known: KnownFields, schemas: Sequence[Schema]) -> None:
-        self._known = known
-        self._schemas = schemas
-        self._objects = [each for each in schemas if each.get("type") == "object"]
-        self._constants = [*map(_constants, self._objects)]
-        self._is_closed = bool(self._objects) and not any(map(_is_open, schemas))
-        kinds = {each.get("type") for each in schemas}
-        self._is_number = "number" in kinds and "string" not in kinds
-        self._fields: dict[tuple[int, ...], _Fields] = {}
-        """The fields of the members of a union that a value may be, by the identity of these members."""
-        self._items: _Place | None = None
-        self.is_deep = any(each.get("type", "object") in _DEEP for each in schemas)
-        """Whether a value here may hold a mistake at all, if it is an item of a list."""
-
-    def mistakes(self, value: object, path: str) -> Iterator[str]:
-        """One line for each mistake in a value, whose place in the whole is `path`."""
-        if isinstance(value, Mapping):
-            yield from self._mistakes_in_fields(cast("Mapping[str, Any]", value), path)
-        elif isinstance(value, list):
-            items = self._items = self._items or self._known.place(each.get("items") for each in self._schemas)
-            if items.is_deep:
-                for index, each in enumerate(cast("list[object]", value)):
-                    if items.may_refuse(each):
-                        yield from items.mistakes(each, f"{path}[{index}]")
-        elif self._is_non_finite(value):
-            yield f"{path[:_LONGEST_PATH]}: should be a number that JSON has; came {value}"
-
-    def _mistakes_in_fields(self, value: Mapping[str, Any], path: str) -> Iterator[str]:
-        fields = self._fields_of(value)
-        for name, inner in value.items():
-            place = fields.place(name)
-            if place is None:
-                where, unknown = _below(path, name), offer(name, fields.names, none="There are no arguments.")
-                yield f"{where[:_LONGEST_PATH]}: unknown. {unknown}"
-            elif place.may_refuse(inner):
-                yield from place.mistakes(inner, _below(path, name))
-
-    def may_refuse(self, value: object) -> bool:
-        """Whether there may be a mistake in a value; it is cheap, and says no to most."""
-        kind = type(value)
-        if kind is str:
-            return self._is_number
-        return not isfinite(cast("float", value)) if kind is float else kind not in _ALWAYS_RIGHT
-
-    def _is_non_finite(self, value: object) -> bool:
-        """Whether a value is a non-finite number, or a text such as "NaN" where the schemas want a number."""
-        if isinstance(value, float):
-            return not isfinite(value)
-        return isinstance(value, str) and self._is_number and value.strip().lower().lstrip("+-") in _NON_FINITE
-
-    def _fields_of(self, value: Mapping[str, Any]) -> "_Fields":
-        members = self._objects
-        if any(self._constants):
-            described = zip(self._objects, self._constants, strict=True)
-            members = [each for each, constants in described if _fit(constants, value)] or members
-        key = tuple(map(id, members))
-        if key not in self._fields:
-            self._fields[key] = _Fields(self._known, members, is_closed=self._is_closed)
-        return self._fields[key]
+def extra_fields(error: ValidationError) -> Iterator[Location]:
+    """Where pydantic found fields that a class does not have."""
+    for each in error.errors(include_url=False, include_context=False, include_input=False):
+        if each["type"] in _EXTRA:
+            yield each["loc"]
 
 
-class _Fields:
-    """The fields of an object at one place."""
+def unknown_fields(locations: Iterable[Location], schema: Schema, value: Mapping[str, Any]) -> Iterator[str]:
+    """One line for each field at these places that the schema neither names nor allows.
 
-    __slots__ = ("_is_closed", "_known", "_members", "_others", "_places", "names")
+    Of a union, a field may be extra in one member and known in another.
+    """
+    for each in locations:
+        path, beside, _ = _walk(each, schema, value)
+        names = [name for described in beside for name in described.get("properties", {})]
+        if path and path[-1] not in names and not any(map(_is_open, beside)):
+            known = offer(str(path[-1]), names, none="There are no arguments.")
+            yield f"{field_path(path)[:_LONGEST_PATH]}: unknown. {known}"
 
-    def __init__(self, known: KnownFields, members: Sequence[Schema], *, is_closed: bool) -> None:
-        self._known = known
-        self._members = members
-        self._is_closed = is_closed
-        self._places: dict[str, _Place] = {}
-        self._others: _Place | None = None
-        self.names = {name: None for each in members for name in each.get("properties", {})}
-        """The names that are known, in order."""
 
-    def place(self, name: str) -> _Place | None:
-        """The place of the value of a field; None if there may be no such field."""
-        found = self._places.get(name)
-        if found is None and name in self.names:
-            schemas = (each.get("properties", {}).get(name, each.get("additionalProperties")) for each in self._members)
-            found = self._places[name] = self._known.place(schemas)
-        elif found is None and not self._is_closed:
-            found = self._others or self._known.place(each.get("additionalProperties") for each in self._members)
-            self._others = found
-        return found
+def not_in_json(schema: Schema, value: Mapping[str, Any]) -> Iterator[str]:
+    """One line for each non-finite number, also for a text such as "NaN" where the schema wants a number."""
+    for location, odd in _odd_numbers(value, ()):
+        path, _, described = _walk(location, schema, value)
+        kinds = {each.get("type") for each in described}
+        if isinstance(odd, float) or ("number" in kinds and "string" not in kinds):
+            yield f"{field_path(path)[:_LONGEST_PATH]}: should be a number that JSON has; came {odd}"
 
 
 def closed(schema: Schema) -> Schema:
-    """The schema, saying of each object that fields which it does not name are refused, as `KnownFields` does."""
+    """The schema, saying of each object that fields which it does not name are refused, as `unknown_fields` does."""
     written = mapped(schema, closed)
     is_closed = schema.get("type") == "object" and not _is_open(schema)
     return {**written, "additionalProperties": False} if is_closed else written
+
+
+def _odd_numbers(value: object, location: Location) -> Iterator[tuple[Location, float | str]]:
+    match value:
+        case float() if not isfinite(value):
+            yield location, value
+        case str() if value.strip().lower().lstrip("+-") in _NON_FINITE:
+            yield location, value
+        case Mapping() | list():
+            found = cast("Any", value)
+            for step, inner in found.items() if isinstance(value, Mapping) else enumerate(found):
+                if not isinstance(inner, int):
+                    yield from _odd_numbers(inner, (*location, step))
+        case _:
+            pass
+
+
+def _walk(location: Location, schema: Schema, value: Any) -> tuple[Location, Sequence[Schema], Sequence[Schema]]:
+    """The place of a part of a value, without the names of unions' members; what describes it, after what is around."""
+    definitions = schema.get("$defs", {})
+    path: Location = ()
+    around: list[Schema] = []
+    here = [*_branches(schema, definitions)]
+    for step in location:
+        if isinstance(value, Mapping) and step in value:
+            fitting = [each for each in here if _may_be(each, cast("Mapping[str, Any]", value))]
+            around = fitting or here
+            parts = [each.get("properties", {}).get(step, each.get("additionalProperties")) for each in around]
+        elif isinstance(value, list) and isinstance(step, int):
+            parts = [each.get("items") for each in here]
+        else:
+            continue
+        path, value = (*path, step), cast("Any", value)[step]
+        found = {id(each): each for each in chain.from_iterable(_branches(part, definitions) for part in parts)}
+        here = [*found.values()]
+    return path, around, here
+
+
+def _branches(schema: object, definitions: Mapping[str, Schema]) -> Iterator[Schema]:
+    """The schemas that a schema expands to: the target of its reference, or the members of its unions."""
+    if not isinstance(schema, Mapping):
+        return
+    described = cast("Schema", schema)
+    target = str(described.get("$ref", "")).removeprefix(DEFINITIONS)
+    members = [definitions[target]] if target in definitions else []
+    members += [each for key in ("anyOf", "oneOf") for each in described.get(key, ())]
+    for each in members:
+        yield from _branches(each, definitions)
+    if not members or "properties" in described:
+        yield described
 
 
 def _is_open(schema: Schema) -> bool:
@@ -172,15 +116,7 @@ def _is_open(schema: Schema) -> bool:
     return any(schema.get(key) for key in _OPEN) or not {"type", "const", "enum"} & schema.keys()
 
 
-def _constants(schema: Schema) -> Mapping[str, object]:
-    """The constants (discriminators) among the fields of a union's member."""
-    return {name: each["const"] for name, each in schema.get("properties", {}).items() if "const" in each}
-
-
-def _fit(constants: Mapping[str, object], value: Mapping[str, Any]) -> bool:
-    """Whether no field of a value contradicts the constants of a union's member."""
-    return all(name not in value or value[name] == constant for name, constant in constants.items())
-
-
-def _below(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+def _may_be(schema: Schema, value: Mapping[str, Any]) -> bool:
+    """Whether no field of a value contradicts a constant (discriminator) among those of a union's member."""
+    fields = schema.get("properties", {}).items()
+    return all(name not in value or value[name] == each["const"] for name, each in fields if "const" in each)

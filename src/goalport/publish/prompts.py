@@ -14,6 +14,7 @@ from pydantic_core import from_json
 from goalport.errors import BadInput
 from goalport.publish.chat_tools import ChatTool
 from goalport.publish.goal_tools import GoalTool
+from goalport.publish.known_fields import unknown_fields
 from goalport.words import corrections
 
 __all__ = ["GoalPrompt"]
@@ -47,7 +48,7 @@ class GoalPrompt:
         schema, tool = self.goal.arguments.schema, self.goal.tool.name
         required = schema.get("required", ())
         missing = (f"{name}: required, but missing" for name in required if name not in given)
-        if problems := [*self.goal.arguments.known_fields.mistakes(dict.fromkeys(given)), *missing]:
+        if problems := [*unknown_fields(((name,) for name in given), schema, given), *missing]:
             raise BadInput(corrections(problems))
         arguments = {name: self._parsed(name, text) for name, text in given.items() if text or name in required}
         lines = [

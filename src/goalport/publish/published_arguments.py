@@ -8,8 +8,8 @@ too: pydantic would ignore them silently, and a model that misspells an optional
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
-from typing import Any, Final, cast
+from itertools import chain, islice
+from typing import Any, Final, Literal, cast
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -18,7 +18,7 @@ from goalport.blackboard import Typed
 from goalport.domain import FRAMEWORK_FIELDS, UserInput
 from goalport.errors import BadInput, DeclarationError
 from goalport.platform.tool_agents import ToolCall
-from goalport.publish.known_fields import KnownFields, closed
+from goalport.publish.known_fields import Location, closed, extra_fields, not_in_json, unknown_fields
 from goalport.publish.portability import Schema, is_object, portable, snake_identifier
 from goalport.tools import Tool
 from goalport.tools.schemas import UNREADABLE, LabelledSchema, PlainSchema, holds_secret, why_not_json, without_fields
@@ -28,6 +28,10 @@ __all__ = ["PublishedArguments"]
 
 _MOST_LINES: Final = 20
 """How many unknown arguments an error names; searching for more would block the event loop."""
+_MOST_ERRORS: Final = 50_000
+"""Beyond this, looking at each would block it too."""
+
+_Extra = Literal["forbid"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +40,12 @@ class PublishedArguments:
 
     schema: Schema
     """The schema of an object with one property for each argument."""
-    known_fields: KnownFields
-    """The fields that the schema names."""
-    _parse: Callable[[Mapping[str, Any]], tuple[object, ...]]
+    _parse: Callable[[Mapping[str, Any], _Extra], tuple[object, ...]]
+    """Validates arguments; "forbid" refuses unknown fields also where a class would ignore or allow them."""
     kinds: tuple[object, ...]
     """The start types, in order."""
+    _hidden: tuple[Location, ...] = ()
+    """Fields that clients must not send, though a type has them."""
 
     @property
     def closed_schema(self) -> Schema:
@@ -73,12 +78,11 @@ class PublishedArguments:
     def of_tool(cls, tool: Tool) -> "PublishedArguments":
         """The arguments of an exported tool, which start a process that calls it."""
 
-        def parse(arguments: Mapping[str, Any]) -> tuple[object, ...]:
+        def parse(arguments: Mapping[str, Any], _: _Extra) -> tuple[object, ...]:
             tool.check(arguments)
             return (ToolCall(dict(arguments)),)
 
-        schema = portable(tool.input_schema)
-        return cls(schema, KnownFields({}), parse, (ToolCall,))
+        return cls(portable(tool.input_schema), parse, (ToolCall,))
 
     @classmethod
     def of_fields(cls, kind: object, otherwise: str) -> "PublishedArguments":
@@ -102,7 +106,11 @@ class PublishedArguments:
         schema = _input_schema(kind, portable(adapter.json_schema(schema_generator=generator)))
         if not is_object(schema):
             return None
-        return cls(schema, KnownFields(schema), lambda arguments: (adapter.validate_python(arguments),), (kind,))
+
+        def parse(arguments: Mapping[str, Any], extra: _Extra) -> tuple[object, ...]:
+            return (adapter.validate_python(arguments, extra=extra),)
+
+        return cls(schema, parse, (kind,), _hidden_fields(kind))
 
     @classmethod
     def _by_name(cls, starts: Mapping[str, object], generator: type[PlainSchema] = PlainSchema) -> "PublishedArguments":
@@ -113,11 +121,12 @@ class PublishedArguments:
         properties = {name: _input_schema(starts[name], each) for name, each in schema.get("properties", {}).items()}
         schema = {key: value for key, value in schema.items() if key != "title"} | {"properties": properties}
 
-        def parse(arguments: Mapping[str, Any]) -> tuple[object, ...]:
-            parsed = adapter.validate_python(arguments)
+        def parse(arguments: Mapping[str, Any], extra: _Extra) -> tuple[object, ...]:
+            parsed = adapter.validate_python(arguments, extra=extra)
             return tuple(parsed[name] for name in starts)
 
-        return cls(schema, KnownFields(schema), parse, tuple(starts.values()))
+        hidden = tuple((name, *each) for name, start in starts.items() for each in _hidden_fields(start))
+        return cls(schema, parse, tuple(starts.values()), hidden)
 
     def begin(self, arguments: Mapping[str, Any]) -> tuple[Typed, ...]:
         """The objects of `read`, each with its start type, for a process to start from. Raises `BadInput`."""
@@ -125,16 +134,24 @@ class PublishedArguments:
 
     def read(self, arguments: Mapping[str, Any]) -> tuple[object, ...]:
         """The objects to start from, in the order of the start types. Raises `BadInput` with one line per mistake."""
-        unknown = list(islice(self.known_fields.mistakes(arguments), _MOST_LINES + 1))
+        wrong = [not_in_json(self.schema, arguments), unknown_fields(self._hidden, self.schema, arguments)]
+        refused: Sequence[str] = ()
+        objects: tuple[object, ...] = ()
         try:
-            objects = self._parse(arguments)
+            objects = self._parse(arguments, "forbid")
         except ValidationError as error:
-            named = {each.partition(": ")[0] for each in unknown}
-            refused = [each for each in self._refused(error, arguments) if each.partition(": ")[0] not in named]
-            problems = [*unknown, *refused]
-            raise BadInput(corrections(problems), problems) from None
-        if unknown:
-            raise BadInput(corrections(unknown), unknown)
+            if error.error_count() > _MOST_ERRORS:
+                raise BadInput(corrections(self._refused(error, arguments))) from None
+            wrong.append(unknown_fields(extra_fields(error), self.schema, arguments))
+            try:
+                # With the rules of the classes, some of which may allow what was forbidden here.
+                objects = self._parse(arguments, None)
+            except ValidationError as refusal:
+                refused = self._refused(refusal, arguments)
+        named = {each.partition(": ")[0]: each for each in islice(chain(*wrong), _MOST_LINES + 1)}
+        problems = [*named.values(), *(each for each in refused if each.partition(": ")[0] not in named)]
+        if problems:
+            raise BadInput(corrections(problems), problems)
         return objects
 
     def _refused(self, error: ValidationError, arguments: Mapping[str, Any]) -> Sequence[str]:
@@ -147,9 +164,14 @@ def _kept_fields(kind: object, otherwise: str) -> PublishedArguments:
     return PublishedArguments._labelled(kind, otherwise)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
+def _hidden_fields(start: object) -> tuple[Location, ...]:
+    is_input = isinstance(start, type) and issubclass(start, UserInput)
+    return tuple((name,) for name in FRAMEWORK_FIELDS) if is_input else ()
+
+
 def _input_schema(start: object, schema: Schema) -> Schema:
     """The schema of a start type as clients see it: of `UserInput`, only its content."""
-    if not (isinstance(start, type) and issubclass(start, UserInput)):
+    if not _hidden_fields(start):
         return schema
     shown = without_fields(schema, FRAMEWORK_FIELDS)
     content = {**shown["properties"]["content"], "description": "What the user wants, in the user's words"}

@@ -3,9 +3,9 @@
 (User guide, section 3.7.1.)
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar, cast, overload
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from goalport.blackboard import Typed, fits
 from goalport.domain import Input
@@ -13,7 +13,7 @@ from goalport.errors import DeclarationError
 from goalport.process import ActionContext
 from goalport.words import counted, type_name
 from goalport.workflow.history import Attempt, Feedback, History, is_number
-from goalport.workflow.step import Step, context_itself, newest, read_step
+from goalport.workflow.step import Given, Step, context_itself, newest, read_step
 from goalport.workflow.workflow import Stage, Workflow
 
 __all__ = ["RepeatUntil", "RepeatUntilAcceptable", "Repetition"]
@@ -26,33 +26,54 @@ _HISTORY = newest(History)
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatUntil(Generic[T]):
+class _Repeated(Generic[T]):
+    """What both builders know: what is repeated, and how often at most."""
+
+    kind: type[T]
+    task: Step[T] | None = None
+    limit: int = _ROUNDS
+
+    def with_max_iterations(self, limit: int, /) -> Self:
+        """Make so many attempts at most, and give the best of them. Raises `DeclarationError` for a limit below 1."""
+        if type(limit) is not int or limit < 1:
+            raise self._mistake("a limit of 1 or more rounds", f"it is {limit!r}", "Raise it.")
+        return replace(self, limit=limit)
+
+    def _judged(self, judge: "_Judge") -> "Repetition[T]":
+        if self.task is None:
+            raise self._mistake("a function to repeat", "there is none", "Write repeating(…) before.")
+        rounds = _Rounds(self.kind, self.task, self.limit, judge)
+        words = f"Repeats {self.task.label} {judge.words}, {counted(self.limit, 'round')} at most"
+        made = (self.kind, Feedback)
+        first = tuple(self.task.wants(()))  # in the first round nothing is made yet
+        stage = Stage("repeat", words, self.kind, [self.task, *judge.steps], made, rounds.run, first)
+        return Repetition(self.kind, [stage], rounds)
+
+    def _mistake(self, expected: str, came: str, fix: str) -> DeclarationError:
+        where = f"A repetition for {type_name(self.kind)}"
+        return DeclarationError(where, expected=expected, came=came, fix=fix)
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatUntil(_Repeated[T]):
     """A task that is repeated until a condition holds for what it gave.
 
     `RepeatUntil.returning(Draft).repeating(write).until(lambda draft: draft.words > 500)`. At the limit, the last
     attempt is the result.
     """
 
-    kind: type[T]
-    task: Step[T] | None = None
-    limit: int = _ROUNDS
-
     @staticmethod
     def returning(kind: type[K]) -> "RepeatUntil[K]":
         """Begin a workflow with a result of this type."""
         return RepeatUntil(kind)
 
-    def with_max_iterations(self, limit: int, /) -> "RepeatUntil[T]":
-        """Repeat it so many times at most. Raises `DeclarationError` for a limit below 1."""
-        return replace(self, limit=_checked(limit, self.kind))
-
     @overload
-    def repeating(self, function: Callable[[ActionContext], Awaitable[T] | T], /) -> "RepeatUntil[T]": ...
+    def repeating(self, function: Callable[[ActionContext], Given[T]], /) -> Self: ...
     @overload
-    def repeating(self, function: Callable[[History[T], ActionContext], Awaitable[T] | T], /) -> "RepeatUntil[T]": ...
+    def repeating(self, function: Callable[[History[T], ActionContext], Given[T]], /) -> Self: ...
     @overload
-    def repeating(self, function: Callable[..., Awaitable[T] | T], /) -> "RepeatUntil[T]": ...
-    def repeating(self, function: Callable[..., Awaitable[T] | T], /) -> "RepeatUntil[T]":
+    def repeating(self, function: Callable[..., Given[T]], /) -> Self: ...
+    def repeating(self, function: Callable[..., Given[T]], /) -> Self:
         """Repeat this function, whose parameters are filled as those of an action, and with the `History[T]`.
 
         The parameters of a lambda are the context, or the history and the context.
@@ -60,32 +81,28 @@ class RepeatUntil(Generic[T]):
         return replace(self, task=read_step(function, self.kind, [[context_itself], [_HISTORY, context_itself]]))
 
     @overload
-    def until(self, function: Callable[[T], Awaitable[bool] | bool], /) -> "Repetition[T]": ...
+    def until(self, function: Callable[[T], Given[bool]], /) -> "Repetition[T]": ...
     @overload
-    def until(self, function: Callable[[T, History[T]], Awaitable[bool] | bool], /) -> "Repetition[T]": ...
+    def until(self, function: Callable[[T, History[T]], Given[bool]], /) -> "Repetition[T]": ...
     @overload
-    def until(self, function: Callable[..., Awaitable[bool] | bool], /) -> "Repetition[T]": ...
-    def until(self, function: Callable[..., Awaitable[bool] | bool], /) -> "Repetition[T]":
+    def until(self, function: Callable[..., Given[bool]], /) -> "Repetition[T]": ...
+    def until(self, function: Callable[..., Given[bool]], /) -> "Repetition[T]":
         """End when this function returns True for the newest attempt.
 
         The parameters of a lambda are the attempt, or the attempt and the history, in which it is the last.
         """
         last = newest(self.kind)
-        good = read_step(function, bool, [[last], [last, _HISTORY]])
-        return _repetition(_Rounds(self.kind, _required(self.task, self.kind), self.limit, _Until(good)))
+        return self._judged(_Judge(None, read_step(function, bool, [[last], [last, _HISTORY]])))
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatUntilAcceptable(Generic[T]):
+class RepeatUntilAcceptable(_Repeated[T]):
     """A generator whose attempts are evaluated, and which gets the feedback, until one is acceptable.
 
     `RepeatUntilAcceptable.returning(Report).repeating(write).with_evaluator(criticise)` is a workflow that ends at a
     score of 0.9, or with the best attempt of five.
     """
 
-    kind: type[T]
-    task: Step[T] | None = None
-    limit: int = _ROUNDS
     threshold: float = _THRESHOLD
     criteria: Step[bool] | None = None
 
@@ -94,31 +111,19 @@ class RepeatUntilAcceptable(Generic[T]):
         """Begin a workflow with a result of this type."""
         return RepeatUntilAcceptable(kind)
 
-    def with_max_iterations(self, limit: int, /) -> "RepeatUntilAcceptable[T]":
-        """Make so many attempts at most, and give the best of them. Raises `DeclarationError` for a limit below 1."""
-        return replace(self, limit=_checked(limit, self.kind))
-
-    def with_score_threshold(self, threshold: float, /) -> "RepeatUntilAcceptable[T]":
+    def with_score_threshold(self, threshold: float, /) -> Self:
         """Accept an attempt with this score or a better one. Raises `DeclarationError` unless it is from 0 to 1."""
         if not is_number(threshold) or not 0 <= threshold <= 1:
-            raise _mistake(self.kind, "a threshold from 0 to 1", f"it is {threshold!r}", "Scores are from 0 to 1.")
+            raise self._mistake("a threshold from 0 to 1", f"it is {threshold!r}", "Scores are from 0 to 1.")
         return replace(self, threshold=threshold)
 
     @overload
-    def with_acceptance_criteria(
-        self, function: Callable[[Feedback], Awaitable[bool] | bool], /
-    ) -> "RepeatUntilAcceptable[T]": ...
+    def with_acceptance_criteria(self, function: Callable[[Feedback], Given[bool]], /) -> Self: ...
     @overload
-    def with_acceptance_criteria(
-        self, function: Callable[[Feedback, T], Awaitable[bool] | bool], /
-    ) -> "RepeatUntilAcceptable[T]": ...
+    def with_acceptance_criteria(self, function: Callable[[Feedback, T], Given[bool]], /) -> Self: ...
     @overload
-    def with_acceptance_criteria(
-        self, function: Callable[..., Awaitable[bool] | bool], /
-    ) -> "RepeatUntilAcceptable[T]": ...
-    def with_acceptance_criteria(
-        self, function: Callable[..., Awaitable[bool] | bool], /
-    ) -> "RepeatUntilAcceptable[T]":
+    def with_acceptance_criteria(self, function: Callable[..., Given[bool]], /) -> Self: ...
+    def with_acceptance_criteria(self, function: Callable[..., Given[bool]], /) -> Self:
         """Accept an attempt when this function returns True, in place of the threshold.
 
         The parameters of a lambda are the feedback, or the feedback and the attempt.
@@ -127,33 +132,34 @@ class RepeatUntilAcceptable(Generic[T]):
         return replace(self, criteria=read_step(function, bool, [[feedback], [feedback, newest(self.kind)]]))
 
     @overload
-    def repeating(self, function: Callable[[ActionContext], Awaitable[T] | T], /) -> "RepeatUntilAcceptable[T]": ...
+    def repeating(self, function: Callable[[ActionContext], Given[T]], /) -> Self: ...
     @overload
-    def repeating(
-        self, function: Callable[[Feedback | None, ActionContext], Awaitable[T] | T], /
-    ) -> "RepeatUntilAcceptable[T]": ...
+    def repeating(self, function: Callable[[Feedback | None, ActionContext], Given[T]], /) -> Self: ...
     @overload
-    def repeating(self, function: Callable[..., Awaitable[T] | T], /) -> "RepeatUntilAcceptable[T]": ...
-    def repeating(self, function: Callable[..., Awaitable[T] | T], /) -> "RepeatUntilAcceptable[T]":
+    def repeating(self, function: Callable[..., Given[T]], /) -> Self: ...
+    def repeating(self, function: Callable[..., Given[T]], /) -> Self:
         """Make attempts with this function, which gets the feedback to the last one.
 
         Its parameters are filled as those of an action; a `Feedback | None` is the feedback to the last attempt, and a
         `History[T]` has all attempts. The parameters of a lambda are the context, or the feedback and the context.
         """
-        offered = [[context_itself], [newest(Feedback), context_itself]]
-        task = read_step(function, self.kind, offered)
-        _refuse_feedback_at_once(task)
+        task = read_step(function, self.kind, [[context_itself], [newest(Feedback), context_itself]])
+        for each in task.parameters:
+            if isinstance(each, Input) and fits(each.type, Feedback) and each.required:
+                raise task.origin.error(
+                    expected=f"{each.name!r} to be optional, as there is no feedback in the first round",
+                    came="it is required",
+                    fix=f"Write `{each.name}: {type_name(each.type)} | None`.",
+                )
         return replace(self, task=task)
 
     @overload
-    def with_evaluator(self, function: Callable[[T], Awaitable[Feedback] | Feedback], /) -> "Repetition[T]": ...
+    def with_evaluator(self, function: Callable[[T], Given[Feedback]], /) -> "Repetition[T]": ...
     @overload
-    def with_evaluator(
-        self, function: Callable[[T, ActionContext], Awaitable[Feedback] | Feedback], /
-    ) -> "Repetition[T]": ...
+    def with_evaluator(self, function: Callable[[T, ActionContext], Given[Feedback]], /) -> "Repetition[T]": ...
     @overload
-    def with_evaluator(self, function: Callable[..., Awaitable[Feedback] | Feedback], /) -> "Repetition[T]": ...
-    def with_evaluator(self, function: Callable[..., Awaitable[Feedback] | Feedback], /) -> "Repetition[T]":
+    def with_evaluator(self, function: Callable[..., Given[Feedback]], /) -> "Repetition[T]": ...
+    def with_evaluator(self, function: Callable[..., Given[Feedback]], /) -> "Repetition[T]":
         """Evaluate each attempt with this function, and so complete the workflow.
 
         Its parameters are filled as those of an action; those of a lambda are the attempt, or the attempt and the
@@ -161,8 +167,7 @@ class RepeatUntilAcceptable(Generic[T]):
         """
         attempt = newest(self.kind)
         evaluator = read_step(function, Feedback, [[attempt], [attempt, context_itself]])
-        judge = _Evaluated(evaluator, self.criteria, self.threshold)
-        return _repetition(_Rounds(self.kind, _required(self.task, self.kind), self.limit, judge))
+        return self._judged(_Judge(evaluator, self.criteria, self.threshold))
 
 
 @dataclass(frozen=True)
@@ -177,69 +182,33 @@ class Repetition(Workflow[T]):
         return Workflow(kind, [replace(each, kind=kind, run=self.rounds.attempts) for each in self.stages])
 
 
-class _Judge(Protocol):
-    """Decides about an attempt."""
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """Decides about attempts: by a function, else by the score that an evaluator gives."""
+
+    evaluator: Step[Feedback] | None
+    good: Step[bool] | None
+    threshold: float = _THRESHOLD
 
     @property
-    def steps(self) -> tuple[Step[Any], ...]:
-        """The functions that it calls."""
-        ...
+    def steps(self) -> list[Step[Any]]:
+        return [each for each in (self.evaluator, self.good) if each is not None]
 
     @property
     def words(self) -> str:
-        """When it accepts one."""
-        ...
+        if self.evaluator is None or self.good is None:
+            (one,) = self.steps
+            return f"until {one.label} {f'gives a score of {self.threshold:g}' if self.evaluator else 'holds'}"
+        return f"until {self.good.label} accepts what {self.evaluator.label} says of it"
 
     async def feedback(self, context: ActionContext) -> Feedback | None:
         """What is to be said of the newest object on the blackboard of the context."""
-        ...
+        return None if self.evaluator is None else await self.evaluator.run(context)
 
     async def accepts(self, context: ActionContext, feedback: Feedback | None) -> bool:
         """Whether the newest attempt is good enough."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Until:
-    good: Step[bool]
-
-    @property
-    def steps(self) -> tuple[Step[Any], ...]:
-        return (self.good,)
-
-    @property
-    def words(self) -> str:
-        return f"until {self.good.label} holds"
-
-    async def feedback(self, context: ActionContext) -> Feedback | None:
-        return None
-
-    async def accepts(self, context: ActionContext, feedback: Feedback | None) -> bool:
-        return await self.good.run(context)
-
-
-@dataclass(frozen=True, slots=True)
-class _Evaluated:
-    evaluator: Step[Feedback]
-    criteria: Step[bool] | None
-    threshold: float
-
-    @property
-    def steps(self) -> tuple[Step[Any], ...]:
-        return (self.evaluator,) if self.criteria is None else (self.evaluator, self.criteria)
-
-    @property
-    def words(self) -> str:
-        if self.criteria is None:
-            return f"until {self.evaluator.label} gives a score of {self.threshold:g}"
-        return f"until {self.criteria.label} accepts what {self.evaluator.label} says of it"
-
-    async def feedback(self, context: ActionContext) -> Feedback | None:
-        return await self.evaluator.run(context)
-
-    async def accepts(self, context: ActionContext, feedback: Feedback | None) -> bool:
-        if self.criteria is not None:
-            return await self.criteria.run(context)
+        if self.good is not None:
+            return await self.good.run(context)
         return feedback is not None and feedback.score >= self.threshold
 
 
@@ -291,38 +260,3 @@ def _with(context: ActionContext, history: History[T], kind: type[T]) -> ActionC
     last = history.last
     newest_objects = () if last is None else (Typed(last.result, kind), last.feedback)
     return context.on_copy(history, *(each for each in newest_objects if each is not None))
-
-
-def _repetition(rounds: _Rounds[T]) -> Repetition[T]:
-    task, judge = rounds.task, rounds.judge
-    words = f"Repeats {task.label} {judge.words}, {counted(rounds.limit, 'round')} at most"
-    made = (rounds.kind, Feedback)
-    first = tuple(task.wants(()))  # in the first round nothing is made yet
-    stage = Stage("repeat", words, rounds.kind, [task, *judge.steps], made, rounds.run, first)
-    return Repetition(rounds.kind, [stage], rounds)
-
-
-def _checked(limit: int, kind: type[Any]) -> int:
-    if type(limit) is not int or limit < 1:
-        raise _mistake(kind, "a limit of 1 or more rounds", f"it is {limit!r}", "Raise it.")
-    return limit
-
-
-def _required(task: Step[T] | None, kind: type[T]) -> Step[T]:
-    if task is None:
-        raise _mistake(kind, "a function to repeat", "there is none", "Write repeating(…) before.")
-    return task
-
-
-def _refuse_feedback_at_once(task: Step[Any]) -> None:
-    for each in task.parameters:
-        if isinstance(each, Input) and fits(each.type, Feedback) and each.required:
-            raise task.origin.error(
-                expected=f"{each.name!r} to be optional, as there is no feedback in the first round",
-                came="it is required",
-                fix=f"Write `{each.name}: {type_name(each.type)} | None`.",
-            )
-
-
-def _mistake(kind: object, expected: str, came: str, fix: str) -> DeclarationError:
-    return DeclarationError(f"A repetition for {type_name(kind)}", expected=expected, came=came, fix=fix)

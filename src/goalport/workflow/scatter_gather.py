@@ -3,10 +3,11 @@
 (User guide, section 3.7.1.)
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from logging import getLogger
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from anyio import move_on_after
 
@@ -16,7 +17,7 @@ from goalport.errors import DeclarationError, NonRetryable, Signal
 from goalport.process import ActionContext
 from goalport.words import counted, listed, type_name
 from goalport.workflow.history import is_number
-from goalport.workflow.step import Step, context_itself, newest, read_step
+from goalport.workflow.step import Given, Step, context_itself, newest, read_step
 from goalport.workflow.workflow import Stage, Workflow
 
 __all__ = ["BranchFailure", "ConsensusBuilder", "ScatterGatherBuilder", "Scattering"]
@@ -72,36 +73,6 @@ class ScatterGatherBuilder(Generic[R]):
         return Scattering(self.kind, kind)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsensusBuilder(Generic[R]):
-    """A `ScatterGatherBuilder` whose sources give what the result is too: one of several answers to one question.
-
-    `ConsensusBuilder.returning(Verdict).sourced_from(judges).with_consensus_by(majority)`.
-    """
-
-    kind: type[R]
-
-    @staticmethod
-    def returning(kind: type[T]) -> "ConsensusBuilder[T]":
-        """Begin a workflow with a result of this type."""
-        return ConsensusBuilder(kind)
-
-    @overload
-    def sourced_from(
-        self, functions: Branches[Callable[[ActionContext], Awaitable[R] | R]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> "Sources[R]": ...
-    @overload
-    def sourced_from(
-        self, functions: Branches[Callable[..., Awaitable[R] | R]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> "Sources[R]": ...
-    def sourced_from(
-        self, functions: Branches[Callable[..., Awaitable[R] | R]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> "Sources[R]":
-        """Ask these functions; see `Scattering.generated_by`."""
-        scattering: Scattering[R, R] = Scattering(self.kind, self.kind, "ask", "agree")
-        return Sources(scattering.generated_by(functions, max_concurrency=max_concurrency))
-
-
 @dataclass(frozen=True)
 class Scattering(Generic[E, R]):
     """A scatter that knows what its result and its elements are."""
@@ -129,15 +100,13 @@ class Scattering(Generic[E, R]):
 
     @overload
     def generated_by(
-        self, functions: Branches[Callable[[ActionContext], Awaitable[E] | E]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> "Scattering[E, R]": ...
+        self, functions: Branches[Callable[[ActionContext], Given[E]]], /, *, max_concurrency: int = _AT_ONCE
+    ) -> Self: ...
     @overload
     def generated_by(
-        self, functions: Branches[Callable[..., Awaitable[E] | E]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> "Scattering[E, R]": ...
-    def generated_by(
-        self, functions: Branches[Callable[..., Awaitable[E] | E]], /, *, max_concurrency: int = _AT_ONCE
-    ) -> "Scattering[E, R]":
+        self, functions: Branches[Callable[..., Given[E]]], /, *, max_concurrency: int = _AT_ONCE
+    ) -> Self: ...
+    def generated_by(self, functions: Branches[Callable[..., Given[E]]], /, *, max_concurrency: int = _AT_ONCE) -> Self:
         """Run these functions, `max_concurrency` at once; their parameters are filled as those of an action.
 
         A mapping gives them names of your own, by which progress, plans and spans call them. Where one fails, the
@@ -153,7 +122,7 @@ class Scattering(Generic[E, R]):
             raise self._mistake("max_concurrency to be 1 or more", f"it is {max_concurrency!r}", "Raise it.")
         return replace(self, branches=found, max_concurrency=max_concurrency).with_minimum_results(self.minimum)
 
-    def with_minimum_results(self, minimum: int | None, /) -> "Scattering[E, R]":
+    def with_minimum_results(self, minimum: int | None, /) -> Self:
         """Go on without the functions that fail, if at least so many elements are there; with None, fail with them."""
         most = len(self.branches) if self.branches else None
         if minimum is not None and (type(minimum) is not int or minimum < 1 or (most and minimum > most)):
@@ -161,26 +130,26 @@ class Scattering(Generic[E, R]):
             raise self._mistake(wanted, f"it is {minimum!r}", "Change it, or give more functions.")
         return replace(self, minimum=minimum)
 
-    def with_time_limit(self, seconds: float, /) -> "Scattering[E, R]":
+    def with_time_limit(self, seconds: float, /) -> Self:
         """Let each function fail that takes longer; without it, only the deadline of the process ends one."""
         if not is_number(seconds) or not seconds > 0:
             raise self._mistake("seconds above 0", f"it is {seconds!r}", "Raise it.")
         return replace(self, seconds=seconds)
 
     @overload
-    def consolidated_by(self, function: Callable[[list[E]], Awaitable[R] | R], /) -> Workflow[R]: ...
+    def consolidated_by(self, function: Callable[[list[E]], Given[R]], /) -> Workflow[R]: ...
     @overload
-    def consolidated_by(self, function: Callable[[list[E], ActionContext], Awaitable[R] | R], /) -> Workflow[R]: ...
+    def consolidated_by(self, function: Callable[[list[E], ActionContext], Given[R]], /) -> Workflow[R]: ...
     @overload
-    def consolidated_by(self, function: Callable[..., Awaitable[R] | R], /) -> Workflow[R]: ...
-    def consolidated_by(self, function: Callable[..., Awaitable[R] | R], /) -> Workflow[R]:
+    def consolidated_by(self, function: Callable[..., Given[R]], /) -> Workflow[R]: ...
+    def consolidated_by(self, function: Callable[..., Given[R]], /) -> Workflow[R]:
         """Make the result of the list of elements, in the order of the functions, by this function.
 
         Its parameters are filled as those of an action, with the list, and with `list[BranchFailure]`: the functions
         that failed. The parameters of a lambda are the list, or the list and the context.
         """
         if not self.branches:
-            raise self._mistake("functions to generate elements", "there are none", "Write generated_by(…) before.")
+            raise self._mistake("functions to generate elements", "there are none", "Give them before.")
         last = read_step(function, self.kind, [[newest(self.elements)], [newest(self.elements), context_itself]])
 
         async def consolidate(context: ActionContext) -> R:
@@ -207,24 +176,33 @@ class Scattering(Generic[E, R]):
         number = counted(len(self.branches), "function")
         return f"Runs {number}{limit}: {listed(each.name for each in self.branches)}{enough}"
 
-    def _read(self, functions: Branches[Callable[..., Awaitable[E] | E]]) -> tuple[Step[E], ...]:
+    def _read(self, functions: Branches[Callable[..., Given[E]]]) -> tuple[Step[E], ...]:
         if isinstance(functions, Mapping):
-            named = cast("Mapping[str, Callable[..., Awaitable[E] | E]]", functions)
-            return tuple(replace(self._step(each), name=self._name(name)) for name, each in named.items())
-        if not isinstance(functions, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            named = cast("Mapping[str, Callable[..., Given[E]]]", functions)
+            if odd := [each for each in named if not isinstance(each, str) or not each.strip()]:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise self._mistake("names of functions", f"one is {odd[0]!r}", "Give each a name: {'gpt': ask_gpt}.")
+            steps = [replace(self._step(each), name=" ".join(name.split())) for name, each in named.items()]
+        elif isinstance(functions, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            steps = [self._step(each) for each in functions]
+        else:
             raise self._mistake("functions to generate elements", f"it is {functions!r}", "Pass a list or a mapping.")
-        return _numbered([self._step(each) for each in functions])
+        names = [each.name for each in steps]
+        # Those that share a name get the number of their place.
+        return tuple(
+            each if names.count(each.name) == 1 else replace(each, name=f"{each.name} {place}")
+            for place, each in enumerate(steps, start=1)
+        )
 
-    def _step(self, function: Callable[..., Awaitable[E] | E]) -> Step[E]:
+    def _step(self, function: Callable[..., Given[E]]) -> Step[E]:
         return read_step(function, self.element, [[context_itself]])
 
-    def _name(self, name: object) -> str:
-        if not isinstance(name, str) or not name.strip():
-            raise self._mistake("names of functions", f"one is {name!r}", "Give each a name: {'gpt': ask_gpt}.")
-        return " ".join(name.split())
-
     async def _generate(self, context: ActionContext) -> Gathered[E]:
-        progress = _Progress(context, len(self.branches))
+        over = count(1)
+
+        def tell(words: str) -> None:
+            number = next(over)
+            if not context.cancelled:
+                context.progress(f"{number}/{len(self.branches)} {words}")
 
         async def branch(step: Step[E]) -> E | BranchFailure:
             with step.span(context):
@@ -233,13 +211,14 @@ class Scattering(Generic[E, R]):
                 except Signal:
                     raise
                 except Exception as error:
-                    failure = progress.failed(step, error)
+                    reason = context.process.words_for(error)
+                    tell(f"{step.name} failed: {reason}")
                     if self.minimum is None:
                         error.add_note(f"It was raised by the function {step.name!r} of {context.action}.")
                         raise
                     _log.info("Process %s: %s failed", context.process.id, step.name, exc_info=True)
-                    return failure
-            progress.done(step)
+                    return BranchFailure(step.name, reason)
+            tell(step.name)
             return element
 
         found = await context.parallel_map(self.branches, branch, max_concurrency=self.max_concurrency)
@@ -264,55 +243,28 @@ class Scattering(Generic[E, R]):
         return DeclarationError(where, expected=expected, came=came, fix=fix)
 
 
-@dataclass(frozen=True, slots=True)
-class Sources(Generic[R]):
-    """The sources of a consensus."""
+@dataclass(frozen=True)
+class ConsensusBuilder(Scattering[R, R]):
+    """A scatter whose sources give what the result is too: one of several answers to one question.
 
-    scattering: Scattering[R, R]
+    `ConsensusBuilder.returning(Verdict).sourced_from(judges).with_consensus_by(majority)`.
+    """
 
-    def with_minimum_results(self, minimum: int | None, /) -> "Sources[R]":
-        """Go on without the sources that fail, if at least so many results are there."""
-        return Sources(self.scattering.with_minimum_results(minimum))
+    with_consensus_by = Scattering[R, R].consolidated_by
 
-    def with_time_limit(self, seconds: float, /) -> "Sources[R]":
-        """Let each source fail that takes longer."""
-        return Sources(self.scattering.with_time_limit(seconds))
+    @staticmethod
+    def returning(kind: type[T]) -> "ConsensusBuilder[T]":
+        """Begin a workflow with a result of this type."""
+        return ConsensusBuilder(kind, kind, "ask", "agree")
 
     @overload
-    def with_consensus_by(self, function: Callable[[list[R]], Awaitable[R] | R], /) -> Workflow[R]: ...
+    def sourced_from(
+        self, functions: Branches[Callable[[ActionContext], Given[R]]], /, *, max_concurrency: int = _AT_ONCE
+    ) -> Self: ...
     @overload
-    def with_consensus_by(self, function: Callable[[list[R], ActionContext], Awaitable[R] | R], /) -> Workflow[R]: ...
-    @overload
-    def with_consensus_by(self, function: Callable[..., Awaitable[R] | R], /) -> Workflow[R]: ...
-    def with_consensus_by(self, function: Callable[..., Awaitable[R] | R], /) -> Workflow[R]:
-        """Find the result in the list of what the sources gave; see `Scattering.consolidated_by`."""
-        return self.scattering.consolidated_by(function)
-
-
-class _Progress:
-    """Tells how many branches are over."""
-
-    def __init__(self, context: ActionContext, branches: int) -> None:
-        self._context, self._branches, self._over = context, branches, 0
-
-    def done(self, step: Step[Any]) -> None:
-        self._say(step.name)
-
-    def failed(self, step: Step[Any], error: Exception) -> BranchFailure:
-        reason = self._context.process.words_for(error)
-        self._say(f"{step.name} failed: {reason}")
-        return BranchFailure(step.name, reason)
-
-    def _say(self, words: str) -> None:
-        self._over += 1
-        if not self._context.cancelled:
-            self._context.progress(f"{self._over}/{self._branches} {words}")
-
-
-def _numbered(steps: Sequence[Step[E]]) -> tuple[Step[E], ...]:
-    """The steps with names of their own: those that share one get the number of their place."""
-    names = [each.name for each in steps]
-    return tuple(
-        each if names.count(each.name) == 1 else replace(each, name=f"{each.name} {place}")
-        for place, each in enumerate(steps, start=1)
-    )
+    def sourced_from(
+        self, functions: Branches[Callable[..., Given[R]]], /, *, max_concurrency: int = _AT_ONCE
+    ) -> Self: ...
+    def sourced_from(self, functions: Branches[Callable[..., Given[R]]], /, *, max_concurrency: int = _AT_ONCE) -> Self:
+        """Ask these functions; see `Scattering.generated_by`."""
+        return self.generated_by(functions, max_concurrency=max_concurrency)

@@ -3,13 +3,13 @@
 (User guide, section 3.7.1.)
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
 from goalport.domain import Input
 from goalport.process import ActionContext
-from goalport.workflow.step import Step, context_itself, newest, read_step
+from goalport.workflow.step import Given, Step, context_itself, newest, read_step
 from goalport.workflow.workflow import Stage, Workflow
 
 __all__ = ["ConsumingAgentBuilder", "SimpleAgentBuilder"]
@@ -36,10 +36,10 @@ class SimpleAgentBuilder(Generic[R]):
         return ConsumingAgentBuilder(self.kind, (kind,))
 
     @overload
-    def running(self, function: Callable[[ActionContext], Awaitable[R] | R], /) -> Workflow[R]: ...
+    def running(self, function: Callable[[ActionContext], Given[R]], /) -> Workflow[R]: ...
     @overload
-    def running(self, function: Callable[..., Awaitable[R] | R], /) -> Workflow[R]: ...
-    def running(self, function: Callable[..., Awaitable[R] | R], /) -> Workflow[R]:
+    def running(self, function: Callable[..., Given[R]], /) -> Workflow[R]: ...
+    def running(self, function: Callable[..., Given[R]], /) -> Workflow[R]:
         """Run this function, whose parameters are filled as those of an action; a lambda's one is the context."""
         return _workflow(read_step(function, self.kind, [[context_itself]]), ())
 
@@ -56,12 +56,12 @@ class ConsumingAgentBuilder(Generic[I, R]):
         return ConsumingAgentBuilder(self.kind, (*self.inputs, kind))
 
     @overload
-    def running(self, function: Callable[[ActionContext], Awaitable[R] | R], /) -> Workflow[R]: ...
+    def running(self, function: Callable[[ActionContext], Given[R]], /) -> Workflow[R]: ...
     @overload
-    def running(self, function: Callable[[I, ActionContext], Awaitable[R] | R], /) -> Workflow[R]: ...
+    def running(self, function: Callable[[I, ActionContext], Given[R]], /) -> Workflow[R]: ...
     @overload
-    def running(self, function: Callable[..., Awaitable[R] | R], /) -> Workflow[R]: ...
-    def running(self, function: Callable[..., Awaitable[R] | R], /) -> Workflow[R]:
+    def running(self, function: Callable[..., Given[R]], /) -> Workflow[R]: ...
+    def running(self, function: Callable[..., Given[R]], /) -> Workflow[R]:
         """Run this function; the parameters of a lambda are the last of the inputs and the context, or the context."""
         offered = [[context_itself], [newest(self.inputs[-1]), context_itself]]
         return _workflow(read_step(function, self.kind, offered), self.inputs)

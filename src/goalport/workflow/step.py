@@ -24,9 +24,11 @@ from goalport.process.parameters import fill, missing
 from goalport.words import with_article
 from goalport.workflow.history import History
 
-__all__ = ["Offer", "Step", "context_itself", "newest", "read_step"]
+__all__ = ["Given", "Offer", "Step", "context_itself", "newest", "read_step"]
 
 R = TypeVar("R")
+Given = Awaitable[R] | R
+"""What a function gives, whether it is async or not."""
 Offer = Callable[[ActionContext], object]
 """Gets what a parameter without annotation is filled with."""
 
@@ -145,7 +147,7 @@ def _leads_to_a_model(parameter: Parameter) -> bool:
 
 
 def read_step(
-    function: Callable[..., Awaitable[R] | R],
+    function: Callable[..., Given[R]],
     kind: type[R],
     offered: Sequence[Sequence[Offer]],
 ) -> Step[R]:

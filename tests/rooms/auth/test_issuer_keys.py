@@ -170,6 +170,7 @@ async def test_keys_of_kinds_that_are_not_known_are_passed_over(tmp_path: Path) 
         {"kty": "EC", "crv": "P-256", "x": "no", "y": "point", "kid": "c"},
         {**right.public, "use": "enc", "kid": "d"},
         {**right.public, "kid": 1},
+        {**right.public, "kid": ["a list"]},
         {"kid": "e"},
     ]
     async with trusting(tmp_path, keys=[right], more_entries=odd) as it:

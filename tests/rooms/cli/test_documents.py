@@ -56,7 +56,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_stored(goalport: Command, d
         "scan.pdf": "failed",
         "": "failed",
     }
-    assert outcomes["scan.pdf"]["reason"].startswith(f"{docs / 'scan.pdf'} cannot be read: it is a PNG image")
+    assert outcomes["scan.pdf"]["reason"].startswith(f"{docs / 'scan.pdf'} cannot be read: it is called a PDF file")
     assert "2 added, 2 failed" in ran.err
 
 

@@ -1,6 +1,6 @@
 """Archives of repositories, as GitHub makes them, and a site that serves them."""
 
-import zipfile
+import tarfile
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
@@ -15,19 +15,28 @@ ONE, TWO = "1" * 40, "2" * 40
 """Commits."""
 
 
-def archive(files: Mapping[str, str | bytes], commit: str = ONE, *, top: str = "repository-main/") -> bytes:
-    """An archive with these files; a name that ends with a slash is a folder."""
+def archive(
+    files: Mapping[str, str | bytes], commit: str = ONE, *, top: str = "repository-main/", kind: bytes = tarfile.REGTYPE
+) -> bytes:
+    """An archive with these files; a name that ends with a slash is a folder. `kind` is that of the last file."""
     made = BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as target:
+    with tarfile.open(fileobj=made, mode="w:gz", format=tarfile.PAX_FORMAT, pax_headers={"comment": commit}) as target:
         for name, content in files.items():
-            target.writestr(f"{top}{name}", content)
-        target.comment = commit.encode()
+            data = content.encode() if isinstance(content, str) else content
+            member = tarfile.TarInfo(f"{top}{name}")
+            if name.endswith("/"):
+                member.type = tarfile.DIRTYPE
+            elif kind != tarfile.REGTYPE and name == [*files][-1]:
+                member.type, member.linkname = kind, data.decode()
+            else:
+                member.size = len(data)
+            target.addfile(member, BytesIO(data))
     return made.getvalue()
 
 
 def publish(site: Site, repository: str, data: bytes, *refs: str) -> None:
     for ref in refs:
-        site.pages[f"/{repository}/archive/{ref}.zip"] = Page(data, headers={"content-type": "application/zip"})
+        site.pages[f"/{repository}/archive/{ref}.tar.gz"] = Page(data, headers={"content-type": "application/x-gzip"})
 
 
 def archives_of(site: Site, folder: Path) -> GitHubArchives:

@@ -1,11 +1,9 @@
 """Repositories of GitHub as folders, from a site on the loopback interface: pinned, bounded, and nothing outside."""
 
-import stat
-import struct
-import zipfile
+import gzip
+import tarfile
 from collections.abc import Generator
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 
 import anyio
@@ -86,7 +84,7 @@ async def test_what_was_fetched_stays_as_it_was_until_an_update_is_asked_for(sit
     assert again == first
     assert (updated.commit, (updated.folder / "README.md").read_text()) == (TWO, "# Changed\n")
     assert await archives_of(site, tmp_path).get(PLACE) == updated
-    assert [path for path, _ in site.requests] == ["/octocat/hello/archive/main.zip"] * 2
+    assert [path for path, _ in site.requests] == ["/octocat/hello/archive/main.tar.gz"] * 2
 
 
 async def test_a_copy_that_was_changed_here_is_fetched_again_at_the_pinned_commit(site: Site, tmp_path: Path) -> None:
@@ -96,7 +94,7 @@ async def test_a_copy_that_was_changed_here_is_fetched_again_at_the_pinned_commi
     again = await archives_of(site, tmp_path).get(PLACE)
 
     assert (again.folder / "README.md").read_text() == "# Hello\n"
-    assert site.requests[-1][0] == f"/octocat/hello/archive/{ONE}.zip"
+    assert site.requests[-1][0] == f"/octocat/hello/archive/{ONE}.tar.gz"
 
 
 async def test_another_content_under_the_pinned_commit_is_refused(site: Site, tmp_path: Path) -> None:
@@ -133,42 +131,22 @@ async def test_several_can_ask_for_one_repository_at_the_same_time(site: Site, t
     assert len(files(tmp_path)) == 3
 
 
-def with_link() -> bytes:
-    made = BytesIO()
-    with zipfile.ZipFile(made, "w") as target:
-        link = zipfile.ZipInfo("repository-main/link")
-        link.external_attr = (stat.S_IFLNK | 0o777) << 16
-        target.writestr(link, "/etc/passwd")
-        target.writestr("repository-main/README.md", "Hello")
-        target.writestr("repository-main/aux: odd?", "left out, since not every system can have it")
-        target.comment = ONE.encode()
-    return made.getvalue()
-
-
-async def test_links_are_left_out(site: Site, tmp_path: Path) -> None:
-    publish(site, "octocat/hello", with_link(), "main")
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
+async def test_links_and_devices_are_left_out(site: Site, tmp_path: Path, kind: bytes) -> None:
+    files = {"README.md": "Hello", "aux: odd?": "left out, since not every system can have it", "link": "/etc/passwd"}
+    publish(site, "octocat/hello", archive(files, kind=kind), "main")
 
     copy = await archives_of(site, tmp_path).get(PLACE)
 
     assert [each.name for each in copy.folder.iterdir()] == ["README.md"]
 
 
-def twice() -> bytes:
-    made = BytesIO()
-    with zipfile.ZipFile(made, "w") as target:
-        target.writestr("top/a", "1")
-        with pytest.warns(UserWarning, match="Duplicate"):
-            target.writestr("top/a", "2")
-        target.comment = ONE.encode()
-    return made.getvalue()
-
-
-def encrypted() -> bytes:
-    data = bytearray(archive({"a": "x"}))
-    for start, offset in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
-        place = data.index(start) + offset
-        struct.pack_into("<H", data, place, 1)
-    return bytes(data)
+def with_a_large_header() -> bytes:
+    """One whose first header says that it has a gigabyte, of zeros."""
+    header = bytearray(tarfile.TarInfo("pax").tobuf())
+    header[124:136], header[156:157] = b"%011o\0" % 1_000_000_000, tarfile.XHDTYPE
+    header[148:156] = b"%06o\0 " % (256 + sum(header[:148]) + sum(header[156:]))
+    return gzip.compress(bytes(header) + bytes(50_000_000))
 
 
 @pytest.mark.parametrize(
@@ -176,18 +154,16 @@ def encrypted() -> bytes:
     [
         (archive({"../../evil": "x"}), "a file with the name"),
         (archive({"/etc/evil": "x"}), "a file with the name"),
-        (archive({"..\\evil": "x"}, top=""), "a file with the name"),
-        (archive({"x" * 500: "x"}), "a file with the name"),
+        (archive({"x" * 500: "x"}), "cannot be unpacked"),
         (archive({f"{number}": "x" for number in range(51)}), "more than 50 files"),
         (archive({"bomb": b"\0" * 2_000_000}), "more than 1000000 bytes"),
-        (archive({f"{number}": b"\0" * 900_000 for number in range(5)}), "more than .* bytes"),
+        (archive({f"{number}": b"\0" * 900_000 for number in range(5)}), "more bytes than are allowed"),
+        (with_a_large_header(), "more bytes than are allowed"),
         (archive({"a": "x"}, "no commit"), "does not say which commit"),
         (archive({"a": "x"})[:-80], "cannot be unpacked"),
         (b"<html>", "cannot be unpacked"),
         (b"", "cannot be unpacked"),
         (archive({"a": "x", "a/b": "y"}), "cannot be unpacked"),
-        (twice(), "cannot be unpacked"),
-        (encrypted(), "encrypted"),
     ],
 )
 async def test_an_archive_that_could_do_harm_is_refused_and_leaves_nothing(

@@ -2,6 +2,8 @@
 
 import os
 import sys
+import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -115,15 +117,15 @@ async def test_a_table_of_values_is_a_table_with_a_header() -> None:
     [
         ("a.md", b"", "it is empty"),
         ("a.md", b" \n", "it holds nothing but white space"),
-        ("a.pdf", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "it is a PNG image and no document"),
+        ("a.pdf", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "it is called a PDF file, and is none"),
         ("a.md", RUBBISH, "it is binary data and no text"),
         ("a.pdf", b"no PDF at all", "it is called a PDF file, and is none"),
-        ("a.docx", b"PK\x03\x04 no archive", "it is a damaged archive"),
-        ("a.docx", docx("Lamp")[:-40], "it is a damaged archive"),
+        ("a.docx", b"PK\x03\x04 no archive", "it is damaged, or in no known format"),
+        ("a.docx", docx("Lamp")[:-40], "it is damaged, or in no known format"),
         ("a.zip", archive({"a.md": "# Lamp"}), "it is a ZIP archive and no document; unpack it first"),
-        ("a.docx", archive({"word/document.xml": bytes(100_000_000)}), "an archive made to do harm"),
+        ("a.docx", archive({"word/document.xml": bytes(100_000_000)}), "it has no text"),
         ("a.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"), "by a password"),
-        ("a.gif", b"GIF89a\1\0\1\0\0\0\0;", "it is a GIF image and no document"),
+        ("a.gif", b"GIF89a\1\0\1\0\0\0\0;", "it is binary data and no text"),
         ("a.md", b"\0\0\0\0", "it is binary data and no text"),
         ("a.md", "\ufeff\u200b".encode(), "it has no text"),
     ],
@@ -182,6 +184,16 @@ async def test_a_file_is_read_under_its_own_uri_or_a_given_one(tmp_path: Path) -
     async with DocumentReader() as reader:
         assert (await reader.read_file(file)).uri == file.as_uri()
         assert (await reader.read_file(file, "docs://lamp")).uri == "docs://lamp"
+
+
+async def test_an_archive_without_a_name_says_what_it_is() -> None:
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w") as book:
+        book.writestr("mimetype", "application/vnd.oasis.opendocument.text")
+        book.writestr("content.xml", "no XML")
+
+    with pytest.raises(UnreadableDocument, match=r"in no known format .*content\.xml"):
+        await text_of(packed.getvalue(), "download")
 
 
 async def test_pdf_and_office_files_become_sections_too() -> None:

@@ -4,10 +4,11 @@ from typing import Annotated, Literal
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from goalport import Export, achieves_goal, action, agent
+from goalport import Export, UserInput, achieves_goal, action, agent
 from goalport.errors import BadInput
+from goalport.publish.published_arguments import PublishedArguments
 from tests.rooms.serve.served import ERAS, served, text_of
 
 runs: list[object] = []
@@ -198,8 +199,16 @@ class Square(BaseModel):
     side: float
 
 
+class Pond(BaseModel):
+    """Allows what it does not name, unlike what is in it."""
+
+    model_config = ConfigDict(extra="allow")
+    edge: Circle | None = None
+
+
 class Garden(BaseModel):
     tree: Branch
+    pond: Pond = Pond()
     shape: Circle | Square
     bed: Annotated[Circle | Square, Field(discriminator="kind")] | None = None
     extra: Circle | dict[str, float] | None = None
@@ -224,6 +233,9 @@ class Gardener:
         ({"bed": {"kind": "circle", "radius": 1, "side": 2}}, "- bed.side: unknown."),
         ({"bed": {"kind": "circle", "radius": 1}}, ""),
         ({"extra": {"anything": 2}}, ""),
+        ({"pond": {"fish": ["carp"], "edge": {"radius": 2}}}, ""),
+        ({"pond": {"fish": 2, "edge": {"radius": 2, "radiuss": 2}}}, "- pond.edge.radiuss: unknown. Did you mean"),
+        ({"shape": {"radius": 1, "side": 2}}, ""),
         ({"sizes": [1, "NaN"]}, "- sizes[1]: should be a number that JSON has; came NaN"),
         ({"extra": {"anything": "inf"}}, "- extra.anything: should be a number that JSON has; came inf"),
     ],
@@ -236,3 +248,21 @@ async def test_fields_that_nothing_knows_are_named_in_unions_and_in_what_contain
         result = await client.call_tool("plant", arguments)
     assert result.is_error == bool(line), text_of(result)
     assert line in text_of(result)
+    assert not line or text_of(result).count("\n") == 1
+
+
+async def test_a_hundred_thousand_unknown_fields_are_not_even_listed(tmp_path: Path) -> None:
+    told = await refusal(
+        tmp_path, "auto", {"traveller": "Ada", "days": 3, **{f"x{each}": 1 for each in range(100_000)}}
+    )
+    assert told.endswith("100000 values do not fit the schema")
+
+
+@pytest.mark.parametrize("starts", [(UserInput,), (UserInput, Garden)])
+def test_when_a_user_said_something_is_not_for_the_caller_to_say(starts: tuple[type, ...]) -> None:
+    said = {"content": "roses", "timestamp": "2001-01-01T00:00:00Z"}
+    garden = {"tree": {"name": "oak"}, "shape": {"side": 1}}
+    arguments = PublishedArguments.of(starts)
+
+    with pytest.raises(BadInput, match=r"timestamp: unknown\. Known: content\."):
+        arguments.read(said if len(starts) == 1 else {"user_input": said, "garden": garden})

@@ -92,7 +92,7 @@ async def test_what_cannot_be_read_is_a_sentence_and_the_others_are_read(docs: P
             "sparse.md": "failed",
         }
         reasons = {each.uri.rpartition("/")[2]: each.reason for each in told if each.reason}
-        assert "PNG image" in reasons["photo.pdf"]
+        assert "is called a PDF file" in reasons["photo.pdf"]
         assert "at most" in reasons["sparse.md"]
         assert "no such file" in reasons["nowhere.md"]
         assert await found(store, "secret") == set()
