@@ -5,6 +5,7 @@ knows by the `Transport` protocol alone. All methods but `call` are used by the 
 """
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -83,29 +84,31 @@ class Sample(Protocol):
     async def __call__(self, server: str, request: "CreateMessageRequestParams", /) -> "CreateMessageResult": ...
 
 
-class Transport(Protocol):
+class Transport(ABC):
     """How a server is reached: opens the two streams of messages of a session, and knows what went wrong below."""
 
+    @abstractmethod
     def open(self) -> AbstractAsyncContextManager[Any]: ...
+
     def last_error(self) -> str:
         """Why the last operation failed, as far as the transport knows; empty: it does not."""
-        ...
+        return ""
 
     def stderr_tail(self) -> str:
         """The last line of the server's stderr, for those who run it and nobody else: it may hold a secret."""
-        ...
+        return ""
 
     def session_expired(self) -> bool:
         """Whether the server answered just now that it does not know this session."""
-        ...
+        return False
 
     def is_unanswered(self, request_id: object) -> bool:
         """Whether a request got no answer from the server; the error that the session gets is then the transport's."""
-        ...
+        return False
 
     def retry_after(self) -> float:
         """The seconds after which the server wants to be asked again; 0: it did not say."""
-        ...
+        return 0.0
 
 
 class ConnectionLost(Exception):

@@ -6,7 +6,6 @@
 
 import asyncio
 import logging
-import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from goalport.upstream.connection import Sample, SignIn, Timing, Transport
 from goalport.upstream.inflow import BurstLimit
 from goalport.upstream.pins import PINS_FILE, Pins
 from goalport.upstream.status import ServerReport, ServerState
-from goalport.upstream.stdio_transport import StdioTransport, Watchdog, WindowsStdioTransport
+from goalport.upstream.stdio_transport import StdioTransport
 from goalport.upstream.token_file import token_path
 from goalport.upstream.upstream_groups import UpstreamGroups
 from goalport.upstream.upstream_server import UpstreamServer
@@ -97,7 +96,6 @@ class UpstreamServers:
         self.redirect_uri = ""
         """Where a web server takes the browsers of people who have signed in, for `come_back`; empty: there is none."""
         self._data_dir, self._state_keys = data_dir, state_keys
-        self._watchdog = Watchdog()
         self._servers: dict[str, UpstreamServer] = {}
         self._callers: dict[str, CallerServers] = {}
         """The connections of callers to the servers that get their credentials."""
@@ -210,7 +208,6 @@ class UpstreamServers:
     async def _connect(self, connected: asyncio.Event, disconnecting: asyncio.Event) -> None:
         """Connect and disconnect in one task: a task group has to be exited by the task that entered it."""
         stack = AsyncExitStack()
-        stack.callback(self._watchdog.close)
         stack.enter_context(_filtered_library_logs())
         self._tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.push_async_callback(lambda: self._stop(self._servers.values()))
@@ -266,9 +263,7 @@ class UpstreamServers:
         if config.name in self._transports:
             return UpstreamServer(config, self._transports[config.name], **more)
         if config.transport == "stdio":
-            windows = sys.platform == "win32"
-            transport = WindowsStdioTransport(config) if windows else StdioTransport(config, self._watchdog)
-            return UpstreamServer(config, transport, **more)
+            return UpstreamServer(config, StdioTransport(config), **more)
         from goalport.upstream.http_transport import HttpTransport
 
         oauth = config.oauth

@@ -224,9 +224,7 @@ def test_a_variable_as_other_hosts_write_it_is_not_filled_and_that_is_told(tmp_p
 
 def test_a_server_that_may_be_required_is(tmp_path: Path) -> None:
     config = read(tmp_path, json.dumps({"mcpServers": {"it": {"command": "it", "required": "true"}}}))
-    assert [each.message for each in config.problems] == [
-        "required should be true or false. It counts as true."
-    ]
+    assert [each.message for each in config.problems] == ["required should be true or false. It counts as true."]
     assert config.servers["it"].required
 
 
