@@ -8,10 +8,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 import anyio
 from anyio import to_thread
@@ -22,15 +21,14 @@ from goalport.caller import Caller
 from goalport.errors import SettingsError
 from goalport.sealing import ProcessSeals, sealing_keys
 from goalport.secrecy import hide_in, register_secrets
-from goalport.upstream.active_calls import Ask
 from goalport.upstream.caller_servers import CallerServers
-from goalport.upstream.config import ConfigProblem, McpConfig, OAuthConfig, ServerConfig
+from goalport.upstream.config import ConfigProblem, McpConfig, ServerConfig
 from goalport.upstream.connection import Sample, SignIn, Timing, Transport
 from goalport.upstream.inflow import BurstLimit
 from goalport.upstream.pins import PINS_FILE, Pins
+from goalport.upstream.sign_ins import SignIns
 from goalport.upstream.status import ServerReport, ServerState
 from goalport.upstream.stdio_transport import StdioTransport
-from goalport.upstream.token_file import token_path
 from goalport.upstream.upstream_groups import UpstreamGroups
 from goalport.upstream.upstream_server import UpstreamServer
 
@@ -95,7 +93,9 @@ class UpstreamServers:
         self._transports = transports or {}
         self.redirect_uri = ""
         """Where a web server takes the browsers of people who have signed in, for `come_back`; empty: there is none."""
-        self._data_dir, self._state_keys = data_dir, state_keys
+        self.data_dir, self.state_keys = data_dir, state_keys
+        self.sign_ins = SignIns(data_dir / "oauth", ProcessSeals(lambda: sealing_keys(self)), lambda: self.redirect_uri)
+        """The people who are signing in."""
         self._servers: dict[str, UpstreamServer] = {}
         self._callers: dict[str, CallerServers] = {}
         """The connections of callers to the servers that get their credentials."""
@@ -134,7 +134,7 @@ class UpstreamServers:
 
     def sign_ins_of(self, caller: Caller, *, end: bool = False) -> int:
         """At how many servers a caller is signed in with tokens of their own; `end`: they are signed out here."""
-        paths = {each: token_path(self._data_dir / "oauth", each, _owner(caller)) for each in self.config.servers}
+        paths = {each: self.sign_ins.path(each, _owner(caller)) for each in self.config.servers}
         found = [name for name, path in paths.items() if path.exists()]
         for name in found if end else ():
             if name in self._callers:
@@ -273,19 +273,11 @@ class UpstreamServers:
         server = UpstreamServer(config, web, **more)
 
         async def obtain(show: SignIn) -> None:
-            await self.sign_ins.obtain_tokens(config, oauth, owner, show, web.challenge)
+            await self.sign_ins.obtain_tokens(config, oauth, owner, show, web.challenge.response)
             await server.reconnect()
 
         server.client.ask_to_sign_in = lambda ask: self.sign_ins.ask((config.name, owner), ask, obtain)
         return server
-
-    @cached_property
-    def sign_ins(self) -> "_SignIns":
-        """The people who are signing in."""
-        from goalport.upstream.sign_ins import SignIns
-
-        seals = ProcessSeals(lambda: sealing_keys(_Keys(self._state_keys, self._data_dir)))
-        return SignIns(self._data_dir / "oauth", seals, lambda: self.redirect_uri)
 
     async def _stop(self, servers: Iterable[UpstreamServer]) -> None:
         # Shielded, as every wait in it is bounded: whoever is cancelled must leave no process behind.
@@ -299,27 +291,6 @@ class UpstreamServers:
 
 def _owner(caller: Caller) -> str:
     return f"{caller.issuer}\0{caller.id}"
-
-
-class _SignIns(Protocol):
-    """The `SignIns`, which are imported when they are first needed."""
-
-    def auth(self, config: ServerConfig, oauth: OAuthConfig, owner: str, show: SignIn | None, /) -> Any: ...
-    def come_back(self, query: Mapping[str, str], /) -> bool: ...
-    async def ask(
-        self, key: tuple[str, str], ask: Ask, obtain: Callable[[SignIn], Coroutine[None, None, None]], /
-    ) -> None: ...
-    async def obtain_tokens(
-        self, config: ServerConfig, oauth: OAuthConfig, owner: str, show: SignIn, challenge: Any, /
-    ) -> None: ...
-
-
-@dataclass(frozen=True)
-class _Keys:
-    """The keys that tokens are sealed with: a `KeySettings`."""
-
-    state_keys: Sequence[SecretStr]
-    data_dir: Path
 
 
 class _ConnectionTask:
