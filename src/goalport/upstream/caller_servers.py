@@ -26,8 +26,6 @@ from goalport.upstream.upstream_server import UpstreamServer
 if TYPE_CHECKING:
     from mcp_types import Tool as Definition
 
-__all__ = ["CallerServers"]
-
 _TOKEN: Final = "${caller.token}"  # noqa: S105 - the name of a variable
 _ID: Final = "${caller.id}"
 _SENDABLE: Final = re.compile(r"[\x21-\x7e]+")

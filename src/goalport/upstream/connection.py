@@ -39,24 +39,10 @@ if TYPE_CHECKING:
         Tool as Definition,
     )
 
-__all__ = [
-    "Connection",
-    "ConnectionLost",
-    "Listing",
-    "NotCalled",
-    "Sample",
-    "SignIn",
-    "SignInNeeded",
-    "Timing",
-    "Transport",
-    "Wakeup",
-]
-
 _log = logging.getLogger(__name__)
 MODERN: Final = "2026-07-28"
-_RESUBSCRIBE_FIRST: Final = 1.0
-"""Seconds until a subscription that ended is opened again; doubled for each that ends early."""
-_RESUBSCRIBE_LONGEST: Final = 60.0
+_PAUSE, _LONG_PAUSE = 1.0, 30.0
+"""Seconds until a subscription that ended is opened again; the longer ones if it ended early."""
 _SUBSCRIPTION: Final = 10.0
 """Seconds that a subscription lasts at least when all is well."""
 _NOTE: Final = 200
@@ -184,59 +170,33 @@ class Listing:
 
 
 class _MonitoredStream:
-    """One of a session's two streams of messages. It calls `lost` when the transport has lost the server.
+    """The stream of a session's incoming messages. It calls `lost` when it ends, and leaves out what is not `wanted`.
 
-    Only the transport knows that: the code of an error does not tell, as servers use -32000 for errors of their own.
-    The stream also ends when the server sends too much. `look_at` is called with each message before the session gets
-    it.
+    A proxy of the SDK's stream, which carries the context of each message beside it.
     """
 
-    def __init__(
-        self,
-        stream: Any,
-        lost: Callable[[], None],
-        is_unanswered: Callable[[object], bool],
-        inflow: Inflow,
-        look_at: Callable[[Any], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, stream: Any, wanted: Callable[[Any], bool], lost: Callable[[], None]) -> None:
         self._stream = stream
+        self._wanted = wanted
         self._lost = lost
-        self._is_unanswered = is_unanswered
-        self._inflow = inflow
-        self._look_at = look_at
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def __aiter__(self) -> "_MonitoredStream":
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Any:
-        while not self._inflow.fault:
-            item = await self._next()
-            if self._inflow.admits(getattr(item, "message", None)):
-                return item
-        self._lost()
-        raise StopAsyncIteration
-
-    async def _next(self) -> Any:
-        item = None
+        found = None
         try:
-            item = await self._stream.__anext__()
+            while found is None:
+                item = await anext(self._stream)
+                found = item if self._wanted(item) else None
+            return found
         finally:
             # Whatever ends this but a message, a cancelled reader included, ends the stream.
-            message: Any = getattr(item, "message", None)
-            if item is None or (hasattr(message, "error") and self._is_unanswered(message.id)):
+            if found is None:
                 self._lost()
-        self._look_at(message)
-        return item
-
-    async def send(self, item: Any) -> None:
-        try:
-            await self._stream.send(item)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._lost()
-            raise
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
@@ -364,7 +324,10 @@ class Connection:
 
     async def _read_list(self, client: "Client") -> Listing:
         self._invalid.clear()
-        tools, notes = await _list_tools(client)
+        notes: list[str] = []
+        tools: Sequence[Definition] = ()
+        if client.server_capabilities.tools is not None:
+            tools = await _pages(client.list_tools, "tools", _MOST_TOOLS, notes)
         others = await _list_others(client, notes, min(_OTHERS_TIMEOUT, self._config.connect_timeout / 2))
         self._listing = replace(others, definitions=tuple(tools), notes=(*notes, *self._invalid))
         self._schema_faults.clear()
@@ -422,23 +385,26 @@ class Connection:
 
     @asynccontextmanager
     async def _streams(self) -> AsyncGenerator[Any]:
-        transport = self._transport
-        async with transport.open() as (reading, writing):
-            yield (
-                _MonitoredStream(
-                    reading, self.mark_broken, transport.is_unanswered, self._inflow, self._leave_out_invalid
-                ),
-                _MonitoredStream(writing, self.mark_broken, transport.is_unanswered, self._inflow),
-            )
+        async with self._transport.open() as (reading, writing):
+            yield _MonitoredStream(reading, self._wants, self.mark_broken), writing
 
-    def _leave_out_invalid(self, message: Any) -> None:
-        """Leave out of a page of a list what breaks the protocol: the SDK would refuse the whole page."""
+    def _wants(self, item: Any) -> bool:
+        """Whether a message is passed on to the session. Raises `StopAsyncIteration` where there are too many."""
+        message: Any = getattr(item, "message", None)
+        admitted = self._inflow.admits(message)
+        if self._inflow.fault:
+            raise StopAsyncIteration
+        # The code of an error does not tell that the server is lost: servers use -32000 for errors of their own.
+        if hasattr(message, "error") and self._transport.is_unanswered(message.id):
+            self.mark_broken()
         found = getattr(message, "result", None)
         page = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
         for key in LISTS if self._client is not None else ():
+            # What breaks the protocol is left out of a page: the SDK would refuse the whole.
             if isinstance(page.get(key), list):
                 page[key], notes = valid_entries(page, key, self.protocol_version, _MOST_TOOLS)
                 self._invalid.extend(notes)
+        return admitted
 
     async def _on_message(self, message: object) -> None:
         from mcp_types import (
@@ -460,7 +426,6 @@ class Connection:
         from mcp import MCPError
         from mcp.client.subscriptions import SubscriptionLost
 
-        pause = _RESUBSCRIBE_FIRST
         while True:
             began = anyio.current_time()
             try:
@@ -477,10 +442,8 @@ class Connection:
                 # It does not do that, or it is gone; asking for the list tells which.
                 self._change()
                 return
-            # Each new subscription costs a list; where none ever lasts, they come less and less often.
-            lasted = anyio.current_time() - began > _SUBSCRIPTION
-            pause = _RESUBSCRIBE_FIRST if lasted else min(2 * pause, _RESUBSCRIBE_LONGEST)
-            await anyio.sleep(pause)
+            # Each new subscription costs a list; where none lasts, they are rare.
+            await anyio.sleep(_PAUSE if anyio.current_time() - began > _SUBSCRIPTION else _LONG_PAUSE)
 
     async def _answer_sampling(
         self, context: "ClientRequestContext", params: "CreateMessageRequestParams"
@@ -492,14 +455,6 @@ class Connection:
             return await self._sample(self._config.name, params)
         except GoalportError as error:
             return ErrorData(code=INTERNAL_ERROR, message=str(error))
-
-
-async def _list_tools(client: "Client") -> "tuple[Sequence[Definition], list[str]]":
-    """The tools, and why it is not all of them. A server without the tools capability is not asked."""
-    if client.server_capabilities.tools is None:
-        return [], []
-    notes: list[str] = []
-    return await _pages(client.list_tools, "tools", _MOST_TOOLS, notes), notes
 
 
 async def _list_others(client: "Client", notes: list[str], seconds: float) -> Listing:

@@ -26,8 +26,6 @@ from goalport.upstream.config import ServerConfig
 from goalport.upstream.connection import SignInNeeded, Transport
 from goalport.words import one_line
 
-__all__ = ["Challenge", "HttpTransport"]
-
 _CONNECT: Final = 30.0
 """Seconds until there must be a connection."""
 _SIGN_IN: Final = 30.0

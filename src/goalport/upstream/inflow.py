@@ -9,8 +9,6 @@ from collections import Counter
 from time import monotonic
 from typing import Any, Final
 
-__all__ = ["BurstLimit", "Inflow"]
-
 _AT_ONCE: Final = 25_000
 _A_SECOND: Final = 500
 _PROGRESS: Final = 1_000

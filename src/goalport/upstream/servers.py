@@ -6,7 +6,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,8 +31,6 @@ from goalport.upstream.status import ServerReport, ServerState
 from goalport.upstream.stdio_transport import StdioTransport
 from goalport.upstream.upstream_groups import UpstreamGroups
 from goalport.upstream.upstream_server import UpstreamServer
-
-__all__ = ["UpstreamServers"]
 
 _BURST: Final = 20
 """Records from one line of a library that are logged in one period."""
@@ -101,7 +99,9 @@ class UpstreamServers:
         """The connections of callers to the servers that get their credentials."""
         self._tasks: TaskGroup | None = None
         self._opened = False
-        self._task: _ConnectionTask | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._connected: asyncio.Future[None]
+        self._disconnecting: asyncio.Event
 
     @property
     def connected(self) -> bool:
@@ -160,19 +160,27 @@ class UpstreamServers:
         self._opened = True
         if not (self.config.servers or self.config.groups):
             return
-        self._task = _ConnectionTask(self._connect)
-        connected = False
+        loop = asyncio.get_running_loop()
+        self._connected, self._disconnecting = loop.create_future(), asyncio.Event()
+        self._task = loop.create_task(self._connect(), name="upstream servers")
         try:
-            await self._task.wait_connected()
-            connected = True
+            await asyncio.wait([self._task, self._connected], return_when=asyncio.FIRST_COMPLETED)
+            if self._task.done():
+                self._task.result()
         finally:
-            if not connected:
+            if not self._connected.done():
                 await self.close()
 
     async def close(self) -> None:
         """End the connections and the processes of the servers. From any task of the event loop that opened them."""
-        if self._task is not None:
-            await self._task.disconnect()
+        # The connections of an event loop that has ended have ended with it.
+        if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
+            self._disconnecting.set()
+            if not self._connected.done():
+                self._task.cancel()
+            # Every wait of servers that end is bounded, and their processes are not to be left behind.
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([self._task])
         self._task, self._opened = None, False
 
     async def reload(self) -> None:
@@ -205,7 +213,7 @@ class UpstreamServers:
             await self.open()
             self.on_change()
 
-    async def _connect(self, connected: asyncio.Event, disconnecting: asyncio.Event) -> None:
+    async def _connect(self) -> None:
         """Connect and disconnect in one task: a task group has to be exited by the task that entered it."""
         stack = AsyncExitStack()
         stack.enter_context(_filtered_library_logs())
@@ -213,8 +221,8 @@ class UpstreamServers:
         stack.push_async_callback(lambda: self._stop(self._servers.values()))
         try:
             await self._start(self.config.servers.values())
-            connected.set()
-            await disconnecting.wait()
+            self._connected.set_result(None)
+            await self._disconnecting.wait()
         finally:
             # Without the error of the block, which a task group would wrap.
             await stack.aclose()
@@ -293,68 +301,32 @@ def _owner(caller: Caller) -> str:
     return f"{caller.issuer}\0{caller.id}"
 
 
-class _ConnectionTask:
-    """The task that owns the connections: it connects at once, and disconnects on request."""
+@contextmanager
+def _filtered_library_logs() -> Generator[None]:
+    """Hide what looks like a secret in what the libraries below log, and cut bursts of equal records.
 
-    def __init__(self, connect: Callable[[asyncio.Event, asyncio.Event], Coroutine[None, None, None]]) -> None:
-        self._connected, self._disconnecting = asyncio.Event(), asyncio.Event()
-        loop = asyncio.get_running_loop()
-        self._task = loop.create_task(connect(self._connected, self._disconnecting), name="upstream servers")
-
-    async def wait_connected(self) -> None:
-        """Wait until the servers are connected. Raises what connecting raises."""
-        connected = asyncio.ensure_future(self._connected.wait())
-        try:
-            await asyncio.wait([self._task, connected], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            connected.cancel()
-        if self._task.done():
-            self._task.result()
-
-    async def disconnect(self) -> None:
-        """Disconnect, and wait for the end; the connections of an event loop that has ended have ended with it."""
-        if self._task.get_loop() is asyncio.get_running_loop():
-            self._disconnecting.set()
-            if not self._connected.is_set():
-                self._task.cancel()
-            # Every wait of servers that end is bounded, and their processes are not to be left behind.
-            with anyio.CancelScope(shield=True):
-                await asyncio.wait([self._task])
-
-
-class _LibraryLogFilter(logging.Filter):
-    """Hides what looks like a secret, and cuts bursts of equal records: a server decides how many are written.
-
-    Tracebacks of lost connections are dropped unless DEBUG is logged: `UpstreamServer` logs such a loss in one line,
-    with the reason.
+    A server decides how many are written. Tracebacks of lost connections are dropped unless DEBUG is logged:
+    `UpstreamServer` logs such a loss in one line, with the reason.
     """
+    limit = BurstLimit(_BURST)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._limit = BurstLimit(_BURST)
-
-    def filter(self, record: logging.LogRecord) -> bool:
+    def is_logged(record: logging.LogRecord) -> bool:
         is_traceback = record.name in _TRACEBACK_LOGGERS and bool(record.exc_info)
         if is_traceback and not logging.getLogger(record.name).isEnabledFor(logging.DEBUG):
             return False
-        if not self._limit.allows((record.name, record.lineno)) and not record.name.startswith("http"):
+        if not limit.allows((record.name, record.lineno)) and not record.name.startswith("http"):
             return False
         hide_in(record)
         return True
 
-
-@contextmanager
-def _filtered_library_logs() -> Generator[None]:
-    """Filter what the libraries below log, for as long as the block lasts."""
-    filter_ = _LibraryLogFilter()
     loggers = [logging.getLogger(name) for name in _LIBRARY_LOGGERS]
     for each in loggers:
-        each.addFilter(filter_)
+        each.addFilter(is_logged)
     try:
         yield
     finally:
         for each in loggers:
-            each.removeFilter(filter_)
+            each.removeFilter(is_logged)
 
 
 def _refuse_fatal(config: McpConfig) -> None:

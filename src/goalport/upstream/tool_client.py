@@ -5,7 +5,8 @@ Above: `upstream_server`, which owns the connection that calls go over.
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, cast
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import anyio
 
@@ -23,8 +24,7 @@ from goalport.words import cleaned
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-__all__ = ["ToolClient"]
-
+T = TypeVar("T")
 _NO_BACK_CHANNEL: Final = re.compile(
     "server-initiated requests|cannot be sent while serving a request|server.to.client requests are not", re.IGNORECASE
 )
@@ -64,11 +64,7 @@ class ToolClient:
         """
         self.calls += 1
         try:
-            try:
-                return await self._twice(request)
-            except SignInNeeded:
-                await self._sign_in()
-                return await self._twice(request)
+            return await self._with_sign_in(partial(self._twice, request))
         except (ConnectionLost, SignInNeeded, ToolError) as error:
             self.failures += 1
             raise ToolError(cleaned(hide(f"{request.shown}: {error}"), _MOST_OF_ERROR)) from None
@@ -79,13 +75,24 @@ class ToolClient:
         Raises `ToolError` if it is not connected then.
         """
         try:
-            try:
-                await self._connected()
-            except SignInNeeded:
-                await self._sign_in()
-                await self._connected()
+            await self._with_sign_in(self._connected)
         except SignInNeeded as error:
             raise ToolError(str(error)) from None
+
+    async def _with_sign_in(self, operation: Callable[[], Awaitable[T]]) -> T:
+        """Do something, after the person behind the call has signed in if that is needed.
+
+        Raises `SignInNeeded` if there is nobody.
+        """
+        try:
+            return await operation()
+        except SignInNeeded:
+            hooks = current_hooks()
+            ask = hooks.ask if hooks.lasting else None
+            if ask is None or self.ask_to_sign_in is None:
+                raise SignInNeeded(self._config.name) from None
+            await self.ask_to_sign_in(ask)
+            return await operation()
 
     async def _twice(self, request: ToolRequest) -> ToolResult:
         try:
@@ -95,39 +102,23 @@ class ToolClient:
                 raise
             return await self._once(request)
 
-    async def _sign_in(self) -> None:
-        """Ask the person behind the call to sign in. Raises `SignInNeeded` if there is nobody."""
-        hooks = current_hooks()
-        ask = hooks.ask if hooks.lasting else None
-        if ask is None or self.ask_to_sign_in is None:
-            raise SignInNeeded(self._config.name)
-        await self.ask_to_sign_in(ask)
-
     async def _once(self, request: ToolRequest) -> ToolResult:
         connection = await self._connected()
-        seconds = self._config.timeout
-        await self._acquire_turn(seconds)
+        server, seconds = self._config.name, self._config.timeout
+        with anyio.move_on_after(seconds) as scope:
+            await self._turns.acquire()
+        if scope.cancelled_caught:
+            raise ToolError(f"the server {server!r} is busy with other calls. Try again later.")
         try:
             with connection.calls.begin(seconds, self._turns) as call:
                 if connection.broken:
-                    raise NotCalled(f"the server {self._config.name!r} went away before the call.")
+                    raise NotCalled(f"the server {server!r} went away before the call.")
                 return await self._request(connection, request, call)
         except TimeoutError:
             raise ToolError(
-                f"the server {self._config.name!r} gave nothing within {seconds:g} s, and was told to stop. "
+                f"the server {server!r} gave nothing within {seconds:g} s, and was told to stop. "
                 "Ask for less, or do without it."
             ) from None
-
-    async def _acquire_turn(self, seconds: float) -> None:
-        """Wait until the server may get one more call. Raises `ToolError` when that takes longer than these seconds."""
-        try:
-            self._turns.acquire_nowait()
-        except anyio.WouldBlock:
-            with anyio.move_on_after(seconds) as scope:
-                await self._turns.acquire()
-            if scope.cancelled_caught:
-                name = self._config.name
-                raise ToolError(f"the server {name!r} is busy with other calls. Try again later.") from None
 
     async def _request(self, connection: Connection, request: ToolRequest, call: Call) -> ToolResult:
         from mcp import MCPError

@@ -37,8 +37,6 @@ from goalport.words import counted
 if TYPE_CHECKING:
     from mcp_types import Tool as Definition
 
-__all__ = ["CallerConnections", "UpstreamServer"]
-
 _log = logging.getLogger(__name__)
 _NOT_COMING: Final = frozenset({ServerState.DISABLED, ServerState.SIGN_IN, ServerState.STOPPED})
 """The states in which a server is not being connected."""
@@ -221,13 +219,11 @@ class UpstreamServer:
 
     async def _connected(self) -> Connection:
         """The connection. A call waits `Timing.wait_for_up` for it; raises `ToolError` when there is none by then."""
-        if (connection := _usable(self._connection)) is not None:
-            return connection
         with anyio.move_on_after(self._timing.wait_for_up):
-            while _usable(self._connection) is None and self.state not in _NOT_COMING:
+            while (self._connection is None or self._connection.broken) and self.state not in _NOT_COMING:
                 await self._state_changed.wait()
-        if (connection := _usable(self._connection)) is not None:
-            return connection
+        if self._connection is not None and not self._connection.broken:
+            return self._connection
         if self.state is ServerState.SIGN_IN:
             raise SignInNeeded(self.name)
         why = why_unavailable(self.name, self.state, self.retry_at)
@@ -316,10 +312,6 @@ class UpstreamServer:
         self._state_changed.set()
         self._state_changed = anyio.Event()
         self._on_change()
-
-
-def _usable(connection: Connection | None) -> Connection | None:
-    return None if connection is None or connection.broken else connection
 
 
 def _cleaned(listing: Listing) -> Listing:
