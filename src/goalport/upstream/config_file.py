@@ -32,6 +32,7 @@ from goalport.upstream.section import (
     Variables,
     canonical,
     named,
+    names_of,
     note,
     one_of,
     read,
@@ -175,15 +176,16 @@ def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
 
 def _bare_entries(data: Mapping[str, object]) -> Mapping[str, dict[str, Any]]:
     """The entries for servers in a file that consists of them."""
-    known = {canonical(key) for key, value in data.items() if value is not None}
+    others = {*names_of(_File), "inputs"}
+    if any(canonical(key) in {"mcpservers", "servers"} and value is not None for key, value in data.items()):
+        return {}
     found = {
         key: cast("dict[str, Any]", each)
         for key, each in data.items()
-        if isinstance(each, dict) and canonical(key) not in {"toolgroups", "inputs"}
+        if isinstance(each, dict) and canonical(key) not in others
     }
     reached = ((canonical(key), value) for each in found.values() for key, value in each.items())
-    has_servers = any(key in _REACHED_BY and value is not None for key, value in reached)
-    return found if has_servers and not known & {"mcpservers", "servers"} else {}
+    return found if any(key in _REACHED_BY and value is not None for key, value in reached) else {}
 
 
 def _record(cls: type[T], entry: T, **changes: object) -> T:
@@ -259,45 +261,36 @@ def _problems(server: ServerConfig, entry: ServerEntry) -> Iterator[tuple[str, J
     for file, key, shown in ((entry.env_file, "env_file", "envFile"), (entry.ca_file, "ca_file", "caFile")):
         if file is not None and not file.is_file():
             yield f"its {shown} is no file.", (key,)
-    if (oauth := server.oauth) is not None:
+    if server.oauth is not None:
         key = "oauth" if entry.oauth else "auth"
-        yield from ((f"its {key} {reason}", (key,)) for reason in _oauth_problems(oauth, oauth.identity_provider))
+        yield from ((f"its {key} {reason}", (key,)) for reason in _oauth_problems(server.oauth))
 
 
-def _oauth_problems(oauth: OAuthConfig, provider: IdentityProvider | None) -> Iterator[str]:
+def _oauth_problems(oauth: OAuthConfig) -> Iterator[str]:
     """What is missing to obtain a token this way, each as the rest of a sentence."""
-    document = _parts(oauth.client_metadata_url)
-    rules: Mapping[str, object] = {
-        "has both a clientSecret and a privateKey; give one.": oauth.client_secret and oauth.private_key,
-        "has a clientMetadataUrl that is no https:// address of a document.": oauth.client_metadata_url
-        and not (document.scheme == "https" and document.hostname and document.path.strip("/")),
-        "has an issuer that is no address; it should begin with https://.": oauth.issuer
-        and _parts(oauth.issuer).scheme not in _WEB,
-        f"has a login per_caller, and the grant {oauth.grant}, for which nobody signs in.": oauth.per_caller
-        and oauth.grant != "authorization_code",
-    }
-    of_grant: Mapping[str, Mapping[str, object]] = {
-        "authorization_code": {
-            "has a privateKey, which the grant authorization_code does not take.": oauth.private_key,
-            "has a clientSecret and no clientId.": oauth.client_secret and not oauth.client_id,
-        },
-        "client_credentials": {
-            "needs a clientId, and a clientSecret or a privateKey, for the grant client_credentials.": not (
-                oauth.client_id and (oauth.client_secret or oauth.private_key)
-            ),
-        },
-        "jwt_bearer": {
-            "needs clientId, clientSecret and issuer for the grant jwt_bearer.": not (
-                oauth.client_id and oauth.client_secret and oauth.issuer
-            ),
-            "needs an identityProvider with tokenEndpoint and clientId for the grant jwt_bearer.": not (
-                provider and provider.token_endpoint and provider.client_id
-            ),
-            "needs an idToken or an idTokenFile in its identityProvider.": provider
-            and not (provider.id_token or provider.id_token_file),
-        },
-    }
-    yield from (reason for reason, broken in (rules | of_grant[oauth.grant]).items() if broken)
+    client, secret, key, issuer = oauth.client_id, oauth.client_secret, oauth.private_key, oauth.issuer
+    provider, document = oauth.identity_provider or IdentityProvider(), _parts(oauth.client_metadata_url)
+    known = provider.token_endpoint and provider.client_id
+    if secret and key:
+        yield "has both a clientSecret and a privateKey; give one."
+    if oauth.client_metadata_url and not (document.scheme == "https" and document.path.strip("/")):
+        yield "has a clientMetadataUrl that is no https:// address of a document."
+    if issuer and _parts(issuer).scheme not in _WEB:
+        yield "has an issuer that is no address; it should begin with https://."
+    if oauth.per_caller and oauth.grant != "authorization_code":
+        yield f"has a login per_caller, and the grant {oauth.grant}, for which nobody signs in."
+    if oauth.grant == "authorization_code" and key:
+        yield "has a privateKey, which the grant authorization_code does not take."
+    if oauth.grant == "authorization_code" and secret and not client:
+        yield "has a clientSecret and no clientId."
+    if oauth.grant == "client_credentials" and not (client and (secret or key)):
+        yield "needs a clientId, and a clientSecret or a privateKey, for the grant client_credentials."
+    if oauth.grant == "jwt_bearer" and not (client and secret and issuer):
+        yield "needs clientId, clientSecret and issuer for the grant jwt_bearer."
+    if oauth.grant == "jwt_bearer" and not known:
+        yield "needs an identityProvider with tokenEndpoint and clientId for the grant jwt_bearer."
+    if oauth.grant == "jwt_bearer" and known and not (provider.id_token or provider.id_token_file):
+        yield "needs an idToken or an idTokenFile in its identityProvider."
 
 
 def _parts(url: str) -> SplitResult:

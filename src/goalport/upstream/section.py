@@ -17,7 +17,6 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar, cast
 
 from pydantic import (
     BeforeValidator,
-    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     TypeAdapter,
@@ -238,7 +237,7 @@ Listed = BeforeValidator(_listed)
 Texts = Annotated[tuple[Text, ...], Listed]
 Words = Annotated[str, BeforeValidator(_words)]
 """A list of texts, with spaces between."""
-Scopes = Annotated[Texts, BeforeValidator(_scopes)]
+Scopes = Annotated[tuple[Text, ...], BeforeValidator(_scopes), Listed]
 Table = Annotated[Mapping[str, Text], _IS_TABLE]
 Headers = Annotated[Mapping[str, Annotated[str, BeforeValidator(_header)]], _IS_TABLE]
 """A table in which the variables of the caller stay as they are written."""
@@ -270,7 +269,6 @@ def named(default: Any, *names: str, hidden: bool = False) -> Any:
 class Entry:
     """A record that an object of the file is read into. `connectTimeout` and `connect-timeout` are the same key."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(arbitrary_types_allowed=True)
     ignored: ClassVar[str] = ""
     """Keys that mean something to other hosts."""
 
@@ -284,7 +282,7 @@ class Entry:
         if not isinstance(value, dict):
             raise note("should be an object.")
         data = cast("dict[str, object]", value)
-        known, ignored = _names(cls), {canonical(each) for each in cls.ignored.split()}
+        known, ignored = names_of(cls), {canonical(each) for each in cls.ignored.split()}
         keys: dict[str, str] = {}
         unknown: list[str] = []
         for key, each in data.items():
@@ -294,11 +292,11 @@ class Entry:
             elif name is None and canonical(key) not in ignored and not key.startswith(("$", "_", "//", "x-")):
                 unknown.append(key)
         if unknown:
-            names = [each for _, each in known.values()]
+            offered = [each for _, each in known.values()]
             raise PydanticCustomError(
                 "unknown",
                 "{unknown}",
-                {"unknown": {each: f"unknown key {each!r} is ignored. {offer(each, names)}" for each in unknown}},
+                {"unknown": {each: f"unknown key {each!r} is ignored. {offer(each, offered)}" for each in unknown}},
             )
         info.context.keys[id(data)] = keys
         return {name: data[key] for name, key in keys.items()}
@@ -309,7 +307,7 @@ def canonical(key: str) -> str:
 
 
 @lru_cache
-def _names(cls: type[Any]) -> Mapping[str, tuple[str, str]]:
+def names_of(cls: type[Any]) -> Mapping[str, tuple[str, str]]:
     """By each key without its spelling: the field, and the key as it is offered."""
     written = ((each.name, each.metadata.get("names", (to_camel(each.name),))) for each in fields(cls))
     return {canonical(name): (field_, name) for field_, names in written for name in names if name}

@@ -107,11 +107,9 @@ class UpstreamServer:
         self._state_changed = anyio.Event()
         self._ended = anyio.Event()
         self._stopping = False
-        self._needs_sign_in = False
         self._begun = self._decided = 0
         """The number of the last attempt to connect that has begun, and of the last that has succeeded or failed."""
         self._notes: tuple[str, ...] = ()
-        self._up_since = 0.0
         self._connections = 0
 
     @property
@@ -231,7 +229,7 @@ class UpstreamServer:
 
     async def _connect_once(self) -> float:
         """One connection from its beginning to its end; the seconds that it was up, 0 if the server flooded it."""
-        self._up_since = 0.0
+        up_since = 0.0
         self._begun += 1
         self._wakeup = Wakeup()
         connection = Connection(self.config, self._transport, self._wakeup, self._sample)
@@ -239,28 +237,27 @@ class UpstreamServer:
             with anyio.fail_after(self.config.connect_timeout) as limit:
                 async with connection.opened() as listing:
                     limit.deadline = float("inf")
-                    await self._enter(connection, listing)
+                    up_since = monotonic()
+                    self._connections += 1
+                    self._connection = connection
+                    await self._accept(listing)
+                    tools, revision = len(self.tools), connection.protocol_version
+                    _log.info("Upstream server %r is up: %d tools, %s", self._shown, tools, revision)
+                    self.last_error = ""
+                    self._decided = self._begun
+                    self._set_state(ServerState.UP)
                     try:
                         await self._watch(connection)
                     finally:
                         connection.broken = True
                         limit.deadline = anyio.current_time() + self._timing.close_timeout
         except Exception as error:
-            self._needs_sign_in = any(isinstance(each, SignInNeeded) for each in leaves(error))
-            self._fail(failure_reason(self.config, error, self._transport.last_error(), self._transport.stderr_tail()))
+            why = failure_reason(self.config, error, self._transport.last_error(), self._transport.stderr_tail())
+            needs_sign_in = any(isinstance(each, SignInNeeded) for each in leaves(error))
+            self._fail(hide(why), ServerState.SIGN_IN if needs_sign_in else ServerState.DOWN)
         finally:
             self._connection = None
-        return monotonic() - self._up_since if self._up_since and not connection.flooded else 0.0
-
-    async def _enter(self, connection: Connection, listing: Listing) -> None:
-        self._connections += 1
-        self._up_since = monotonic()
-        self._connection = connection
-        await self._accept(listing)
-        _log.info("Upstream server %r is up: %d tools, %s", self._shown, len(self.tools), connection.protocol_version)
-        self.last_error = ""
-        self._decided = self._begun
-        self._set_state(ServerState.UP)
+        return monotonic() - up_since if up_since and not connection.flooded else 0.0
 
     async def _watch(self, connection: Connection) -> None:
         """Watch a connection until it is lost: list the tools again when they changed, ping it when it is quiet."""
@@ -297,15 +294,14 @@ class UpstreamServer:
         self._notes = notes
         self._on_change()
 
-    def _fail(self, reason: str) -> None:
-        reason = hide(reason)
+    def _fail(self, reason: str, state: ServerState) -> None:
         # A reason that repeats is logged once as a warning.
         level = logging.DEBUG if reason == self.last_error else logging.WARNING
         _log.log(level, "Upstream server %r is down: %s", self._shown, reason)
         self.last_error = reason
         self._decided = self._begun
         if not self._stopping:
-            self._set_state(ServerState.SIGN_IN if self._needs_sign_in else ServerState.DOWN)
+            self._set_state(state)
 
     def _set_state(self, state: ServerState) -> None:
         self.state = state
