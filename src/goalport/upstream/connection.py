@@ -1,14 +1,15 @@
 """One connection to a server while it lasts: opening it, its list of tools, its calls, its signs of life.
 
 A connection never comes back; `upstream_server`, above, makes a new one. Below are the transports, which the connection
-knows by the `Transport` protocol alone. All methods but `call` are used by the one task that opened the connection.
+knows by the `Transport` class alone. All methods but `call` are used by the one task that opened the connection.
 """
 
 import logging
-from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
 
 import anyio
@@ -20,7 +21,6 @@ from goalport.errors import GoalportError
 from goalport.tools import NotChecked, problems_in_time, schema_fault
 from goalport.upstream.active_calls import ActiveCalls, Call
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.inflow import Inflow
 from goalport.upstream.remote_process import PREFERS_HANDLE
 from goalport.upstream.tool import LISTS, MOST_OF_RESULT, ToolRequest, valid_entries
 from goalport.words import cleaned, shortened
@@ -45,9 +45,15 @@ _PAUSE, _LONG_PAUSE = 1.0, 30.0
 """Seconds until a subscription that ended is opened again; the longer ones if it ended early."""
 _SUBSCRIPTION: Final = 10.0
 """Seconds that a subscription lasts at least when all is well."""
+_AT_ONCE: Final = 25_000
+_A_SECOND: Final = 500
+_PROGRESS: Final = 1_000
+"""Messages about the progress of one call that are passed on in ten seconds."""
+_PERIOD: Final = 10.0
+"""Seconds in which bursts are counted."""
 _NOTE: Final = 200
 """Characters of an error of the server that a note repeats."""
-_PROGRESS: Final = 500
+_PROGRESS_TEXT: Final = 500
 """Characters of a message about progress."""
 _CHECK: Final = 1.0
 """Seconds of processor time in which a result is checked against the schema of its tool."""
@@ -70,10 +76,12 @@ class Sample(Protocol):
     async def __call__(self, server: str, request: "CreateMessageRequestParams", /) -> "CreateMessageResult": ...
 
 
-class Transport(ABC):
-    """How a server is reached: opens the two streams of messages of a session, and knows what went wrong below."""
+class Transport(Protocol):
+    """How a server is reached: opens the two streams of messages of a session, and knows what went wrong below.
 
-    @abstractmethod
+    A class below it says only what it knows.
+    """
+
     def open(self) -> AbstractAsyncContextManager[Any]: ...
 
     def last_error(self) -> str:
@@ -169,6 +177,54 @@ class Listing:
     """Whether it has resources, listed or not."""
 
 
+class BurstLimit:
+    """Lets so many records of one kind through in ten seconds: a server decides how many there are."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._since = 0.0
+        self._counts: Counter[object] = Counter()
+
+    def allows(self, kind: object = None) -> bool:
+        """Whether one more record of this kind is let through now."""
+        if monotonic() - self._since > _PERIOD:
+            self._since, self._counts = monotonic(), Counter()
+        self._counts[kind] += 1
+        return self._counts[kind] <= self._limit
+
+
+class Inflow:
+    """The notifications and requests that one connection gets; answers to our calls do not count.
+
+    The session makes a task of each, so a server that sends them without end would keep a core busy for ever.
+    """
+
+    def __init__(self) -> None:
+        self.fault = ""
+        """Why the connection has to end; empty: there have not been too many."""
+        self._left: float = _AT_ONCE
+        self._counted_at = monotonic()
+        self._progress = BurstLimit(_PROGRESS)
+
+    def admits(self, message: Any) -> bool:
+        """Whether a message is to be read: not where the server sends too much, or tells a call's progress too often.
+
+        None stands for what was no message.
+        """
+        if message is not None and not hasattr(message, "method"):
+            return True
+        now = monotonic()
+        self._left = min(_AT_ONCE, self._left + (now - self._counted_at) * _A_SECOND) - 1
+        self._counted_at = now
+        if self._left < 0:
+            self.fault = f"it sent more than {_AT_ONCE:,} messages of its own at once, or {_A_SECOND} a second for long"
+            return False
+        if getattr(message, "method", "") != "notifications/progress":
+            return True
+        params: Any = getattr(message, "params", None) or {}
+        return self._progress.allows(str(params.get("progressToken")))
+
+
 class _MonitoredStream:
     """The stream of a session's incoming messages. It calls `lost` when it ends, and leaves out what is not `wanted`.
 
@@ -216,7 +272,7 @@ class Connection:
         self.changed = False
         """Whether a list may have changed since it was read."""
         self._config = config
-        self._transport = transport
+        self.transport = transport
         self._wakeup = wakeup
         self._sample = sample if config.sampling else None
         self._inflow = Inflow()
@@ -271,7 +327,7 @@ class Connection:
     @property
     def last_error(self) -> str:
         """Why it ended, or the last operation failed, as far as that is known; empty: it is not."""
-        return self._inflow.fault or self._transport.last_error()
+        return self._inflow.fault or self.transport.last_error()
 
     @property
     def tool_names(self) -> list[str]:
@@ -284,7 +340,7 @@ class Connection:
 
         async def progress(progress: float, total: float | None, message: str | None) -> None:
             if report is not None:
-                await report(progress, total, None if message is None else cleaned(message, _PROGRESS))
+                await report(progress, total, None if message is None else cleaned(message, _PROGRESS_TEXT))
 
         return await self._client.call_tool(
             name,
@@ -385,7 +441,7 @@ class Connection:
 
     @asynccontextmanager
     async def _streams(self) -> AsyncGenerator[Any]:
-        async with self._transport.open() as (reading, writing):
+        async with self.transport.open() as (reading, writing):
             yield _MonitoredStream(reading, self._wants, self.mark_broken), writing
 
     def _wants(self, item: Any) -> bool:
@@ -395,7 +451,7 @@ class Connection:
         if self._inflow.fault:
             raise StopAsyncIteration
         # The code of an error does not tell that the server is lost: servers use -32000 for errors of their own.
-        if hasattr(message, "error") and self._transport.is_unanswered(message.id):
+        if hasattr(message, "error") and self.transport.is_unanswered(message.id):
             self.mark_broken()
         found = getattr(message, "result", None)
         page = cast("dict[str, Any]", found) if isinstance(found, dict) else {}

@@ -21,16 +21,14 @@ from goalport.caller import Caller
 from goalport.errors import SettingsError
 from goalport.sealing import ProcessSeals, sealing_keys
 from goalport.secrecy import hide_in, register_secrets
-from goalport.upstream.caller_servers import CallerServers
 from goalport.upstream.config import ConfigProblem, McpConfig, ServerConfig
-from goalport.upstream.connection import Sample, SignIn, Timing, Transport
-from goalport.upstream.inflow import BurstLimit
+from goalport.upstream.connection import BurstLimit, Sample, SignIn, Timing, Transport
 from goalport.upstream.pins import PINS_FILE, Pins
 from goalport.upstream.sign_ins import SignIns
 from goalport.upstream.status import ServerReport, ServerState
 from goalport.upstream.stdio_transport import StdioTransport
 from goalport.upstream.upstream_groups import UpstreamGroups
-from goalport.upstream.upstream_server import UpstreamServer
+from goalport.upstream.upstream_server import CallerServers, UpstreamServer
 
 _BURST: Final = 20
 """Records from one line of a library that are logged in one period."""

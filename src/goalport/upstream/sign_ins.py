@@ -87,8 +87,7 @@ class SignIns:
 
         The browser comes back to `redirect_uri`, or to loopback without one.
         """
-        from goalport.upstream.oauth import signed_requests
-        from goalport.upstream.token_file import TokenFile
+        from goalport.upstream.oauth import TokenFile, signed_requests
 
         # Always the same one for a server: authorization servers remember where they may send people.
         port = oauth.redirect_port or _FIRST_PORT + int.from_bytes(sha256(config.name.encode()).digest()[:4]) % _PORTS

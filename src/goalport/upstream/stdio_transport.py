@@ -21,8 +21,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from goalport.secrecy import hide
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.connection import Transport
-from goalport.upstream.inflow import BurstLimit
+from goalport.upstream.connection import BurstLimit, Transport
 from goalport.words import cleaned
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from goalport.secrecy import hide
 from goalport.tools import ToolResult
 from goalport.upstream.active_calls import MOST_ASKED, Ask, Call, current_hooks
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.connection import MODERN, Connection, ConnectionLost, NotCalled, SignInNeeded, Transport
+from goalport.upstream.connection import MODERN, Connection, ConnectionLost, NotCalled, SignInNeeded
 from goalport.upstream.remote_process import remote_process, with_renamed_tools
 from goalport.upstream.status import error_text
 from goalport.upstream.tool import ToolRequest, result_of
@@ -44,7 +44,6 @@ class ToolClient:
         self,
         config: ServerConfig,
         connected: Callable[[], Awaitable[Connection]],
-        transport: Transport,
     ) -> None:
         self.calls = 0
         self.failures = 0
@@ -53,7 +52,6 @@ class ToolClient:
         """Has a person sign in and the server connected again; None: nobody can."""
         self._config = config
         self._connected = connected
-        self._transport = transport
         self._turns = anyio.Semaphore(config.concurrency, fast_acquire=True)
 
     async def call(self, request: ToolRequest) -> ToolResult:
@@ -135,7 +133,7 @@ class ToolClient:
             if call.sign_in_needed:
                 connection.mark_broken()
                 raise SignInNeeded(server) from error
-            if self._transport.session_expired():
+            if connection.transport.session_expired():
                 connection.mark_broken()
                 raise NotCalled(f"the server {server!r} was started anew, and knows us no more.") from error
             # The code alone says nothing: it is what the SDK says of a lost connection, and what servers say of errors.
@@ -147,7 +145,7 @@ class ToolClient:
                     f"the server {server!r} went away during the call ({why}). Whether it did what it was "
                     "asked to is not known; it is being connected again."
                 ) from error
-            why = "; ".join(filter(None, (error.message, self._transport.last_error())))
+            why = "; ".join(filter(None, (error.message, connection.transport.last_error())))
             raise ToolError(f"the server {server!r} refused the call: {why}{self._help(connection, why)}") from error
         except (RuntimeError, ValueError, OSError) as error:
             # The SDK speaks of the tool by the name that the server knows.
