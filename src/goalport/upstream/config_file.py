@@ -98,15 +98,15 @@ class ServerEntry(ServerConfig):
     )
     name: str = named("")
     transport: TransportKind = named("stdio")
-    said: Annotated[TransportKind | None, BeforeValidator(_transport)] = named(None, "type", "transport")
+    stated_transport: Annotated[TransportKind | None, BeforeValidator(_transport)] = named(None, "type", "transport")
     command: str = named("")
-    words: Texts = named((), "command")
+    command_line: Texts = named((), "command")
     """The program, and after it the first of its arguments."""
     http_url: Text = ""
     env_file: Place | None = None
     enabled: Flag = True
     enabled_tools: Texts = named(())
-    only: Texts | None = named(None, "enabledTools", "includeTools", "tools")
+    only_tools: Texts | None = named(None, "enabledTools", "includeTools", "tools")
     oauth: OAuthEntry | None = None
     auth: Annotated[OAuthEntry | None, WrapValidator(_auth)] = None
 
@@ -137,12 +137,12 @@ class _File(Entry):
 def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
     """Read a file; there need not be one. Values of variables come from `environment`. Raises nothing."""
     written = read_json(path)
-    data = written.data
-    if not isinstance(data, dict):
-        if not written.problems:
-            written.note("it should be an object with mcpServers and toolGroups.")
-        return McpConfig(problems=tuple(written.problems), is_readable=False)
-    data = cast("dict[str, Any]", data)
+    if not isinstance(written.data, dict) and not written.problems:
+        written.note("it should be an object with mcpServers and toolGroups.")
+    if not isinstance(written.data, dict) or not written.data:
+        # Without a file, there is nothing to prepare for.
+        return McpConfig(problems=tuple(written.problems), is_readable=isinstance(written.data, dict))
+    data = cast("dict[str, Any]", written.data)
     bare = _bare_entries(data)
     fresh = partial(Variables, environment, path.parent.absolute())
     variables = fresh()
@@ -198,9 +198,9 @@ def _server(
 ) -> ServerConfig | None:
     """One server. Mistakes are noted; None: it cannot be used. Of a disabled one no mistakes are noted."""
     entry, mistakes = read(ServerEntry, data, at, written, variables)
-    url, (command, *more) = (entry.url or entry.http_url).strip(), entry.words or ("",)
+    url, (command, *more) = (entry.url or entry.http_url).strip(), entry.command_line or ("",)
     is_sse = not entry.http_url and _parts(url).path.rstrip("/").endswith("/sse")
-    transport = entry.said or ("stdio" if command else "sse" if is_sse else "http")
+    transport = entry.stated_transport or ("stdio" if command else "sse" if is_sse else "http")
     if entry.disabled or not entry.enabled:
         return ServerConfig(name, transport, disabled=True)
     auth = entry.auth or OAuthEntry()
@@ -222,9 +222,9 @@ def _server(
         caller_headers={key: value for key, value in headers.items() if key in of_caller},
         forward_auth=entry.forward_auth and transport != "stdio",
         oauth=oauth and _record(OAuthConfig, oauth, private_key=oauth.private_key_file or oauth.private_key),
-        enabled_tools=entry.only or (),
+        enabled_tools=entry.only_tools or (),
         # An empty list of the tools that may be used means no tool, as it does for the hosts that know such a list.
-        disabled_tools=("*",) if entry.only == () else entry.disabled_tools,
+        disabled_tools=("*",) if entry.only_tools == () else entry.disabled_tools,
         secrets=tuple(variables.secrets),
     )
     keys = variables.keys[id(data)]

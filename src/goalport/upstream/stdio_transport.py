@@ -136,7 +136,7 @@ class StdioTransport(Transport):
         )
         assert process.stdout is not None
         assert process.stderr is not None
-        to_session, from_server = anyio.create_memory_object_stream["SessionMessage"](0)
+        to_session, from_server = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
         to_server, from_session = anyio.create_memory_object_stream["SessionMessage"](0)
         with to_session, from_server, to_server, from_session:
             async with anyio.create_task_group() as tasks:
@@ -154,7 +154,9 @@ class StdioTransport(Transport):
                     # What came since is our own doing.
                     self._why = why
 
-    async def _read(self, stdout: ByteReceiveStream, to_session: "MemoryObjectSendStream[SessionMessage]") -> None:
+    async def _read(
+        self, stdout: ByteReceiveStream, to_session: "MemoryObjectSendStream[SessionMessage | Exception]"
+    ) -> None:
         """Forward messages until there are no more. Whatever the session does, the pipe is read to its end."""
         from mcp.shared.message import SessionMessage
         from mcp_types import jsonrpc_message_adapter
@@ -167,9 +169,11 @@ class StdioTransport(Transport):
                 while len(line := await lines.receive_until(b"\n", limit)) <= limit:
                     try:
                         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                    except ValueError:
+                    except ValueError as error:
                         if line.strip() and self._invalid.allows():
                             self._stderr.log.warning("this on its stdout is no message: %r", shortened(line))
+                        # Not left out here, as the session bounds how many there may be.
+                        await to_session.send(error)
                         continue
                     await to_session.send(SessionMessage(message))
                 self._why = too_long
@@ -187,7 +191,7 @@ class StdioTransport(Transport):
         self,
         process: Process,
         from_session: "MemoryObjectReceiveStream[SessionMessage]",
-        to_session: "MemoryObjectSendStream[SessionMessage]",
+        to_session: "MemoryObjectSendStream[SessionMessage | Exception]",
     ) -> None:
         assert process.stdin is not None
         try:

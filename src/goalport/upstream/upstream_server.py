@@ -249,7 +249,7 @@ class UpstreamServer:
                         connection.broken = True
                         limit.deadline = anyio.current_time() + self._timing.close_timeout
         except Exception as error:
-            why = failure_reason(self.config, error, self._transport.last_error(), self._transport.stderr_tail())
+            why = failure_reason(self.config, error, connection.last_error, self._transport.stderr_tail())
             needs_sign_in = any(isinstance(each, SignInNeeded) for each in leaves(error))
             self._fail(hide(why), ServerState.SIGN_IN if needs_sign_in else ServerState.DOWN)
         finally:

@@ -113,12 +113,18 @@ async def test_a_list_that_cannot_be_read_again_leaves_the_tools_and_the_connect
 async def test_rubbish_on_stdout_between_messages_is_passed_over_and_the_log_shows_some(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with connected(plain("--rubbish", "2000")) as servers:
+    async with connected(plain("--rubbish", "600")) as servers:
         for number in range(3):
             assert (await servers.call("echo", text=str(number))).text == str(number)
         assert servers.server().report().connections == 1
     assert "no message: 'rubbish 1'" in caplog.text
     assert caplog.text.count("is no message") < 100
+
+
+async def test_nothing_but_rubbish_on_stdout_ends_the_connection() -> None:
+    async with connected(plain("--rubbish", "30000")) as servers:
+        assert state(servers) is DOWN
+        assert "it sent more than 25,000 messages" in servers.server().last_error
 
 
 async def test_a_quiet_connection_is_asked_for_signs_of_life_at_its_pace_and_for_nothing_else() -> None:
