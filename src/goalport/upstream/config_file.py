@@ -137,12 +137,10 @@ class _File(Entry):
 def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
     """Read a file; there need not be one. Values of variables come from `environment`. Raises nothing."""
     written = read_json(path)
-    if not isinstance(written.data, dict) and not written.problems:
-        written.note("it should be an object with mcpServers and toolGroups.")
-    if not isinstance(written.data, dict) or not written.data:
+    data = written.data
+    if not data:
         # Without a file, there is nothing to prepare for.
-        return McpConfig(problems=tuple(written.problems), is_readable=isinstance(written.data, dict))
-    data = cast("dict[str, Any]", written.data)
+        return McpConfig(problems=tuple(written.problems), is_readable=data is not None)
     bare = _bare_entries(data)
     fresh = partial(Variables, environment, path.parent.absolute())
     variables = fresh()

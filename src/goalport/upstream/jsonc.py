@@ -8,7 +8,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 PathStep = str | int
 """A key of an object or an index of a list."""
@@ -44,7 +44,7 @@ class WrittenJson:
 
     path: Path
     text: str = ""
-    data: object = None
+    data: dict[str, Any] | None = None
     offsets: dict[JsonPath, int] = field(default_factory=dict[JsonPath, int])
     """Where each key and each item of a list begins."""
     problems: list[ConfigProblem] = field(default_factory=list[ConfigProblem])
@@ -65,8 +65,12 @@ def read_json(path: Path) -> WrittenJson:
     try:
         text = path.read_text("utf-8-sig") if path.exists() else ""
         written.text = _LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, text)) if text.strip() else "{}"
-        written.data = json.loads(written.text)
+        found: object = json.loads(written.text)
         _locate(written)
+        if isinstance(found, dict):
+            written.data = cast("dict[str, Any]", found)
+        else:
+            written.note("it should be an object.")
     except OSError as error:
         written.note(f"it cannot be read ({error.strerror or type(error).__name__}).")
     except UnicodeDecodeError:
