@@ -18,13 +18,13 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar, cast
 from pydantic import (
     BeforeValidator,
     Field,
-    GetCoreSchemaHandler,
     TypeAdapter,
     ValidationError,
     ValidationInfo,
+    model_validator,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import PydanticCustomError
 
 from goalport.caller import require_scopes
 from goalport.upstream.jsonc import JsonPath, PathStep, WrittenJson
@@ -272,34 +272,33 @@ class Entry:
     ignored: ClassVar[str] = ""
     """Keys that mean something to other hosts."""
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: type[Any], handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.with_info_before_validator_function(cls._by_field, handler(source))
+    def __init_subclass__(cls) -> None:
+        # Pydantic looks for validators in dataclasses alone, and this is none.
+        validator: Any = classmethod(_by_field)
+        setattr(cls, "_by_field", model_validator(mode="before")(validator))  # noqa: B010
 
-    @classmethod
-    def _by_field(cls, value: object, info: Any) -> object:
-        """The values under the names of the fields."""
-        if not isinstance(value, dict):
-            raise note("should be an object.")
-        data = cast("dict[str, object]", value)
-        known, ignored = names_of(cls), {canonical(each) for each in cls.ignored.split()}
-        keys: dict[str, str] = {}
-        unknown: list[str] = []
-        for key, each in data.items():
-            name = known.get(canonical(key))
-            if name is not None and each is not None:
-                keys.setdefault(name[0], key)
-            elif name is None and canonical(key) not in ignored and not key.startswith(("$", "_", "//", "x-")):
-                unknown.append(key)
-        if unknown:
-            offered = [each for _, each in known.values()]
-            raise PydanticCustomError(
-                "unknown",
-                "{unknown}",
-                {"unknown": {each: f"unknown key {each!r} is ignored. {offer(each, offered)}" for each in unknown}},
-            )
-        info.context.keys[id(data)] = keys
-        return {name: data[key] for name, key in keys.items()}
+
+def _by_field(cls: type[Entry], value: object, info: Info) -> object:
+    """The values under the names of the fields."""
+    if not isinstance(value, dict):
+        raise note("should be an object.")
+    data = cast("dict[str, object]", value)
+    known, written = names_of(cls), {canonical(key): key for key, each in data.items() if each is not None}
+    ignored = {canonical(each) for each in cls.ignored.split()}
+    keys: dict[str, str] = {}
+    for name, (field_, _) in known.items():
+        if name in written:
+            keys.setdefault(field_, written[name])
+    offered = [each for _, each in known.values()]
+    unknown = {
+        key: f"unknown key {key!r} is ignored. {offer(key, offered)}"
+        for key in data
+        if canonical(key) not in ignored | known.keys() and not key.startswith(("$", "_", "//", "x-"))
+    }
+    if unknown:
+        raise PydanticCustomError("unknown", "{unknown}", {"unknown": unknown})
+    info.context.keys[id(data)] = keys
+    return {name: data[key] for name, key in keys.items()}
 
 
 def canonical(key: str) -> str:
@@ -309,7 +308,9 @@ def canonical(key: str) -> str:
 @lru_cache
 def names_of(cls: type[Any]) -> Mapping[str, tuple[str, str]]:
     """By each key without its spelling: the field, and the key as it is offered."""
-    written = ((each.name, each.metadata.get("names", (to_camel(each.name),))) for each in fields(cls))
+    # What a class adds to the one below comes first, as what is written in a file is more than what is known of it.
+    own = sorted(fields(cls), key=lambda each: each.name not in cls.__annotations__)
+    written = ((each.name, each.metadata.get("names", (to_camel(each.name),))) for each in own)
     return {canonical(name): (field_, name) for field_, names in written for name in names if name}
 
 

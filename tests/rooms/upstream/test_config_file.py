@@ -136,6 +136,25 @@ def test_everything_that_an_entry_may_say_is_read(tmp_path: Path) -> None:
     assert entry(tmp_path, url="https://it.example").oauth is None
 
 
+def test_how_tokens_are_obtained_may_stand_under_auth_too(tmp_path: Path) -> None:
+    oauth = entry(tmp_path, url="https://it.example", auth={"clientId": "me", "scopes": ["a", "b"]}).oauth
+    assert oauth is not None
+    assert (oauth.client_id, oauth.scope) == ("me", "a b")
+    config = read(
+        tmp_path, '{"servers": {"it": {"url": "https://it.example", "auth": {"clientID": "me", "clien": 1}}}}'
+    )
+    assert [(each.message, each.column) for each in config.problems] == [
+        ("unknown key 'clien' is ignored. Did you mean 'clientId'?", 77)
+    ]
+
+
+def test_of_two_names_for_one_setting_the_first_counts(tmp_path: Path) -> None:
+    found = entry(
+        tmp_path, serverUrl="https://second.example", url="https://first.example", tools=[], enabledTools=["a"]
+    )
+    assert (found.url, found.enabled_tools) == ("https://first.example", ("a",))
+
+
 @pytest.mark.parametrize(
     ("written", "filled"),
     [
