@@ -74,11 +74,13 @@ class StderrLog:
         self._write(shortened(rest))
 
     def _write(self, text: str) -> None:
+        if not text:
+            return
         if _OLD_SDK_WARNING in text:
             self._quiet_until = monotonic() + _OLD_SDK_SECONDS
         elif _RECORD.search(text):
             self._quiet_until = 0.0
-        if not text or monotonic() < self._quiet_until:
+        if monotonic() < self._quiet_until:
             self.log.debug("%s", text)
             return
         if _FAREWELL.match(text):
