@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from goalport.platform import UpstreamServers
 from goalport.upstream import McpConfig, ServerConfig
 from goalport.upstream.config_file import read_config
+from goalport.upstream.connection import Transport
 
 if TYPE_CHECKING:
     from mcp.server import Server
@@ -51,8 +52,8 @@ def _in_memory(name: str, entry: ServerConfig | None) -> ServerConfig:
     )
 
 
-class _InMemory:
-    """The transport to a server that is an object: a `Transport`."""
+class _InMemory(Transport):
+    """The transport to a server that is an object."""
 
     def __init__(self, server: "Server[Any] | MCPServer") -> None:
         self._server = server
@@ -61,18 +62,3 @@ class _InMemory:
         from mcp.client._memory import InMemoryTransport
 
         return InMemoryTransport(self._server)
-
-    def last_error(self) -> str:
-        return ""
-
-    def stderr_tail(self) -> str:
-        return ""
-
-    def session_expired(self) -> bool:
-        return False
-
-    def is_unanswered(self, request_id: object) -> bool:
-        return False
-
-    def retry_after(self) -> float:
-        return 0.0

@@ -19,21 +19,6 @@ import anyio
 from goalport.errors import Signal, ToolError
 from goalport.words import cleaned
 
-__all__ = [
-    "MOST_ASKED",
-    "ActiveCalls",
-    "Ask",
-    "Asked",
-    "Call",
-    "CallHooks",
-    "Progress",
-    "SignInAddress",
-    "call_hooks",
-    "current_hooks",
-    "note_reached",
-    "note_sign_in_needed",
-]
-
 _log = logging.getLogger(__name__)
 MOST_ASKED: Final = 4_000
 """Characters of a server's question that a person is shown."""

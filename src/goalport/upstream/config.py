@@ -7,26 +7,36 @@ that a log line with a record in it gives nothing away; `secrecy`, below, is tol
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, get_args
 from urllib.parse import parse_qsl, urlsplit
 
+from pydantic import BeforeValidator, Field
+
+from goalport.handshake import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 from goalport.tools import NAMING_STYLES, Approval, Permission
+from goalport.upstream.jsonc import ConfigProblem
+from goalport.upstream.section import (
+    CarefulFlag,
+    Count,
+    Entry,
+    Flag,
+    Headers,
+    Listed,
+    NamedSecret,
+    Place,
+    Scopes,
+    Seconds,
+    Secret,
+    Table,
+    Text,
+    Texts,
+    Words,
+    named,
+    one_of,
+)
 from goalport.words import offer
 
-__all__ = [
-    "Approval",
-    "ConfigProblem",
-    "GroupConfig",
-    "IdentityProvider",
-    "McpConfig",
-    "NamingConfig",
-    "OAuthConfig",
-    "OAuthGrant",
-    "ServerConfig",
-    "TransportKind",
-]
-
+_Method = Literal["client_secret_basic", "client_secret_post"]
 TransportKind = Literal["stdio", "http", "sse"]
 """How a server is reached: as a process, by streamable HTTP, or by the HTTP with SSE of older servers."""
 OAuthGrant = Literal["authorization_code", "client_credentials", "jwt_bearer"]
@@ -37,43 +47,45 @@ _KEY_IN_PATH: Final = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w=~-]{20,}")
 
 
 @dataclass(frozen=True)
-class IdentityProvider:
+class IdentityProvider(Entry):
     """A company's identity provider. It exchanges the ID token of a user who signed in there for access to a server."""
 
-    token_endpoint: str = ""
-    client_id: str = ""
+    token_endpoint: Text = ""
+    client_id: Text = ""
     """The client that the ID token was issued to."""
-    client_secret: str = field(default="", repr=False)
-    id_token: str = field(default="", repr=False)
-    id_token_file: Path | None = None
+    client_secret: Secret = field(default="", repr=False)
+    id_token: Secret = field(default="", repr=False)
+    id_token_file: Place | None = None
     """A file with the ID token, read anew for each exchange, as another program may renew it."""
 
 
 @dataclass(frozen=True)
-class OAuthConfig:
+class OAuthConfig(Entry):
     """How an access token is obtained for a server."""
 
-    stated_grant: OAuthGrant | None = None
+    stated_grant: Annotated[OAuthGrant | None, one_of(get_args(OAuthGrant))] = named(None, "grant")
     """The grant that the entry names; None: the one that its other settings mean."""
-    client_id: str = ""
+    client_id: Text = ""
     """A client that is registered with the authorization server; empty: one is registered when it is needed."""
-    client_secret: str = field(default="", repr=False)
-    secret_in: Literal["client_secret_basic", "client_secret_post"] = "client_secret_basic"  # noqa: S105 - a method's name
+    client_secret: NamedSecret = field(default="", repr=False)
+    secret_in: Annotated[_Method, one_of(get_args(_Method))] = named("client_secret_basic", "tokenEndpointAuthMethod")
     """Whether the secret is sent in the header `Authorization` or in the body of a request."""
-    private_key: str = field(default="", repr=False)
+    private_key: Secret = named("", "privateKey", hidden=True)
     """A key in PEM that signs what proves who the client is, in place of a secret."""
-    signing_algorithm: str = "RS256"
-    client_metadata_url: str = ""
+    signing_algorithm: Text = "RS256"
+    client_metadata_url: Text = ""
     """The address of a document about the client, which stands for a registration where a server takes it."""
     identity_provider: IdentityProvider | None = None
     """Whom the grant for the authorization server comes from, if `grant` is `jwt_bearer`."""
-    scope: str = ""
+    scope: Words = named("", "scope", "scopes")
     """Scopes with spaces between; empty: what the server says it needs."""
-    issuer: str = ""
+    issuer: Text = named("", "issuer", "authServer")
     """The authorization server that the client's secret or key is for, and no other."""
-    per_caller: bool = False
+    per_caller: Annotated[bool, BeforeValidator("per_caller".__eq__), one_of(("shared", "per_caller"))] = named(
+        False, "login"
+    )
     """Whether each caller signs in, and has tokens of their own."""
-    redirect_port: int = 0
+    redirect_port: Annotated[int, Field(strict=True, ge=0, le=65_535)] = named(0, "redirectPort", "callbackPort")
     """The port of loopback that a person's browser is sent back to; 0: one that is always the same for the server."""
 
     @property
@@ -95,53 +107,53 @@ class OAuthConfig:
 
 
 @dataclass(frozen=True)
-class ServerConfig:
+class ServerConfig(Entry):
     """One upstream server: how it is reached, and its limits. Variables are already replaced by their values."""
 
     name: str
     transport: TransportKind
     command: str = ""
-    args: tuple[str, ...] = field(default=(), repr=False)
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    args: Texts = field(default=(), repr=False)
+    env: Table = named(dict[str, str], "env", "environment", hidden=True)
     """Added to the few variables that a server inherits."""
-    cwd: Path | None = None
-    url: str = field(default="", repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    ca_file: Path | None = None
+    cwd: Place | None = named(None, "cwd", "workingDirectory")
+    url: Text = named("", "url", "serverUrl", hidden=True)
+    headers: Headers = field(default_factory=dict[str, str], repr=False)
+    ca_file: Place | None = None
     """The certificates of authorities that its certificate may come from, beside those that the machine trusts."""
     oauth: OAuthConfig | None = None
-    forward_auth: bool = False
+    forward_auth: Flag = False
     """Whether the server gets the credentials of whoever calls, over a connection of their own."""
-    caller_headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    caller_headers: Mapping[str, str] = named(dict[str, str])
     """The headers with `${caller.token}` and `${caller.id}` in them, which are filled for each caller."""
-    listing_headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    listing_headers: Table = field(default_factory=dict[str, str], repr=False)
     """Sent in their place by the connection that lists the tools, which no caller has asked for."""
-    max_callers: int = 100
+    max_callers: Count = 100
     """Connections of callers to the server at once, at most; the longest unused one makes room for another."""
-    protocol_version: str = ""
+    protocol_version: Annotated[str, one_of((*HANDSHAKE_VERSIONS, *MODERN_VERSIONS))] = ""
     """A revision of the protocol, or an older one that the server chooses; empty: the newest that it speaks."""
-    connect_timeout: float = 30.0
+    connect_timeout: Seconds = named(30.0, "connectTimeout", "connectionTimeout", "startupTimeout")
     """Seconds from the start of an attempt until the list of tools must have come."""
-    timeout: float = 60.0
+    timeout: Seconds = named(60.0, "timeout", "requestTimeout")
     """Seconds that one call may take; time in which a person is waited for does not count."""
-    concurrency: int = 16
+    concurrency: Count = 16
     """Calls that are sent to the server at once, at most; others wait."""
-    max_message_bytes: int = 16 * 1024 * 1024
+    max_message_bytes: Annotated[int, Field(strict=True, ge=1, le=2**31)] = 16 * 1024 * 1024
     """Bytes that one message or answer of the server may have; a longer one ends the connection."""
-    shutdown_timeout: float = 2.0
+    shutdown_timeout: Seconds = 2.0
     """Seconds that a process has to exit once its stdin is closed; it is then terminated, and as long after killed."""
-    disabled: bool = False
-    required: bool = False
+    disabled: CarefulFlag = False
+    required: CarefulFlag = False
     """Whether nothing is served without it."""
-    sampling: bool = False
+    sampling: Flag = False
     """Whether the server may ask for completions of our models (`sampling/createMessage`)."""
-    pin: bool = False
+    pin: CarefulFlag = False
     """Whether a tool whose definition changed since it was trusted is withheld."""
-    enabled_tools: tuple[str, ...] = ()
+    enabled_tools: Texts = ()
     """Patterns of the only tools that may be used; empty: all."""
-    disabled_tools: tuple[str, ...] = ()
+    disabled_tools: Texts = named((), "disabledTools", "excludeTools")
     """Patterns of tools that may not be used."""
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    secrets: tuple[str, ...] = named((), hidden=True)
     """Values of variables, which must never be shown."""
 
     @property
@@ -173,13 +185,13 @@ class ServerConfig:
 
 
 @dataclass(frozen=True)
-class NamingConfig:
+class NamingConfig(Entry):
     """The names of a group's tools: by `rename` where it has the name, else in `style`; then with prefix and suffix."""
 
-    prefix: str = ""
-    suffix: str = ""
-    rename: Mapping[str, str] = field(default_factory=dict[str, str])
-    style: str = next(iter(NAMING_STYLES))
+    prefix: Text = ""
+    suffix: Text = ""
+    rename: Table = field(default_factory=dict[str, str])
+    style: Annotated[str, one_of(NAMING_STYLES)] = next(iter(NAMING_STYLES))
     """A name in `NAMING_STYLES`."""
 
     def __post_init__(self) -> None:
@@ -188,50 +200,32 @@ class NamingConfig:
 
 
 @dataclass(frozen=True)
-class GroupConfig:
+class GroupConfig(Entry):
     """One tool group: which tools of which servers, under which names, and which calls a person approves first."""
 
     role: str
-    servers: tuple[str, ...]
+    servers: Texts
     """Names as they are written; those of servers that cannot be used are not in `McpConfig.servers`."""
-    description: str = ""
-    include: tuple[str, ...] = ()
+    description: Text = ""
+    include: Texts = named((), "include", "includes", "tools")
     """Patterns of the tools' own names; empty: all."""
-    exclude: tuple[str, ...] = ()
+    exclude: Texts = named((), "exclude", "excludes")
     naming: NamingConfig = field(default_factory=NamingConfig)
-    permissions: frozenset[Permission] = frozenset()
+    permissions: Annotated[frozenset[Annotated[Permission, one_of(Permission)]], Listed] = frozenset()
     approve: Approval = "never"
     approve_tools: Mapping[str, Approval] = field(default_factory=dict[str, Approval])
     """Exceptions from `approve`, by pattern of the tool's own name."""
-    provider: str = ""
-    version: str = "0.1.0"
-    pin: bool = False
-    resources: bool = False
+    provider: Text = ""
+    version: Text = "0.1.0"
+    pin: CarefulFlag = False
+    resources: Flag = False
     """Whether the group has a tool for each of its servers that lists and reads the resources there."""
-    exports: bool = False
+    exports: Flag = False
     """Whether the group's tools, and its resources if it has them, are published as those of this server."""
-    prompts: bool = False
+    prompts: Flag = False
     """Whether the prompts of its servers are published too, if its tools are."""
-    scopes: tuple[str, ...] | None = None
+    scopes: Scopes | None = None
     """The scopes that a client needs to call one of them; None: those that the hints of each tool ask for."""
-
-
-@dataclass(frozen=True)
-class ConfigProblem:
-    """One mistake in a file, in one line. Line and column count from 1."""
-
-    message: str
-    path: Path | None = None
-    line: int | None = None
-    column: int | None = None
-    server: str = ""
-    """The server that cannot be used because of it; empty: none, or several."""
-    is_fatal: bool = False
-    """Whether that server is required, so that nothing may be served without it."""
-
-    def __str__(self) -> str:
-        place = ":".join(str(each) for each in (self.path, self.line, self.column) if each is not None)
-        return f"{place}: {self.message}" if place else self.message
 
 
 @dataclass(frozen=True)

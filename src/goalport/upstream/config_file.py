@@ -2,169 +2,51 @@
 
 Accepts the files of Claude Desktop, Cursor and Claude Code (`mcpServers`), of VS Code (`servers` and `inputs`), and a
 bare table of servers; `toolGroups` is our own. A mistake raises nothing: it becomes a line of `problems`, and the rest
-is usable. `section`, below, reads single settings and fills in variables; `jsonc` knows lines and columns.
+is usable. `section`, below, reads one object and fills in variables; `jsonc` knows lines and columns.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import Final, cast
-from urllib.parse import urlsplit
+from typing import Annotated, Any, ClassVar, Final, TypeVar, cast, get_args
+from urllib.parse import SplitResult, urlsplit
 
 from dotenv import dotenv_values
+from pydantic import BeforeValidator, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator
 
-from goalport.caller import require_scopes
-from goalport.handshake import HANDSHAKE_VERSIONS, MODERN_VERSIONS
-from goalport.tools import NAMING_STYLES, Permission
-from goalport.upstream.config import (
-    Approval,
-    GroupConfig,
-    McpConfig,
-    NamingConfig,
-    ServerConfig,
-    TransportKind,
+from goalport.tools import Approval
+from goalport.upstream.config import GroupConfig, IdentityProvider, McpConfig, OAuthConfig, ServerConfig, TransportKind
+from goalport.upstream.jsonc import JsonPath, WrittenJson, read_json
+from goalport.upstream.section import (
+    OF_CALLER,
+    OF_CALLER_ALONE,
+    Entry,
+    Flag,
+    Objects,
+    Place,
+    SecretFile,
+    Text,
+    Texts,
+    Variables,
+    canonical,
+    named,
+    names_of,
+    note,
+    one_of,
+    read,
+    text,
 )
-from goalport.upstream.jsonc import read_json
-from goalport.upstream.oauth_section import read_oauth
-from goalport.upstream.section import OF_CALLER, Notes, Section, Variables
 from goalport.words import offer
 
-__all__ = ["read_config"]
-
-_SERVERS: Final = ("mcpServers", "servers")
-_GROUPS: Final = "toolGroups"
-_REACHED_BY: Final = ("command", "url", "serverUrl", "httpUrl")
+T = TypeVar("T", bound=Entry)
+_REACHED_BY: Final = frozenset({"command", "url", "serverurl", "httpurl"})
 """The keys by which an entry for a server is known."""
-_APPROVALS: Final = ("never", "always", "destructive")
-
-
-def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
-    """Read a file; there need not be one. Values of variables come from `environment`. Raises nothing."""
-    written = read_json(path)
-    notes = Notes(written, list(written.problems))
-    variables = Variables(environment, path.parent.absolute())
-    if not written.is_object:
-        if not written.problems:
-            notes.add(f"it should be an object with {_SERVERS[0]} and {_GROUPS}.", ())
-        return McpConfig(problems=tuple(notes.problems), is_readable=False)
-    root = Section(written.data, (), notes, variables)
-    declared = dict(_declared(root))
-    servers = {name: read_server(name, each) for name, each in declared.items()}
-    groups = {role: _group(role, each, tuple(declared)) for role, each in _roles(root)}
-    root.ignore("inputs", "$schema", "globalShortcut", "preferences")
-    root.note_unknown_keys()
-    usable = {name: each for name, each in servers.items() if each is not None}
-    return McpConfig(usable, groups, tuple(notes.problems))
-
-
-def _declared(root: Section) -> Iterator[tuple[str, Section]]:
-    """The entries for servers, by name, under whichever key they are."""
-    seen: set[str] = set()
-    root.ignore(*_SERVERS)
-    gathered = any(root.get(key)[0] is not None for key in _SERVERS)
-    for name, section in [each for key in _SERVERS for each in root.sections(key)] if gathered else _bare_entries(root):
-        if name in seen:
-            section.notes.add(f"there are two servers called {name!r}; the first is used.", section.at)
-        elif not name.strip():
-            section.notes.add("a server without a name is left out.", section.at)
-        else:
-            seen.add(name)
-            yield name, section
-
-
-def _bare_entries(root: Section) -> list[tuple[str, Section]]:
-    """The entries of a file that consists of them."""
-    root.ignore(_GROUPS, "inputs")
-    found = root.sections()
-    if not any(each.get(*_REACHED_BY)[0] is not None for _, each in found):
-        return []
-    root.ignore(*(name for name, _ in found))
-    return found
-
-
-def _roles(root: Section) -> Iterator[tuple[str, Section]]:
-    for role, section in root.sections(_GROUPS):
-        if role.strip():
-            yield role, section
-        else:
-            section.notes.add("a tool group without a role is left out.", section.at)
-
-
-def _group(role: str, section: Section, declared: tuple[str, ...]) -> GroupConfig:
-    """One group. Servers that it names and that are not declared are noted."""
-    servers = section.texts("servers", "server")
-    for number, name in enumerate(servers):
-        if name not in declared:
-            at = (*section.at, "servers", number)
-            section.notes.add(
-                f"tool group {role!r} names the server {name!r}, which is not there. {offer(name, declared)}", at
-            )
-    approvals = cast("dict[str, Approval]", section.choices("approve", _APPROVALS, "always"))
-    include = section.texts("include", "includes", "tools")
-    exclude = section.texts("exclude", "excludes")
-    scopes = _scopes(section)
-    # Where a pattern or a scope cannot be read, nobody knows which tools it was to keep away, and from whom.
-    is_unsafe = bool(section.mistakes)
-    found = GroupConfig(
-        role,
-        tuple(dict.fromkeys(servers)) or declared,
-        description=section.text("description"),
-        include=include,
-        exclude=("*",) if is_unsafe else exclude,
-        naming=_naming(section.section("naming"), role),
-        permissions=frozenset(_permissions(section)),
-        approve=approvals.pop("*", "never"),
-        approve_tools=approvals,
-        provider=section.text("provider"),
-        version=section.text("version") or GroupConfig.version,
-        pin=section.flag("pin", careful=True),
-        resources=section.flag("resources") and not is_unsafe,
-        exports=section.flag("exports"),
-        prompts=section.flag("prompts"),
-        scopes=scopes,
-    )
-    section.note_unknown_keys()
-    for message, at in section.mistakes:
-        section.notes.add(f"tool group {role!r}{' has no tools' if is_unsafe else ''}: {message}", at)
-    return found
-
-
-def _scopes(section: Section) -> tuple[str, ...] | None:
-    value, at = section.get("scopes")
-    found = section.texts("scopes")
-    try:
-        require_scopes("scopes", found)
-    except TypeError as error:
-        section.mistakes.append((str(error), at))
-    return None if value is None else found
-
-
-def _naming(section: Section | None, role: str) -> NamingConfig:
-    if section is None:
-        return NamingConfig()
-    found = NamingConfig(
-        prefix=section.text("prefix"),
-        suffix=section.text("suffix"),
-        rename=section.table("rename"),
-        style=section.word("style", tuple(NAMING_STYLES)) or NamingConfig.style,
-    )
-    section.note_unknown_keys()
-    for message, at in section.mistakes:
-        section.notes.add(f"naming of the tool group {role!r}: {message}", at)
-    return found
-
-
-def _permissions(section: Section) -> Iterator[Permission]:
-    known = {each.value: each for each in Permission}
-    for word in section.texts("permissions"):
-        if word.lower() in known:
-            yield known[word.lower()]
-        else:
-            section.notes.add(f"unknown permission {word!r}. {offer(word, known)}", (*section.at, "permissions"))
-
-
-_TRANSPORTS: Final[dict[str, TransportKind]] = {
+_WEB: Final = frozenset({"http", "https"})
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
+_TRANSPORTS: Final[Mapping[str, TransportKind]] = {
     "stdio": "stdio",
     "local": "stdio",
     "http": "http",
@@ -172,167 +54,280 @@ _TRANSPORTS: Final[dict[str, TransportKind]] = {
     "streamablehttp": "http",
     "sse": "sse",
 }
-_OF_OTHER_HOSTS: Final = (
-    "alwaysAllow alwaysLoad autoApprove chatMenu description dev icon iconPath name title gallery id version roots"
-    " sandboxEnabled serverInstructions sseReadTimeout startOnLaunch toolCallTimeout trust watchPaths"
-)
-"""Keys of other hosts in an entry, for their own windows and approvals. They mean nothing here."""
-_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
-_ENABLED_TOOLS: Final = ("enabledTools", "includeTools", "tools")
-_CONNECT_TIMEOUT: Final = ("connectTimeout", "connectionTimeout", "startupTimeout")
-_MOST_AT_ONCE: Final = 10_000
 
 
-def read_server(name: str, section: Section) -> ServerConfig | None:
-    """One server. Mistakes are noted; None: it cannot be used. Of a disabled one no mistakes are noted."""
-    command, args = _command(section)
-    url = section.text("url", "serverUrl", "httpUrl").strip()
-    transport = _transport(section)
-    is_enabled = section.get("enabled")[0] is None or section.flag("enabled")
-    disabled = section.flag("disabled", careful=True) or not is_enabled
-    required = section.flag("required", careful=True)
-    found = ServerConfig(
-        name,
-        transport or "stdio",
-        command=command,
-        args=args,
-        env=_environment(section),
-        # What is relative, is relative to the folder of the file.
-        cwd=section.variables.folder / Path(section.text("cwd", "workingDirectory")).expanduser(),
-        url=url,
-        ca_file=section.variables.folder / Path(written).expanduser() if (written := section.text("caFile")) else None,
-        oauth=read_oauth(section),
-        disabled=disabled,
-        required=required,
-        sampling=section.flag("sampling"),
-        pin=section.flag("pin", careful=True),
-        protocol_version=section.word("protocolVersion", (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS)),
-        enabled_tools=section.texts(*_ENABLED_TOOLS),
-        # An empty list of the tools that may be used means no tool, as it does for the hosts that know such a list.
-        disabled_tools=("*",)
-        if section.get(*_ENABLED_TOOLS)[0] == []
-        else section.texts("disabledTools", "excludeTools"),
+def _transport(value: object) -> TransportKind:
+    known = _TRANSPORTS.get(canonical(value)) if isinstance(value, str) else None
+    if known is None:
+        came = f", but is {value!r}" if isinstance(value, str) else ""
+        raise ValueError(f"should be stdio, http or sse{came}.")
+    return known
+
+
+def _approvals(value: object) -> object:
+    if not isinstance(value, str | dict):
+        raise note("should be a text or an object. It counts as always.", "always")
+    return {"*": value} if isinstance(value, str) else cast("object", value)
+
+
+def _auth(value: object, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
+    if not isinstance(value, str):
+        return handler(value)
+    if value.lower() == "oauth":
+        return OAuthEntry()
+    token = text(value, info).strip().removeprefix("Bearer ")
+    return OAuthEntry(token=token) if token else None
+
+
+@dataclass(frozen=True)
+class OAuthEntry(OAuthConfig):
+    """`oauth` in the entry for a server, or its `auth`."""
+
+    private_key_file: SecretFile = named("", "privateKeyFile", hidden=True)
+    token: str = named("", hidden=True)
+    """A token that is there in place of all else."""
+
+
+@dataclass(frozen=True)
+class ServerEntry(ServerConfig):
+    """The entry for a server as it is written."""
+
+    ignored: ClassVar[str] = (
+        "alwaysAllow alwaysLoad autoApprove chatMenu description dev icon iconPath name title gallery id version roots"
+        " sandboxEnabled serverInstructions sseReadTimeout startOnLaunch toolCallTimeout trust watchPaths"
     )
-    found = _with_limits(_with_headers(found, section), section)
-    found = replace(found, secrets=tuple(section.secrets))
-    section.ignore(*_OF_OTHER_HOSTS.split())
-    section.note_unknown_keys()
-    if disabled:
-        return ServerConfig(name, found.transport, disabled=True)
-    _check(found, section)
-    for message, at in section.mistakes:
-        needed = " It is required." if required else ""
-        section.notes.add(f"server {name!r} cannot be used: {message}{needed}", at, server=name, is_fatal=required)
-    return None if section.mistakes else found
+    name: str = named("")
+    transport: TransportKind = named("stdio")
+    stated_transport: Annotated[TransportKind | None, BeforeValidator(_transport)] = named(None, "type", "transport")
+    command: str = named("")
+    command_line: Texts = named((), "command")
+    """The program, and after it the first of its arguments."""
+    http_url: Text = ""
+    env_file: Place | None = None
+    enabled: Flag = True
+    enabled_tools: Texts = named(())
+    only_tools: Texts | None = named(None, "enabledTools", "includeTools", "tools")
+    oauth: OAuthEntry | None = None
+    auth: Annotated[OAuthEntry | None, WrapValidator(_auth)] = None
 
 
-def _transport(section: Section) -> TransportKind | None:
-    """How a server is reached: as its entry says, else by the keys that it has."""
-    said, at = section.get("type", "transport")
-    if isinstance(said, str):
-        spelled = said.lower().replace("-", "").replace("_", "")
-        if spelled not in _TRANSPORTS:
-            section.mistakes.append((f"type should be stdio, http or sse, but is {said!r}.", at))
-        return _TRANSPORTS.get(spelled)
-    if said is not None:
-        section.mistakes.append(("type should be stdio, http or sse.", at))
-    if section.get("command")[0] is not None:
-        return "stdio"
-    if section.get("httpUrl")[0] is not None:
-        return "http"
-    url, _ = section.get("url", "serverUrl")
-    return "sse" if isinstance(url, str) and _path_of(url).rstrip("/").endswith("/sse") else "http"
+@dataclass(frozen=True)
+class GroupEntry(GroupConfig):
+    """The entry for a tool group as it is written."""
+
+    role: str = named("")
+    servers: Texts = named((), "servers", "server")
+    approve: Approval = named("never")
+    approve_tools: Mapping[str, Approval] = named(dict[str, Approval])
+    approvals: Annotated[
+        Mapping[str, Annotated[Approval, one_of(get_args(Approval), "always")]], BeforeValidator(_approvals)
+    ] = named(dict[str, Approval], "approve")
 
 
-def _command(section: Section) -> tuple[str, tuple[str, ...]]:
-    """The program and its arguments; a command that is a list holds both."""
-    command, *more = section.texts("command") or ("",)
-    return command.strip(), (*more, *section.texts("args"))
+@dataclass(frozen=True)
+class _File(Entry):
+    """The whole file: one object for each server and group, which are read one by one."""
+
+    ignored: ClassVar[str] = "inputs $schema globalShortcut preferences"
+    mcp_servers: Objects = field(default_factory=dict[str, dict[str, Any]])
+    servers: Objects = field(default_factory=dict[str, dict[str, Any]])
+    tool_groups: Objects = field(default_factory=dict[str, dict[str, Any]])
 
 
-def _environment(section: Section) -> dict[str, str]:
-    """The variables for a server's process: those of its file, then those of its entry."""
-    written = section.text("envFile")
-    found: dict[str, str] = {}
-    if written:
-        file = section.variables.folder / Path(written).expanduser()
-        if file.is_file():
-            found = {key: value for key, value in dotenv_values(file, interpolate=False).items() if value is not None}
+def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
+    """Read a file; there need not be one. Values of variables come from `environment`. Raises nothing."""
+    written = read_json(path)
+    data = written.data
+    if not data:
+        # Without a file, there is nothing to prepare for.
+        return McpConfig(problems=tuple(written.problems), is_readable=data is not None)
+    bare = _bare_entries(data)
+    fresh = partial(Variables, environment, path.parent.absolute())
+    variables = fresh()
+    root = {key: value for key, value in data.items() if key not in bare}
+    file, _ = read(_File, root, (), written, variables)
+    keys = variables.keys[id(root)]
+    servers: dict[str, ServerConfig | None] = {}
+    for key, name, entry in (
+        *((keys["mcp_servers"], *each) for each in file.mcp_servers.items()),
+        *((keys["servers"], *each) for each in file.servers.items()),
+        *(("", *each) for each in bare.items()),
+    ):
+        at = (key, name) if key else (name,)
+        if name in servers:
+            written.note(f"there are two servers called {name!r}; the first is used.", at)
+        elif not name.strip():
+            written.note("a server without a name is left out.", at)
         else:
-            section.mistakes.append(("its envFile is no file.", (*section.at, "envFile")))
-    return found | section.table("env", "environment")
+            servers[name] = _server(name, entry, at, written, fresh())
+    groups: dict[str, GroupConfig] = {}
+    for role, entry in file.tool_groups.items():
+        at = (keys["tool_groups"], role)
+        if role.strip():
+            groups[role] = _group(role, entry, at, written, fresh(), tuple(servers))
+        else:
+            written.note("a tool group without a role is left out.", at)
+    usable = {name: each for name, each in servers.items() if each is not None}
+    problems = sorted(written.problems, key=lambda each: (each.line or 0, each.column or 0))
+    return McpConfig(usable, groups, tuple(problems))
 
 
-def _with_headers(server: ServerConfig, section: Section) -> ServerConfig:
-    """The server with its headers, of which some are filled for each caller."""
-    forward_auth = section.flag("forwardAuth") and server.transport != "stdio"
-    headers = _headers(section, OF_CALLER if forward_auth else ())
-    of_caller = {name for name, value in headers.items() if any(f"${{{each}}}" in value for each in OF_CALLER)}
-    return replace(
-        server,
-        headers={name: value for name, value in headers.items() if name not in of_caller},
-        forward_auth=forward_auth,
-        caller_headers={name: value for name, value in headers.items() if name in of_caller},
-        listing_headers=section.table("listingHeaders"),
+def _bare_entries(data: Mapping[str, object]) -> Mapping[str, dict[str, Any]]:
+    """The entries for servers in a file that consists of them."""
+    others = {*names_of(_File), "inputs"}
+    if any(canonical(key) in {"mcpservers", "servers"} and value is not None for key, value in data.items()):
+        return {}
+    found = {
+        key: cast("dict[str, Any]", each)
+        for key, each in data.items()
+        if isinstance(each, dict) and canonical(key) not in others
+    }
+    reached = ((canonical(key), value) for each in found.values() for key, value in each.items())
+    return found if any(key in _REACHED_BY and value is not None for key, value in reached) else {}
+
+
+def _record(cls: type[T], entry: T, **changes: object) -> T:
+    """A record of the class below that of the entry, which knows nothing of how it was written."""
+    return cls(**{each.name: getattr(entry, each.name) for each in fields(cast("Any", cls))} | changes)
+
+
+def _server(
+    name: str, data: dict[str, Any], at: JsonPath, written: WrittenJson, variables: Variables
+) -> ServerConfig | None:
+    """One server. Mistakes are noted; None: it cannot be used. Of a disabled one no mistakes are noted."""
+    entry, mistakes = read(ServerEntry, data, at, written, variables)
+    url, (command, *more) = (entry.url or entry.http_url).strip(), entry.command_line or ("",)
+    is_sse = not entry.http_url and _parts(url).path.rstrip("/").endswith("/sse")
+    transport = entry.stated_transport or ("stdio" if command else "sse" if is_sse else "http")
+    if entry.disabled or not entry.enabled:
+        return ServerConfig(name, transport, disabled=True)
+    auth = entry.auth or OAuthEntry()
+    oauth = entry.oauth or (None if auth.token else entry.auth)
+    headers = ({"Authorization": f"Bearer {auth.token}"} if auth.token else {}) | dict(entry.headers)
+    of_caller = {key for key, value in headers.items() if any(f"${{{each}}}" in value for each in OF_CALLER)}
+    file = dotenv_values(entry.env_file, interpolate=False) if entry.env_file else {}
+    found = _record(
+        ServerConfig,
+        entry,
+        name=name,
+        transport=transport,
+        command=command.strip(),
+        args=(*more, *entry.args),
+        env={key: value for key, value in {**file, **entry.env}.items() if value is not None},
+        cwd=entry.cwd or variables.folder,
+        url=url,
+        headers={key: value for key, value in headers.items() if key not in of_caller},
+        caller_headers={key: value for key, value in headers.items() if key in of_caller},
+        forward_auth=entry.forward_auth and transport != "stdio",
+        oauth=oauth and _record(OAuthConfig, oauth, private_key=oauth.private_key_file or oauth.private_key),
+        enabled_tools=entry.only_tools or (),
+        # An empty list of the tools that may be used means no tool, as it does for the hosts that know such a list.
+        disabled_tools=("*",) if entry.only_tools == () else entry.disabled_tools,
+        secrets=tuple(variables.secrets),
     )
+    keys = variables.keys[id(data)]
+    wrong = mistakes or [
+        (reason, (*at, *(keys.get(str(each), each) for each in path))) for reason, path in _problems(found, entry)
+    ]
+    for reason, place, *_ in wrong:
+        needed = " It is required." if entry.required else ""
+        message = f"server {name!r} cannot be used: {reason}{needed}"
+        written.note(message, place, server=name, is_fatal=entry.required)
+    return None if wrong else found
 
 
-def _with_limits(server: ServerConfig, section: Section) -> ServerConfig:
-    return replace(
-        server,
-        connect_timeout=section.seconds(*_CONNECT_TIMEOUT, default=ServerConfig.connect_timeout),
-        timeout=section.seconds("timeout", "requestTimeout", default=ServerConfig.timeout),
-        concurrency=section.count("concurrency", ServerConfig.concurrency, _MOST_AT_ONCE, least=1),
-        max_callers=section.count("maxCallers", ServerConfig.max_callers, _MOST_AT_ONCE, least=1),
-        max_message_bytes=section.count("maxMessageBytes", ServerConfig.max_message_bytes, 2**31, least=1),
-        shutdown_timeout=section.seconds("shutdownTimeout", default=ServerConfig.shutdown_timeout),
-    )
-
-
-def _headers(section: Section, kept: Collection[str]) -> dict[str, str]:
-    headers = {name: value.strip() for name, value in section.table("headers", kept=kept).items()}
-    auth, _ = section.get("auth")
-    token = section.text("auth").strip() if isinstance(auth, str) and auth.lower() != "oauth" else ""
-    if token:
-        headers = {"Authorization": f"Bearer {token.removeprefix('Bearer ')}", **headers}
-    for name, value in headers.items():
+def _problems(server: ServerConfig, entry: ServerEntry) -> Iterator[tuple[str, JsonPath]]:
+    """What keeps a server from being used, and the path of the field that it belongs to."""
+    for name, value in {**server.headers, **server.caller_headers}.items():
         if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
-            reason = f"the header {name!r} cannot be sent: there is a character in it that none can have."
-            section.mistakes.append((reason, (*section.at, "headers", name)))
-    return headers
-
-
-def _check(server: ServerConfig, section: Section) -> None:
-    """Note what is missing to reach a server."""
-    if section.mistakes:
-        return
+            yield (
+                f"the header {name!r} cannot be sent: there is a character in it that none can have.",
+                ("headers", name),
+            )
+        if name in server.caller_headers and not server.forward_auth:
+            yield OF_CALLER_ALONE, ("headers", name) if name in entry.headers else ("auth",)
+    if server.forward_auth and not server.caller_headers:
+        yield "it says forward_auth, and none of its headers has ${caller.token} or ${caller.id}.", ("headers",)
     if server.transport == "stdio" and not server.command:
-        fix = "give it one, or say `type`: http." if server.url else "give it one, or a url."
-        section.mistakes.append((f"it has no command; {fix}", section.at))
+        yield f"it has no command; give it one, or {'say `type`: http' if server.url else 'a url'}.", ()
     elif server.transport != "stdio" and not server.url:
-        section.mistakes.append(("it has neither a command nor a url.", section.at))
-    elif server.transport != "stdio" and not _is_web(server.url):
-        section.mistakes.append(("its url should begin with http:// or https:// and name a host.", section.at))
-    elif server.cwd is not None and not server.cwd.is_dir():
-        section.mistakes.append(("its cwd is no folder.", (*section.at, "cwd")))
-    elif server.ca_file is not None and not server.ca_file.is_file():
-        section.mistakes.append(("its caFile is no file.", (*section.at, "caFile")))
-    elif server.forward_auth and not server.caller_headers:
-        reason = "it says forward_auth, and none of its headers has ${caller.token} or ${caller.id}."
-        section.mistakes.append((reason, (*section.at, "headers")))
+        yield "it has neither a command nor a url.", ()
+    elif server.transport != "stdio" and not (_parts(server.url).hostname and _parts(server.url).scheme in _WEB):
+        yield "its url should begin with http:// or https:// and name a host.", ("url",)
+    if entry.cwd is not None and not entry.cwd.is_dir():
+        yield "its cwd is no folder.", ("cwd",)
+    for file, key, shown in ((entry.env_file, "env_file", "envFile"), (entry.ca_file, "ca_file", "caFile")):
+        if file is not None and not file.is_file():
+            yield f"its {shown} is no file.", (key,)
+    if server.oauth is not None:
+        key = "oauth" if entry.oauth else "auth"
+        yield from ((f"its {key} {reason}", (key,)) for reason in _oauth_problems(server.oauth))
 
 
-def _is_web(url: str) -> bool:
+def _oauth_problems(oauth: OAuthConfig) -> Iterator[str]:
+    """What is missing to obtain a token this way, each as the rest of a sentence."""
+    client, secret, key, issuer = oauth.client_id, oauth.client_secret, oauth.private_key, oauth.issuer
+    provider, document = oauth.identity_provider or IdentityProvider(), _parts(oauth.client_metadata_url)
+    known = provider.token_endpoint and provider.client_id
+    if secret and key:
+        yield "has both a clientSecret and a privateKey; give one."
+    if oauth.client_metadata_url and not (document.scheme == "https" and document.path.strip("/")):
+        yield "has a clientMetadataUrl that is no https:// address of a document."
+    if issuer and _parts(issuer).scheme not in _WEB:
+        yield "has an issuer that is no address; it should begin with https://."
+    if oauth.per_caller and oauth.grant != "authorization_code":
+        yield f"has a login per_caller, and the grant {oauth.grant}, for which nobody signs in."
+    if oauth.grant == "authorization_code" and key:
+        yield "has a privateKey, which the grant authorization_code does not take."
+    if oauth.grant == "authorization_code" and secret and not client:
+        yield "has a clientSecret and no clientId."
+    if oauth.grant == "client_credentials" and not (client and (secret or key)):
+        yield "needs a clientId, and a clientSecret or a privateKey, for the grant client_credentials."
+    if oauth.grant == "jwt_bearer" and not (client and secret and issuer):
+        yield "needs clientId, clientSecret and issuer for the grant jwt_bearer."
+    if oauth.grant == "jwt_bearer" and not known:
+        yield "needs an identityProvider with tokenEndpoint and clientId for the grant jwt_bearer."
+    if oauth.grant == "jwt_bearer" and known and not (provider.id_token or provider.id_token_file):
+        yield "needs an idToken or an idTokenFile in its identityProvider."
+
+
+def _parts(url: str) -> SplitResult:
+    """The parts of an address; of none, they are empty."""
     try:
         parts = urlsplit(url)
-        return parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+        return parts if parts.port != 0 else urlsplit("")
     except ValueError:
-        return False
+        return urlsplit("")
 
 
-def _path_of(url: str) -> str:
-    try:
-        return urlsplit(url).path
-    except ValueError:
-        return ""
+def _group(
+    role: str,
+    data: dict[str, Any],
+    at: JsonPath,
+    written: WrittenJson,
+    variables: Variables,
+    declared: tuple[str, ...],
+) -> GroupConfig:
+    """One group. Servers that it names and that are not declared are noted."""
+    entry, mistakes = read(GroupEntry, data, at, written, variables)
+    keys = variables.keys[id(data)]
+    for number, name in enumerate(entry.servers):
+        if name not in declared:
+            message = f"tool group {role!r} names the server {name!r}, which is not there. {offer(name, declared)}"
+            written.note(message, (*at, keys["servers"], number))
+    # Where a pattern or a scope cannot be read, nobody knows which tools it was to keep away, and from whom.
+    unsafe = any(field in {"servers", "include", "exclude", "scopes"} for *_, field in mistakes)
+    for reason, place, _ in mistakes:
+        written.note(f"tool group {role!r}{' has no tools' if unsafe else ''}: {reason}", place)
+    approvals = dict(entry.approvals)
+    return _record(
+        GroupConfig,
+        entry,
+        role=role,
+        servers=tuple(dict.fromkeys(entry.servers)) or declared,
+        exclude=("*",) if unsafe else entry.exclude,
+        resources=entry.resources and not unsafe,
+        prompts=entry.prompts and not unsafe,
+        approve=approvals.pop("*", "never"),
+        approve_tools=approvals,
+    )

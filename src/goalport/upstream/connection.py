@@ -1,13 +1,15 @@
 """One connection to a server while it lasts: opening it, its list of tools, its calls, its signs of life.
 
 A connection never comes back; `upstream_server`, above, makes a new one. Below are the transports, which the connection
-knows by the `Transport` protocol alone. All methods but `call` are used by the one task that opened the connection.
+knows by the `Transport` class alone. All methods but `call` are used by the one task that opened the connection.
 """
 
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
 
 import anyio
@@ -19,7 +21,6 @@ from goalport.errors import GoalportError
 from goalport.tools import NotChecked, problems_in_time, schema_fault
 from goalport.upstream.active_calls import ActiveCalls, Call
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.inflow import Inflow
 from goalport.upstream.remote_process import PREFERS_HANDLE
 from goalport.upstream.tool import LISTS, MOST_OF_RESULT, ToolRequest, valid_entries
 from goalport.words import cleaned, shortened
@@ -38,29 +39,21 @@ if TYPE_CHECKING:
         Tool as Definition,
     )
 
-__all__ = [
-    "Connection",
-    "ConnectionLost",
-    "Listing",
-    "NotCalled",
-    "Sample",
-    "SignIn",
-    "SignInNeeded",
-    "Timing",
-    "Transport",
-    "Wakeup",
-]
-
 _log = logging.getLogger(__name__)
 MODERN: Final = "2026-07-28"
-_RESUBSCRIBE_FIRST: Final = 1.0
-"""Seconds until a subscription that ended is opened again; doubled for each that ends early."""
-_RESUBSCRIBE_LONGEST: Final = 60.0
+_PAUSE, _LONG_PAUSE = 1.0, 30.0
+"""Seconds until a subscription that ended is opened again; the longer ones if it ended early."""
 _SUBSCRIPTION: Final = 10.0
 """Seconds that a subscription lasts at least when all is well."""
+_AT_ONCE: Final = 25_000
+_A_SECOND: Final = 500
+_PROGRESS: Final = 1_000
+"""Messages about the progress of one call that are passed on in ten seconds."""
+_PERIOD: Final = 10.0
+"""Seconds in which bursts are counted."""
 _NOTE: Final = 200
 """Characters of an error of the server that a note repeats."""
-_PROGRESS: Final = 500
+_PROGRESS_TEXT: Final = 500
 """Characters of a message about progress."""
 _CHECK: Final = 1.0
 """Seconds of processor time in which a result is checked against the schema of its tool."""
@@ -84,28 +77,32 @@ class Sample(Protocol):
 
 
 class Transport(Protocol):
-    """How a server is reached: opens the two streams of messages of a session, and knows what went wrong below."""
+    """How a server is reached: opens the two streams of messages of a session, and knows what went wrong below.
+
+    A class below it says only what it knows.
+    """
 
     def open(self) -> AbstractAsyncContextManager[Any]: ...
+
     def last_error(self) -> str:
         """Why the last operation failed, as far as the transport knows; empty: it does not."""
-        ...
+        return ""
 
     def stderr_tail(self) -> str:
         """The last line of the server's stderr, for those who run it and nobody else: it may hold a secret."""
-        ...
+        return ""
 
     def session_expired(self) -> bool:
         """Whether the server answered just now that it does not know this session."""
-        ...
+        return False
 
     def is_unanswered(self, request_id: object) -> bool:
         """Whether a request got no answer from the server; the error that the session gets is then the transport's."""
-        ...
+        return False
 
     def retry_after(self) -> float:
         """The seconds after which the server wants to be asked again; 0: it did not say."""
-        ...
+        return 0.0
 
 
 class ConnectionLost(Exception):
@@ -180,60 +177,82 @@ class Listing:
     """Whether it has resources, listed or not."""
 
 
-class _MonitoredStream:
-    """One of a session's two streams of messages. It calls `lost` when the transport has lost the server.
+class BurstLimit:
+    """Lets so many records of one kind through in ten seconds: a server decides how many there are."""
 
-    Only the transport knows that: the code of an error does not tell, as servers use -32000 for errors of their own.
-    The stream also ends when the server sends too much. `look_at` is called with each message before the session gets
-    it.
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._since = 0.0
+        self._counts: Counter[object] = Counter()
+
+    def allows(self, kind: object = None) -> bool:
+        """Whether one more record of this kind is let through now."""
+        if monotonic() - self._since > _PERIOD:
+            self._since, self._counts = monotonic(), Counter()
+        self._counts[kind] += 1
+        return self._counts[kind] <= self._limit
+
+
+class Inflow:
+    """The notifications and requests that one connection gets; answers to our calls do not count.
+
+    The session makes a task of each, so a server that sends them without end would keep a core busy for ever.
     """
 
-    def __init__(
-        self,
-        stream: Any,
-        lost: Callable[[], None],
-        is_unanswered: Callable[[object], bool],
-        inflow: Inflow,
-        look_at: Callable[[Any], None] = lambda _: None,
-    ) -> None:
+    def __init__(self) -> None:
+        self.fault = ""
+        """Why the connection has to end; empty: there have not been too many."""
+        self._left: float = _AT_ONCE
+        self._counted_at = monotonic()
+        self._progress = BurstLimit(_PROGRESS)
+
+    def admits(self, message: Any) -> bool:
+        """Whether a message is to be read: not where the server sends too much, or tells a call's progress too often.
+
+        None stands for what was no message.
+        """
+        if message is not None and not hasattr(message, "method"):
+            return True
+        now = monotonic()
+        self._left = min(_AT_ONCE, self._left + (now - self._counted_at) * _A_SECOND) - 1
+        self._counted_at = now
+        if self._left < 0:
+            self.fault = f"it sent more than {_AT_ONCE:,} messages of its own at once, or {_A_SECOND} a second for long"
+            return False
+        if getattr(message, "method", "") != "notifications/progress":
+            return True
+        params: Any = getattr(message, "params", None) or {}
+        return self._progress.allows(str(params.get("progressToken")))
+
+
+class _MonitoredStream:
+    """The stream of a session's incoming messages. It calls `lost` when it ends, and leaves out what is not `wanted`.
+
+    A proxy of the SDK's stream, which carries the context of each message beside it.
+    """
+
+    def __init__(self, stream: Any, wanted: Callable[[Any], bool], lost: Callable[[], None]) -> None:
         self._stream = stream
+        self._wanted = wanted
         self._lost = lost
-        self._is_unanswered = is_unanswered
-        self._inflow = inflow
-        self._look_at = look_at
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def __aiter__(self) -> "_MonitoredStream":
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Any:
-        while not self._inflow.fault:
-            item = await self._next()
-            if self._inflow.admits(getattr(item, "message", None)):
-                return item
-        self._lost()
-        raise StopAsyncIteration
-
-    async def _next(self) -> Any:
-        item = None
+        found = None
         try:
-            item = await self._stream.__anext__()
+            while found is None:
+                item = await anext(self._stream)
+                found = item if self._wanted(item) else None
+            return found
         finally:
             # Whatever ends this but a message, a cancelled reader included, ends the stream.
-            message: Any = getattr(item, "message", None)
-            if item is None or (hasattr(message, "error") and self._is_unanswered(message.id)):
+            if found is None:
                 self._lost()
-        self._look_at(message)
-        return item
-
-    async def send(self, item: Any) -> None:
-        try:
-            await self._stream.send(item)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._lost()
-            raise
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
@@ -253,7 +272,7 @@ class Connection:
         self.changed = False
         """Whether a list may have changed since it was read."""
         self._config = config
-        self._transport = transport
+        self.transport = transport
         self._wakeup = wakeup
         self._sample = sample if config.sampling else None
         self._inflow = Inflow()
@@ -308,7 +327,7 @@ class Connection:
     @property
     def last_error(self) -> str:
         """Why it ended, or the last operation failed, as far as that is known; empty: it is not."""
-        return self._inflow.fault or self._transport.last_error()
+        return self._inflow.fault or self.transport.last_error()
 
     @property
     def tool_names(self) -> list[str]:
@@ -321,7 +340,7 @@ class Connection:
 
         async def progress(progress: float, total: float | None, message: str | None) -> None:
             if report is not None:
-                await report(progress, total, None if message is None else cleaned(message, _PROGRESS))
+                await report(progress, total, None if message is None else cleaned(message, _PROGRESS_TEXT))
 
         return await self._client.call_tool(
             name,
@@ -361,7 +380,10 @@ class Connection:
 
     async def _read_list(self, client: "Client") -> Listing:
         self._invalid.clear()
-        tools, notes = await _list_tools(client)
+        notes: list[str] = []
+        tools: Sequence[Definition] = ()
+        if client.server_capabilities.tools is not None:
+            tools = await _pages(client.list_tools, "tools", _MOST_TOOLS, notes)
         others = await _list_others(client, notes, min(_OTHERS_TIMEOUT, self._config.connect_timeout / 2))
         self._listing = replace(others, definitions=tuple(tools), notes=(*notes, *self._invalid))
         self._schema_faults.clear()
@@ -419,23 +441,26 @@ class Connection:
 
     @asynccontextmanager
     async def _streams(self) -> AsyncGenerator[Any]:
-        transport = self._transport
-        async with transport.open() as (reading, writing):
-            yield (
-                _MonitoredStream(
-                    reading, self.mark_broken, transport.is_unanswered, self._inflow, self._leave_out_invalid
-                ),
-                _MonitoredStream(writing, self.mark_broken, transport.is_unanswered, self._inflow),
-            )
+        async with self.transport.open() as (reading, writing):
+            yield _MonitoredStream(reading, self._wants, self.mark_broken), writing
 
-    def _leave_out_invalid(self, message: Any) -> None:
-        """Leave out of a page of a list what breaks the protocol: the SDK would refuse the whole page."""
+    def _wants(self, item: Any) -> bool:
+        """Whether a message is passed on to the session. Raises `StopAsyncIteration` where there are too many."""
+        message: Any = getattr(item, "message", None)
+        admitted = self._inflow.admits(message)
+        if self._inflow.fault:
+            raise StopAsyncIteration
+        # The code of an error does not tell that the server is lost: servers use -32000 for errors of their own.
+        if hasattr(message, "error") and self.transport.is_unanswered(message.id):
+            self.mark_broken()
         found = getattr(message, "result", None)
         page = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
         for key in LISTS if self._client is not None else ():
+            # What breaks the protocol is left out of a page: the SDK would refuse the whole.
             if isinstance(page.get(key), list):
                 page[key], notes = valid_entries(page, key, self.protocol_version, _MOST_TOOLS)
                 self._invalid.extend(notes)
+        return admitted
 
     async def _on_message(self, message: object) -> None:
         from mcp_types import (
@@ -457,7 +482,6 @@ class Connection:
         from mcp import MCPError
         from mcp.client.subscriptions import SubscriptionLost
 
-        pause = _RESUBSCRIBE_FIRST
         while True:
             began = anyio.current_time()
             try:
@@ -474,10 +498,8 @@ class Connection:
                 # It does not do that, or it is gone; asking for the list tells which.
                 self._change()
                 return
-            # Each new subscription costs a list; where none ever lasts, they come less and less often.
-            lasted = anyio.current_time() - began > _SUBSCRIPTION
-            pause = _RESUBSCRIBE_FIRST if lasted else min(2 * pause, _RESUBSCRIBE_LONGEST)
-            await anyio.sleep(pause)
+            # Each new subscription costs a list; where none lasts, they are rare.
+            await anyio.sleep(_PAUSE if anyio.current_time() - began > _SUBSCRIPTION else _LONG_PAUSE)
 
     async def _answer_sampling(
         self, context: "ClientRequestContext", params: "CreateMessageRequestParams"
@@ -489,14 +511,6 @@ class Connection:
             return await self._sample(self._config.name, params)
         except GoalportError as error:
             return ErrorData(code=INTERNAL_ERROR, message=str(error))
-
-
-async def _list_tools(client: "Client") -> "tuple[Sequence[Definition], list[str]]":
-    """The tools, and why it is not all of them. A server without the tools capability is not asked."""
-    if client.server_capabilities.tools is None:
-        return [], []
-    notes: list[str] = []
-    return await _pages(client.list_tools, "tools", _MOST_TOOLS, notes), notes
 
 
 async def _list_others(client: "Client", notes: list[str], seconds: float) -> Listing:

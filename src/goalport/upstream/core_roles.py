@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 from goalport.tools import CoreToolGroups, Permission
 from goalport.upstream.config import GroupConfig, McpConfig, ServerConfig
 
-__all__ = ["CoreRoles", "core_groups"]
-
 _GATEWAYS: Final = (("docker", "mcp"), ("mcp", "docker"), ("mcp", "gateway"))
 """Words of servers that offer the tools of many others, such as the gateway of Docker's MCP Toolkit."""
 

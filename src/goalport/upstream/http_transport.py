@@ -23,10 +23,8 @@ from goalport.observe import REQUEST_ID
 from goalport.observe.spans import send_trace
 from goalport.upstream.active_calls import note_reached, note_sign_in_needed
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.connection import SignInNeeded
+from goalport.upstream.connection import SignInNeeded, Transport
 from goalport.words import one_line
-
-__all__ = ["Challenge", "HttpTransport"]
 
 _CONNECT: Final = 30.0
 """Seconds until there must be a connection."""
@@ -62,7 +60,7 @@ class Challenge:
         return httpx2.Response(self.status, headers={"WWW-Authenticate": self.header}, request=request)
 
 
-class HttpTransport:
+class HttpTransport(Transport):
     """The transport to one HTTP server; `auth` gives what signs the requests of a new connection, or None."""
 
     def __init__(self, config: ServerConfig, auth: Callable[[], httpx2.Auth | None]) -> None:
@@ -94,9 +92,6 @@ class HttpTransport:
         if self._said and (status is None or self._said != status.phrase):
             advice.append(f"it says {self._said!r}")
         return ", ".join((f"HTTP {self._status} {status.phrase if status else ''}".rstrip(), *advice))
-
-    def stderr_tail(self) -> str:
-        return ""
 
     def session_expired(self) -> bool:
         """Whether the server answered 404 to our session: it was restarted, or is another one of several."""

@@ -18,8 +18,6 @@ from goalport.files import replace_file
 if TYPE_CHECKING:
     from mcp_types import Tool as Definition
 
-__all__ = ["PINS_FILE", "Fingerprint", "Pins", "fingerprint"]
-
 PINS_FILE: Final = "tool-pins.json"
 """Its name in the data folder."""
 _FIELDS: Final = {"name", "title", "description", "input_schema", "output_schema", "annotations"}

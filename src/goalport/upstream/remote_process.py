@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-__all__ = ["PREFERS_HANDLE", "RemoteProcess", "remote_process", "with_renamed_tools"]
-
 PREFERS_HANDLE: Final = "goalport/handle"
 """The key of a call's `_meta` by which a client says that it follows handles by itself, and is not to be asked else.
 

@@ -1,25 +1,37 @@
-"""One object of a configuration file, whose settings are read by name and kind.
+"""One object of a configuration file, read into a record, and the kinds of values that records are made of.
 
-Every setting that is read is known; other keys are noted with the nearest known one. A value of a wrong kind is noted
-too, and its default is used. Values are never shown, as they may be secret. Variables in texts (`${VAR}`,
-`${VAR:-default}`, `${env:VAR}`, `{env:VAR}`, and the folders that editors know, such as `${workspaceFolder}`) are
-filled here. Above: `config_file`.
+A record is a dataclass below `Entry`, whose fields say by their types how they are read and by `named` how they are
+called in the file. Pydantic checks the values. What is wrong is noted with the place where it stands; no value is
+shown, as it may be secret. Variables in texts (`${VAR}`, `${VAR:-default}`, `${env:VAR}`, `{env:VAR}`, and the folders
+that editors know, such as `${workspaceFolder}`) are filled here. Above: `config_file`.
 """
 
 import os
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache, partial
 from math import isfinite
 from pathlib import Path
-from typing import Final, cast
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar, cast
 
-from goalport.upstream.config import ConfigProblem
-from goalport.upstream.jsonc import JsonPath, WrittenJson
-from goalport.words import offer
+from pydantic import (
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
-__all__ = ["OF_CALLER", "Notes", "Section", "VariableError", "Variables"]
+from goalport.caller import require_scopes
+from goalport.upstream.jsonc import JsonPath, PathStep, WrittenJson
+from goalport.words import offer, validation_reason
 
+T = TypeVar("T", bound="Entry")
+Info = ValidationInfo[Any]
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MILLISECONDS_FROM: Final = 1_000
@@ -32,71 +44,78 @@ _SHORTEST_SECRET: Final = 4
 """Characters. Hiding shorter values would make messages unreadable."""
 OF_CALLER: Final = ("caller.token", "caller.id")
 """Variables that are filled for each caller, and nowhere but in headers."""
+OF_CALLER_ALONE: Final = (
+    "${caller.token} and ${caller.id} are known for each call alone: they can stand in `headers` of a server over HTTP "
+    'that says "forward_auth": true, and nowhere else.'
+)
 _PUBLIC: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TEMP", "TMP", "TMPDIR", "USER"})
 
 
-class VariableError(ValueError):
-    """A variable that cannot be filled; the message names it and shows no value."""
+class Verbatim(str):
+    """A text that is taken as it is."""
+
+    __slots__ = ()
 
 
-@dataclass(frozen=True)
+def note(reason: str, counts: object = None) -> PydanticCustomError:
+    """A problem with which a record can be used: without the value, or with another one that `counts`.
+
+    A `ValueError` is a mistake, with which it cannot be used.
+    """
+    return PydanticCustomError("note", "{reason}", {"reason": reason, "counts": counts})
+
+
+@dataclass
 class Variables:
-    """The values of variables."""
+    """The values of variables, and what was seen of an object of the file while it was read."""
 
     environment: Mapping[str, str] = field(repr=False)
     folder: Path
     """What editors call the workspace folder."""
+    secrets: list[str] = field(default_factory=list[str], repr=False)
+    """The values of variables that were filled, and may be secret."""
+    keys: dict[int, Mapping[str, str]] = field(default_factory=dict[int, Mapping[str, str]], repr=False)
+    """By the identity of an object: how each field is spelled in it."""
 
-    def fill(self, text: str, kept: Container[str] = ()) -> tuple[str, tuple[str, ...]]:
-        """A text with its variables filled but for `kept`, and the values that may be secret. Raises `VariableError`.
+    def fill(self, text: str, *, keeps_caller: bool = False) -> str:
+        """A text with its variables filled; those of the caller stay as they are written, if it `keeps_caller`.
 
-        `${VAR:-default}` takes the default when the variable is unset or empty, as shells do. A value is
-        not searched for variables again.
+        `${VAR:-default}` takes the default when the variable is unset or empty, as shells do. A value is not searched
+        for variables again. Raises `ValueError`, which names the variable and shows no value.
         """
-        secrets: list[str] = []
 
         def value(found: re.Match[str]) -> str:
             inside = found["inside"] if found["named"] is None else found["named"]
-            if inside in kept:
-                return found[0]
-            filled, is_secret = self._value(inside)
-            if is_secret and len(filled) >= _SHORTEST_SECRET:
-                secrets.append(filled)
-            return filled
+            return found[0] if keeps_caller and inside in OF_CALLER else self._value(inside)
 
         filled = _VARIABLE.sub(value, text)
         if "${" in _VARIABLE.sub("", text):
-            raise VariableError(
-                "a `${` is never closed, or stands inside of another. Write one variable after the other."
-            )
-        return filled, tuple(secrets)
+            raise ValueError("a `${` is never closed, or stands inside of another. Write one variable after the other.")
+        return filled
 
-    def _value(self, inside: str) -> tuple[str, bool]:
-        """The value, and whether it may be secret."""
+    def _value(self, inside: str) -> str:
         if inside in (folders := self._folders()):
-            return folders[inside], False
+            return folders[inside]
         if inside.startswith("input:"):
             name = re.sub(r"[^A-Za-z0-9]+", "_", inside.removeprefix("input:")).upper()
-            raise VariableError(
+            raise ValueError(
                 f"${{{inside}}} is asked for by an editor; a server has nobody to ask. Put the value into an "
                 f"environment variable and write ${{{name}}}."
             )
         if inside in OF_CALLER:
-            raise VariableError(
-                f"${{{inside}}} is known for each call alone: it can stand in `headers` of a server over HTTP that "
-                'says "forward_auth": true, and nowhere else.'
-            )
+            raise ValueError(OF_CALLER_ALONE)
         named = _NAMED.fullmatch(inside)
         if named is None:
-            raise VariableError(
-                f"${{{inside}}} is no variable that can be filled. Write ${{NAME}} or ${{NAME:-default}}."
-            )
+            raise ValueError(f"${{{inside}}} is no variable that can be filled. Write ${{NAME}} or ${{NAME:-default}}.")
         name, default = named["name"], named["default"]
         if default is not None and not self.environment.get(name):
-            return default, False
+            return default
         if name not in self.environment:
-            raise VariableError(f"the variable {name} is not set. Set it, or write ${{{name}:-default}}.")
-        return self.environment[name], name not in _PUBLIC
+            raise ValueError(f"the variable {name} is not set. Set it, or write ${{{name}:-default}}.")
+        filled = self.environment[name]
+        if name not in _PUBLIC and len(filled) >= _SHORTEST_SECRET:
+            self.secrets.append(filled)
+        return filled
 
     def _folders(self) -> dict[str, str]:
         return {
@@ -108,224 +127,250 @@ class Variables:
         }
 
 
-@dataclass
-class Notes:
-    """The mistakes in a file, collected while it is read."""
-
-    written: WrittenJson
-    problems: list[ConfigProblem] = field(default_factory=list[ConfigProblem])
-
-    def add(self, message: str, at: JsonPath, *, server: str = "", is_fatal: bool = False) -> None:
-        self.problems.append(self.written.problem(message, at, server=server, is_fatal=is_fatal))
-
-
-class Section:
-    """The settings of one object. `connectTimeout`, `connect_timeout` and `connect-timeout` are the same key."""
-
-    def __init__(self, data: object, at: JsonPath, notes: Notes, variables: Variables) -> None:
-        self.at = at
-        self.notes = notes
-        self.variables = variables
-        self.secrets: list[str] = []
-        """Values of variables in its texts."""
-        self.mistakes: list[tuple[str, JsonPath]] = []
-        """Mistakes for which the whole object cannot be used, and where they are."""
-        self._data = {str(key): value for key, value in cast("Mapping[object, object]", data).items()}
-        self._keys = {_canonical(key): key for key in self._data}
-        self._known: dict[str, str] = {}
-
-    def get(self, name: str, *others: str) -> tuple[object, JsonPath]:
-        """The value under a name, or under another name for the same setting, and its path; None: there is none."""
-        self._known |= {_canonical(each): each for each in (name, *others)}
-        for each in (name, *others):
-            key = self._keys.get(_canonical(each))
-            if key is not None and self._data[key] is not None:
-                return self._data[key], (*self.at, key)
-        return None, self.at
-
-    def text(self, name: str, *others: str) -> str:
-        value, at = self.get(name, *others)
-        return _text(self, value, at, name) if value is not None else ""
-
-    def has_variable(self, name: str) -> bool:
-        """Whether the text under a name is written with variables."""
-        value, _ = self.get(name)
-        return isinstance(value, str) and _VARIABLE.search(value) is not None
-
-    def texts(self, name: str, *others: str) -> tuple[str, ...]:
-        """A list of texts; a single text is a list of one."""
-        value, at = self.get(name, *others)
-        if value is None:
-            return ()
-        if isinstance(value, list):
-            items = cast("list[object]", value)
-            return tuple(_text(self, each, (*at, number), name) for number, each in enumerate(items))
-        return (_text(self, value, at, name),)
-
-    def table(self, name: str, *others: str, kept: Container[str] = ()) -> dict[str, str]:
-        """An object whose values are texts, numbers or booleans, as texts; a null counts as absent.
-
-        The variables `kept` stay as they are written.
-        """
-        given, place = self.get(name, *others)
-        if given is not None and not isinstance(given, dict):
-            self.mistakes.append((f"{name} should be an object, but is {_kind(given)}.", place))
-            return {}
-        found = [each for each in self.items(name, *others) if each[1] is not None]
-        return {key: _text(self, value, at, name, kept) for key, value, at in found}
-
-    def choices(self, name: str, words: Iterable[str], otherwise: str) -> dict[str, str]:
-        """An object whose values are among `words`; a single word is its `*`. Anything else counts as `otherwise`."""
-        value, at = self.get(name)
-        if value is not None and not isinstance(value, str | dict):
-            self.notes.add(
-                f"{name} should be a text or an object, but is {_kind(value)}. It counts as {otherwise}.", at
-            )
-            return {"*": otherwise}
-        found = [("*", value, at)] if isinstance(value, str) else [*self.items(name)]
-        return {key: _choice(self, each, at, tuple(words), otherwise) for key, each, at in found}
-
-    def word(self, name: str, words: Iterable[str]) -> str:
-        """A text that is among `words`; empty: there is none."""
-        value, at = self.get(name)
-        return _choice(self, value, at, tuple(words)) if value is not None else ""
-
-    def flag(self, name: str, *, careful: bool = False) -> bool:
-        """A boolean. Anything else is noted, and counts as the value of `careful`."""
-        value, at = self.get(name)
-        if value is None or isinstance(value, bool):
-            return bool(value)
-        counts = " It counts as true." if careful else ""
-        self.notes.add(f"{name} should be true or false, but is {_kind(value)}.{counts}", at)
-        return careful
-
-    def seconds(self, name: str, *others: str, default: float) -> float:
-        """A duration in seconds, written as `30` (seconds), `30000` (milliseconds), `"30s"` or `"2m"`."""
-        value, at = self.get(name, *others)
-        if value is None:
-            return default
-        found = _seconds(value)
-        if found is None:
-            self.notes.add(f"{name} should be a number of seconds above 0, or a text such as '30s' or '500ms'.", at)
-        return found or default
-
-    def count(self, name: str, default: int, most: int, *, least: int = 0) -> int:
-        value, at = self.get(name)
-        if value is None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            self.notes.add(f"{name} should be a whole number from {least} to {most}.", at)
-            return default
-        return value
-
-    def section(self, name: str) -> "Section | None":
-        """An object inside; None when there is none."""
-        value, at = self.get(name)
-        if isinstance(value, dict):
-            return Section(cast("object", value), at, self.notes, self.variables)
-        if value is not None:
-            self.notes.add(f"{name} should be an object, but is {_kind(value)}.", at)
-        return None
-
-    def sections(self, name: str = "") -> "list[tuple[str, Section]]":
-        """The objects inside an object, by key; without a name, those under keys that have not been read so far."""
-        if name:
-            found = [*self.items(name)]
-            for key, value, at in found:
-                if not isinstance(value, dict):
-                    self.notes.add(f"{key!r} should be an object, but is {_kind(value)}.", at)
-            found = [each for each in found if isinstance(each[1], dict)]
-        else:
-            unknown = [key for canonical, key in self._keys.items() if canonical not in self._known]
-            keys = [key for key in unknown if isinstance(self._data[key], dict)]
-            found = [(key, self._data[key], (*self.at, key)) for key in keys]
-        return [(key, Section(value, at, self.notes, self.variables)) for key, value, at in found]
-
-    def ignore(self, *names: str) -> None:
-        """Count these keys as known, but never offer one: they mean something to other hosts."""
-        for each in names:
-            self._known.setdefault(_canonical(each), "")
-
-    def note_unknown_keys(self) -> None:
-        """Note the keys that were not read."""
-        for canonical, key in self._keys.items():
-            if canonical not in self._known and not key.startswith(("$", "_", "//", "x-")):
-                self.notes.add(
-                    f"unknown key {key!r} is ignored. {offer(key, filter(None, self._known.values()))}", (*self.at, key)
-                )
-
-    def items(self, name: str, *others: str) -> Iterator[tuple[str, object, JsonPath]]:
-        """The members of an object: key, value and path."""
-        value, at = self.get(name, *others)
-        if isinstance(value, dict):
-            for key, each in cast("dict[str, object]", value).items():
-                yield key, each, (*at, key)
-        elif value is not None:
-            self.notes.add(f"{name} should be an object, but is {_kind(value)}.", at)
-
-
-def _text(section: Section, value: object, at: JsonPath, name: str, kept: Container[str] = ()) -> str:
-    """A text with its variables filled; what is none is a mistake of the section."""
+def text(value: object, info: Info, *, keeps_caller: bool = False) -> str:
     match value:
+        case Verbatim():
+            return str(value)
         case str():
-            try:
-                filled, secrets = section.variables.fill(value, kept)
-            except VariableError as problem:
-                section.mistakes.append((str(problem), at))
-                return ""
-            section.secrets += secrets
+            filled = info.context.fill(value, keeps_caller=keeps_caller)
             if _BARE.fullmatch(value):
-                section.notes.add(
-                    f"{name} has a text with `$NAME`, which stays as it is. A variable is `${{NAME}}`.", at
-                )
+                reason = "has a text with `$NAME`, which stays as it is. A variable is `${NAME}`."
+                raise note(reason, Verbatim(filled))
             return filled
         case bool():
             return str(value).lower()
         case int() | float():
             return str(value)
         case _:
-            section.mistakes.append((f"{name} should hold texts, but there is {_kind(value)}.", at))
-            return ""
+            raise ValueError("should hold texts.")
 
 
-def _choice(section: Section, value: object, at: JsonPath, words: tuple[str, ...], otherwise: str = "") -> str:
-    if isinstance(value, str) and value.lower() in words:
-        return value.lower()
-    shown = repr(value) if isinstance(value, str) else _kind(value)
-    counts = f" It counts as {otherwise}." if otherwise else ""
-    section.notes.add(f"{at[-1]} should be one of {', '.join(words)}, but is {shown}.{counts}", at)
-    return otherwise
+def _header(value: object, info: Info) -> str:
+    return text(value, info, keeps_caller=True).strip()
 
 
-def _canonical(key: str) -> str:
+def _secret(value: object, *, is_mistake: bool) -> object:
+    if isinstance(value, str) and not isinstance(value, Verbatim) and value and not _VARIABLE.search(value):
+        reason = "is written out. Put it into an environment variable, and write ${NAME} here."
+        raise ValueError(reason) if is_mistake else note(reason, Verbatim(value))
+    return value
+
+
+def _object(value: object, *, is_mistake: bool) -> object:
+    if not isinstance(value, dict):
+        raise ValueError("should be an object.") if is_mistake else note("should be an object.")
+    return {key: each for key, each in cast("dict[object, object]", value).items() if each is not None}
+
+
+def flag(*, counts: bool) -> BeforeValidator:
+    """Reads a boolean; anything else is noted, and counts as this one."""
+
+    def read(value: object) -> object:
+        if not isinstance(value, bool):
+            raise note(f"should be true or false. It counts as {str(counts).lower()}.", counts)
+        return value
+
+    return BeforeValidator(read)
+
+
+def one_of(words: Iterable[str], counts: str | None = None) -> BeforeValidator:
+    """Reads one of these words, in upper or lower case; anything else is noted, and counts as this one, if any."""
+
+    def read(value: object) -> object:
+        known = tuple(words)
+        if isinstance(value, str) and value.lower() in known:
+            return value.lower()
+        came = f", but is {value!r}" if isinstance(value, str) else ""
+        told = f" It counts as {counts}." if counts else ""
+        raise note(f"should be one of {', '.join(known)}{came}.{told}", counts)
+
+    return BeforeValidator(read)
+
+
+def _seconds(value: object) -> float:
+    written = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    number = float(written["number"]) if written else value
+    if isinstance(number, int | float) and not isinstance(number, bool) and isfinite(number) and number > 0:
+        if written and written["unit"]:
+            return number * _SECONDS[written["unit"]]
+        return number / 1000 if number >= _MILLISECONDS_FROM else float(number)
+    raise note("should be a number of seconds above 0, or a text such as '30s' or '500ms'.")
+
+
+def _place(value: object, info: Info) -> Path:
+    # What is relative, is relative to the folder of the file.
+    return info.context.folder / os.path.expanduser(text(value, info))  # noqa: PTH111 - `Path.expanduser` raises
+
+
+def _listed(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else [value]
+
+
+def _words(value: object, info: Info) -> str:
+    return " ".join(text(each, info) for each in _listed(value))
+
+
+def _scopes(value: object) -> object:
+    try:
+        require_scopes("scopes", value)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
+def _contents(value: object, info: Info) -> Verbatim:
+    """What is in a file."""
+    try:
+        found = Verbatim(_place(value, info).read_text("utf-8").strip())
+    except (OSError, UnicodeDecodeError):
+        raise ValueError("cannot be read.") from None
+    info.context.secrets.append(found)
+    return found
+
+
+_IS_TABLE: Final = BeforeValidator(partial(_object, is_mistake=True))
+_IS_OBJECT: Final = BeforeValidator(partial(_object, is_mistake=False))
+Text = Annotated[str, BeforeValidator(text)]
+"""A text with its variables filled; numbers and booleans are texts too. Anything else is a mistake."""
+Listed = BeforeValidator(_listed)
+"""Makes a list of one of what is no list."""
+Texts = Annotated[tuple[Text, ...], Listed]
+Words = Annotated[str, BeforeValidator(_words)]
+"""A list of texts, with spaces between."""
+Scopes = Annotated[tuple[Text, ...], BeforeValidator(_scopes), Listed]
+Table = Annotated[Mapping[str, Text], _IS_TABLE]
+Headers = Annotated[Mapping[str, Annotated[str, BeforeValidator(_header)]], _IS_TABLE]
+"""A table in which the variables of the caller stay as they are written."""
+Secret = Annotated[Text, BeforeValidator(partial(_secret, is_mistake=True))]
+"""A text that is secret; one that is written out is a mistake."""
+NamedSecret = Annotated[Text, BeforeValidator(partial(_secret, is_mistake=False))]
+"""A text that is secret; one that is written out is noted, and counts."""
+SecretFile = Annotated[str, BeforeValidator(_contents)]
+"""What is in a file, which is secret."""
+Place = Annotated[Path, BeforeValidator(_place)]
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+"""A duration, written as `30` (seconds), `30000` (milliseconds), `"30s"` or `"2m"`."""
+Count = Annotated[int, Field(strict=True, ge=1, le=10_000)]
+Objects = Annotated[Mapping[str, Annotated[dict[str, Any], _IS_OBJECT]], _IS_OBJECT]
+"""Objects by their keys, each of which is read by itself."""
+Flag = Annotated[bool, flag(counts=False)]
+CarefulFlag = Annotated[bool, flag(counts=True)]
+
+
+def named(default: Any, *names: str, hidden: bool = False) -> Any:
+    """A field that has these names in the file; without any, it is not there. `hidden`: it is left out of `repr`.
+
+    A default that can be called makes the value.
+    """
+    given: dict[str, Any] = {"default_factory" if callable(default) else "default": default}
+    return field(**given, repr=not hidden, metadata={"names": names})
+
+
+class Entry:
+    """A record that an object of the file is read into. `connectTimeout` and `connect-timeout` are the same key."""
+
+    ignored: ClassVar[str] = ""
+    """Keys that mean something to other hosts."""
+
+    def __init_subclass__(cls) -> None:
+        # Pydantic looks for validators in dataclasses alone, and this is none.
+        validator: Any = classmethod(_by_field)
+        setattr(cls, "_by_field", model_validator(mode="before")(validator))  # noqa: B010
+
+
+def _by_field(cls: type[Entry], value: object, info: Info) -> object:
+    """The values under the names of the fields."""
+    if not isinstance(value, dict):
+        raise note("should be an object.")
+    data = cast("dict[str, object]", value)
+    known, written = names_of(cls), {canonical(key): key for key, each in data.items() if each is not None}
+    ignored = {canonical(each) for each in cls.ignored.split()}
+    keys: dict[str, str] = {}
+    for name, (field_, _) in known.items():
+        if name in written:
+            keys.setdefault(field_, written[name])
+    offered = [each for _, each in known.values()]
+    unknown = {
+        key: f"unknown key {key!r} is ignored. {offer(key, offered)}"
+        for key in data
+        if canonical(key) not in ignored | known.keys() and not key.startswith(("$", "_", "//", "x-"))
+    }
+    if unknown:
+        raise PydanticCustomError("unknown", "{unknown}", {"unknown": unknown})
+    info.context.keys[id(data)] = keys
+    return {name: data[key] for name, key in keys.items()}
+
+
+def canonical(key: str) -> str:
     return re.sub(r"[-_]", "", key).lower()
 
 
-def _seconds(value: object) -> float | None:
-    """The seconds of a duration; None: it is no duration above 0."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        found = value / 1000 if value >= _MILLISECONDS_FROM else float(value)
-        return found if isfinite(found) and found > 0 else None
-    written = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    if written is None:
-        return None
-    number = float(written["number"])
-    return number * _SECONDS[written["unit"]] if written["unit"] and number else _seconds(number)
+@lru_cache
+def names_of(cls: type[Any]) -> Mapping[str, tuple[str, str]]:
+    """By each key without its spelling: the field, and the key as it is offered."""
+    # What a class adds to the one below comes first, as what is written in a file is more than what is known of it.
+    own = sorted(fields(cls), key=lambda each: each.name not in cls.__annotations__)
+    written = ((each.name, each.metadata.get("names", (to_camel(each.name),))) for each in own)
+    return {canonical(name): (field_, name) for field_, names in written for name in names if name}
 
 
-def _kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a text"
-        case list():
-            return "a list"
-        case _:
-            return "an object"
+@lru_cache
+def _adapter(cls: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(cls)
+
+
+class Mistake(NamedTuple):
+    """Why a record cannot be used."""
+
+    reason: str
+    place: JsonPath
+    field: str
+
+
+def read(
+    cls: type[T], data: dict[str, Any], at: JsonPath, written: WrittenJson, variables: Variables
+) -> tuple[T, list[Mistake]]:
+    """A record of the object at a path of the file, and the mistakes in it.
+
+    All that is wrong is removed from the data, or replaced by what counts; what is no mistake is noted in `written`.
+    """
+    mistakes: list[Mistake] = []
+    while True:
+        variables.secrets.clear()
+        try:
+            return _adapter(cls).validate_python(data, context=variables), mistakes
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_input=False)
+        # From the end, as what is removed from a list moves what comes after it.
+        for each in reversed(found):
+            values, steps = _walked(data, each["loc"], variables)
+            place, context, reason = (*at, *steps), each.get("ctx", {}), validation_reason(each["msg"])
+            for key, message in context.get("unknown", {}).items():
+                written.note(message, (*place, key))
+                del values[-1][key]
+            if "unknown" in context:
+                continue
+            if reason.startswith(("should ", "is ", "has ", "cannot ")):
+                reason = f"{next(step for step in reversed(place) if isinstance(step, str))} {reason}"
+            if each["type"] == "value_error":
+                mistakes.append(Mistake(reason, place, str(each["loc"][0])))
+            else:
+                written.note(reason, place)
+            if (counts := context.get("counts")) is None:
+                del values[-2][steps[-1]]
+            else:
+                values[-2][steps[-1]] = counts
+
+
+def _walked(data: Any, loc: tuple[PathStep, ...], variables: Variables) -> tuple[list[Any], list[PathStep]]:
+    """The values that lead to the place of an error, and the steps between them, as far as they are in the file."""
+    values: list[Any] = [data]
+    steps: list[PathStep] = []
+    for step in loc:
+        here = values[-1]
+        key = variables.keys.get(id(here), {}).get(str(step), step)
+        if not (isinstance(here, list) and isinstance(key, int)) and not (isinstance(here, dict) and key in here):
+            break
+        values.append(cast("Any", here)[key])
+        steps.append(key)
+    return values, steps

@@ -6,13 +6,11 @@
 
 import asyncio
 import logging
-import sys
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 import anyio
 from anyio import to_thread
@@ -23,19 +21,14 @@ from goalport.caller import Caller
 from goalport.errors import SettingsError
 from goalport.sealing import ProcessSeals, sealing_keys
 from goalport.secrecy import hide_in, register_secrets
-from goalport.upstream.active_calls import Ask
-from goalport.upstream.caller_servers import CallerServers
-from goalport.upstream.config import ConfigProblem, McpConfig, OAuthConfig, ServerConfig
-from goalport.upstream.connection import Sample, SignIn, Timing, Transport
-from goalport.upstream.inflow import BurstLimit
+from goalport.upstream.config import ConfigProblem, McpConfig, ServerConfig
+from goalport.upstream.connection import BurstLimit, Sample, SignIn, Timing, Transport
 from goalport.upstream.pins import PINS_FILE, Pins
+from goalport.upstream.sign_ins import SignIns
 from goalport.upstream.status import ServerReport, ServerState
-from goalport.upstream.stdio_transport import StdioTransport, Watchdog, WindowsStdioTransport
-from goalport.upstream.token_file import token_path
+from goalport.upstream.stdio_transport import StdioTransport
 from goalport.upstream.upstream_groups import UpstreamGroups
-from goalport.upstream.upstream_server import UpstreamServer
-
-__all__ = ["UpstreamServers"]
+from goalport.upstream.upstream_server import CallerServers, UpstreamServer
 
 _BURST: Final = 20
 """Records from one line of a library that are logged in one period."""
@@ -96,14 +89,17 @@ class UpstreamServers:
         self._transports = transports or {}
         self.redirect_uri = ""
         """Where a web server takes the browsers of people who have signed in, for `come_back`; empty: there is none."""
-        self._data_dir, self._state_keys = data_dir, state_keys
-        self._watchdog = Watchdog()
+        self.data_dir, self.state_keys = data_dir, state_keys
+        self.sign_ins = SignIns(data_dir / "oauth", ProcessSeals(lambda: sealing_keys(self)), lambda: self.redirect_uri)
+        """The people who are signing in."""
         self._servers: dict[str, UpstreamServer] = {}
         self._callers: dict[str, CallerServers] = {}
         """The connections of callers to the servers that get their credentials."""
         self._tasks: TaskGroup | None = None
         self._opened = False
-        self._task: _ConnectionTask | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._connected: asyncio.Future[None]
+        self._disconnecting: asyncio.Event
 
     @property
     def connected(self) -> bool:
@@ -136,7 +132,7 @@ class UpstreamServers:
 
     def sign_ins_of(self, caller: Caller, *, end: bool = False) -> int:
         """At how many servers a caller is signed in with tokens of their own; `end`: they are signed out here."""
-        paths = {each: token_path(self._data_dir / "oauth", each, _owner(caller)) for each in self.config.servers}
+        paths = {each: self.sign_ins.path(each, _owner(caller)) for each in self.config.servers}
         found = [name for name, path in paths.items() if path.exists()]
         for name in found if end else ():
             if name in self._callers:
@@ -162,19 +158,27 @@ class UpstreamServers:
         self._opened = True
         if not (self.config.servers or self.config.groups):
             return
-        self._task = _ConnectionTask(self._connect)
-        connected = False
+        loop = asyncio.get_running_loop()
+        self._connected, self._disconnecting = loop.create_future(), asyncio.Event()
+        self._task = loop.create_task(self._connect(), name="upstream servers")
         try:
-            await self._task.wait_connected()
-            connected = True
+            await asyncio.wait([self._task, self._connected], return_when=asyncio.FIRST_COMPLETED)
+            if self._task.done():
+                self._task.result()
         finally:
-            if not connected:
+            if not self._connected.done():
                 await self.close()
 
     async def close(self) -> None:
         """End the connections and the processes of the servers. From any task of the event loop that opened them."""
-        if self._task is not None:
-            await self._task.disconnect()
+        # The connections of an event loop that has ended have ended with it.
+        if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
+            self._disconnecting.set()
+            if not self._connected.done():
+                self._task.cancel()
+            # Every wait of servers that end is bounded, and their processes are not to be left behind.
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([self._task])
         self._task, self._opened = None, False
 
     async def reload(self) -> None:
@@ -207,17 +211,16 @@ class UpstreamServers:
             await self.open()
             self.on_change()
 
-    async def _connect(self, connected: asyncio.Event, disconnecting: asyncio.Event) -> None:
+    async def _connect(self) -> None:
         """Connect and disconnect in one task: a task group has to be exited by the task that entered it."""
         stack = AsyncExitStack()
-        stack.callback(self._watchdog.close)
         stack.enter_context(_filtered_library_logs())
         self._tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.push_async_callback(lambda: self._stop(self._servers.values()))
         try:
             await self._start(self.config.servers.values())
-            connected.set()
-            await disconnecting.wait()
+            self._connected.set_result(None)
+            await self._disconnecting.wait()
         finally:
             # Without the error of the block, which a task group would wrap.
             await stack.aclose()
@@ -266,9 +269,7 @@ class UpstreamServers:
         if config.name in self._transports:
             return UpstreamServer(config, self._transports[config.name], **more)
         if config.transport == "stdio":
-            windows = sys.platform == "win32"
-            transport = WindowsStdioTransport(config) if windows else StdioTransport(config, self._watchdog)
-            return UpstreamServer(config, transport, **more)
+            return UpstreamServer(config, StdioTransport(config), **more)
         from goalport.upstream.http_transport import HttpTransport
 
         oauth = config.oauth
@@ -278,19 +279,11 @@ class UpstreamServers:
         server = UpstreamServer(config, web, **more)
 
         async def obtain(show: SignIn) -> None:
-            await self.sign_ins.obtain_tokens(config, oauth, owner, show, web.challenge)
+            await self.sign_ins.obtain_tokens(config, oauth, owner, show, web.challenge.response)
             await server.reconnect()
 
         server.client.ask_to_sign_in = lambda ask: self.sign_ins.ask((config.name, owner), ask, obtain)
         return server
-
-    @cached_property
-    def sign_ins(self) -> "_SignIns":
-        """The people who are signing in."""
-        from goalport.upstream.sign_ins import SignIns
-
-        seals = ProcessSeals(lambda: sealing_keys(_Keys(self._state_keys, self._data_dir)))
-        return SignIns(self._data_dir / "oauth", seals, lambda: self.redirect_uri)
 
     async def _stop(self, servers: Iterable[UpstreamServer]) -> None:
         # Shielded, as every wait in it is bounded: whoever is cancelled must leave no process behind.
@@ -306,89 +299,32 @@ def _owner(caller: Caller) -> str:
     return f"{caller.issuer}\0{caller.id}"
 
 
-class _SignIns(Protocol):
-    """The `SignIns`, which are imported when they are first needed."""
+@contextmanager
+def _filtered_library_logs() -> Generator[None]:
+    """Hide what looks like a secret in what the libraries below log, and cut bursts of equal records.
 
-    def auth(self, config: ServerConfig, oauth: OAuthConfig, owner: str, show: SignIn | None, /) -> Any: ...
-    def come_back(self, query: Mapping[str, str], /) -> bool: ...
-    async def ask(
-        self, key: tuple[str, str], ask: Ask, obtain: Callable[[SignIn], Coroutine[None, None, None]], /
-    ) -> None: ...
-    async def obtain_tokens(
-        self, config: ServerConfig, oauth: OAuthConfig, owner: str, show: SignIn, challenge: Any, /
-    ) -> None: ...
-
-
-@dataclass(frozen=True)
-class _Keys:
-    """The keys that tokens are sealed with: a `KeySettings`."""
-
-    state_keys: Sequence[SecretStr]
-    data_dir: Path
-
-
-class _ConnectionTask:
-    """The task that owns the connections: it connects at once, and disconnects on request."""
-
-    def __init__(self, connect: Callable[[asyncio.Event, asyncio.Event], Coroutine[None, None, None]]) -> None:
-        self._connected, self._disconnecting = asyncio.Event(), asyncio.Event()
-        loop = asyncio.get_running_loop()
-        self._task = loop.create_task(connect(self._connected, self._disconnecting), name="upstream servers")
-
-    async def wait_connected(self) -> None:
-        """Wait until the servers are connected. Raises what connecting raises."""
-        connected = asyncio.ensure_future(self._connected.wait())
-        try:
-            await asyncio.wait([self._task, connected], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            connected.cancel()
-        if self._task.done():
-            self._task.result()
-
-    async def disconnect(self) -> None:
-        """Disconnect, and wait for the end; the connections of an event loop that has ended have ended with it."""
-        if self._task.get_loop() is asyncio.get_running_loop():
-            self._disconnecting.set()
-            if not self._connected.is_set():
-                self._task.cancel()
-            # Every wait of servers that end is bounded, and their processes are not to be left behind.
-            with anyio.CancelScope(shield=True):
-                await asyncio.wait([self._task])
-
-
-class _LibraryLogFilter(logging.Filter):
-    """Hides what looks like a secret, and cuts bursts of equal records: a server decides how many are written.
-
-    Tracebacks of lost connections are dropped unless DEBUG is logged: `UpstreamServer` logs such a loss in one line,
-    with the reason.
+    A server decides how many are written. Tracebacks of lost connections are dropped unless DEBUG is logged:
+    `UpstreamServer` logs such a loss in one line, with the reason.
     """
+    limit = BurstLimit(_BURST)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._limit = BurstLimit(_BURST)
-
-    def filter(self, record: logging.LogRecord) -> bool:
+    def is_logged(record: logging.LogRecord) -> bool:
         is_traceback = record.name in _TRACEBACK_LOGGERS and bool(record.exc_info)
         if is_traceback and not logging.getLogger(record.name).isEnabledFor(logging.DEBUG):
             return False
-        if not self._limit.allows((record.name, record.lineno)) and not record.name.startswith("http"):
+        if not limit.allows((record.name, record.lineno)) and not record.name.startswith("http"):
             return False
         hide_in(record)
         return True
 
-
-@contextmanager
-def _filtered_library_logs() -> Generator[None]:
-    """Filter what the libraries below log, for as long as the block lasts."""
-    filter_ = _LibraryLogFilter()
     loggers = [logging.getLogger(name) for name in _LIBRARY_LOGGERS]
     for each in loggers:
-        each.addFilter(filter_)
+        each.addFilter(is_logged)
     try:
         yield
     finally:
         for each in loggers:
-            each.removeFilter(filter_)
+            each.removeFilter(is_logged)
 
 
 def _refuse_fatal(config: McpConfig) -> None:

@@ -22,8 +22,6 @@ from goalport.upstream.config import ServerConfig, TransportKind
 from goalport.upstream.connection import ConnectionLost
 from goalport.words import error_summary, field_path, one_line, shortened, validation_reason
 
-__all__ = ["GroupReport", "ServerReport", "ServerState", "error_text", "failure_reason", "why_unavailable"]
-
 _LIMIT: Final = 500
 """Characters of a reason."""
 _MOST_FAULTS: Final = 3

@@ -23,22 +23,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="BaseModel")
 
-__all__ = [
-    "CUT",
-    "LISTS",
-    "MOST_OF_RESULT",
-    "CallTool",
-    "Kind",
-    "ToolRequest",
-    "UpstreamTool",
-    "cleaned_list",
-    "reader_of",
-    "result_of",
-    "tools_of_list",
-    "uris_of",
-    "valid_entries",
-]
-
 _DESCRIPTION: Final = 4_000
 """Characters, as for title and name."""
 _TITLE: Final = 200

@@ -5,7 +5,8 @@ Above: `upstream_server`, which owns the connection that calls go over.
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, cast
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import anyio
 
@@ -14,7 +15,7 @@ from goalport.secrecy import hide
 from goalport.tools import ToolResult
 from goalport.upstream.active_calls import MOST_ASKED, Ask, Call, current_hooks
 from goalport.upstream.config import ServerConfig
-from goalport.upstream.connection import MODERN, Connection, ConnectionLost, NotCalled, SignInNeeded, Transport
+from goalport.upstream.connection import MODERN, Connection, ConnectionLost, NotCalled, SignInNeeded
 from goalport.upstream.remote_process import remote_process, with_renamed_tools
 from goalport.upstream.status import error_text
 from goalport.upstream.tool import ToolRequest, result_of
@@ -23,8 +24,7 @@ from goalport.words import cleaned
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-__all__ = ["ToolClient"]
-
+T = TypeVar("T")
 _NO_BACK_CHANNEL: Final = re.compile(
     "server-initiated requests|cannot be sent while serving a request|server.to.client requests are not", re.IGNORECASE
 )
@@ -44,7 +44,6 @@ class ToolClient:
         self,
         config: ServerConfig,
         connected: Callable[[], Awaitable[Connection]],
-        transport: Transport,
     ) -> None:
         self.calls = 0
         self.failures = 0
@@ -53,7 +52,6 @@ class ToolClient:
         """Has a person sign in and the server connected again; None: nobody can."""
         self._config = config
         self._connected = connected
-        self._transport = transport
         self._turns = anyio.Semaphore(config.concurrency, fast_acquire=True)
 
     async def call(self, request: ToolRequest) -> ToolResult:
@@ -64,11 +62,7 @@ class ToolClient:
         """
         self.calls += 1
         try:
-            try:
-                return await self._twice(request)
-            except SignInNeeded:
-                await self._sign_in()
-                return await self._twice(request)
+            return await self._with_sign_in(partial(self._twice, request))
         except (ConnectionLost, SignInNeeded, ToolError) as error:
             self.failures += 1
             raise ToolError(cleaned(hide(f"{request.shown}: {error}"), _MOST_OF_ERROR)) from None
@@ -79,13 +73,24 @@ class ToolClient:
         Raises `ToolError` if it is not connected then.
         """
         try:
-            try:
-                await self._connected()
-            except SignInNeeded:
-                await self._sign_in()
-                await self._connected()
+            await self._with_sign_in(self._connected)
         except SignInNeeded as error:
             raise ToolError(str(error)) from None
+
+    async def _with_sign_in(self, operation: Callable[[], Awaitable[T]]) -> T:
+        """Do something, after the person behind the call has signed in if that is needed.
+
+        Raises `SignInNeeded` if there is nobody.
+        """
+        try:
+            return await operation()
+        except SignInNeeded:
+            hooks = current_hooks()
+            ask = hooks.ask if hooks.lasting else None
+            if ask is None or self.ask_to_sign_in is None:
+                raise SignInNeeded(self._config.name) from None
+            await self.ask_to_sign_in(ask)
+            return await operation()
 
     async def _twice(self, request: ToolRequest) -> ToolResult:
         try:
@@ -95,39 +100,23 @@ class ToolClient:
                 raise
             return await self._once(request)
 
-    async def _sign_in(self) -> None:
-        """Ask the person behind the call to sign in. Raises `SignInNeeded` if there is nobody."""
-        hooks = current_hooks()
-        ask = hooks.ask if hooks.lasting else None
-        if ask is None or self.ask_to_sign_in is None:
-            raise SignInNeeded(self._config.name)
-        await self.ask_to_sign_in(ask)
-
     async def _once(self, request: ToolRequest) -> ToolResult:
         connection = await self._connected()
-        seconds = self._config.timeout
-        await self._acquire_turn(seconds)
+        server, seconds = self._config.name, self._config.timeout
+        with anyio.move_on_after(seconds) as scope:
+            await self._turns.acquire()
+        if scope.cancelled_caught:
+            raise ToolError(f"the server {server!r} is busy with other calls. Try again later.")
         try:
             with connection.calls.begin(seconds, self._turns) as call:
                 if connection.broken:
-                    raise NotCalled(f"the server {self._config.name!r} went away before the call.")
+                    raise NotCalled(f"the server {server!r} went away before the call.")
                 return await self._request(connection, request, call)
         except TimeoutError:
             raise ToolError(
-                f"the server {self._config.name!r} gave nothing within {seconds:g} s, and was told to stop. "
+                f"the server {server!r} gave nothing within {seconds:g} s, and was told to stop. "
                 "Ask for less, or do without it."
             ) from None
-
-    async def _acquire_turn(self, seconds: float) -> None:
-        """Wait until the server may get one more call. Raises `ToolError` when that takes longer than these seconds."""
-        try:
-            self._turns.acquire_nowait()
-        except anyio.WouldBlock:
-            with anyio.move_on_after(seconds) as scope:
-                await self._turns.acquire()
-            if scope.cancelled_caught:
-                name = self._config.name
-                raise ToolError(f"the server {name!r} is busy with other calls. Try again later.") from None
 
     async def _request(self, connection: Connection, request: ToolRequest, call: Call) -> ToolResult:
         from mcp import MCPError
@@ -144,7 +133,7 @@ class ToolClient:
             if call.sign_in_needed:
                 connection.mark_broken()
                 raise SignInNeeded(server) from error
-            if self._transport.session_expired():
+            if connection.transport.session_expired():
                 connection.mark_broken()
                 raise NotCalled(f"the server {server!r} was started anew, and knows us no more.") from error
             # The code alone says nothing: it is what the SDK says of a lost connection, and what servers say of errors.
@@ -156,7 +145,7 @@ class ToolClient:
                     f"the server {server!r} went away during the call ({why}). Whether it did what it was "
                     "asked to is not known; it is being connected again."
                 ) from error
-            why = "; ".join(filter(None, (error.message, self._transport.last_error())))
+            why = "; ".join(filter(None, (error.message, connection.transport.last_error())))
             raise ToolError(f"the server {server!r} refused the call: {why}{self._help(connection, why)}") from error
         except (RuntimeError, ValueError, OSError) as error:
             # The SDK speaks of the tool by the name that the server knows.

@@ -23,8 +23,6 @@ from goalport.upstream.status import GroupReport, ServerState, why_unavailable
 from goalport.upstream.tool import UpstreamTool
 from goalport.words import listed, offer
 
-__all__ = ["Guard", "LiveGroup", "ToolServer", "ToolServers", "UpstreamGroups", "final_name", "matches"]
-
 _LONGEST: Final = 64
 """Characters of a name of a tool that every model takes."""
 _HASH: Final = 8

@@ -2,22 +2,28 @@
 
 Its tools are called from any task, through its `ToolClient`, over whichever connection it has. A failing server harms
 nobody else: callers get a `ToolError` in words for models, and `status` says why. Above: `servers`, which starts and
-stops the task.
+stops the task. A server that gets the credentials of callers has a connection for each credential, while it is used,
+which is an `UpstreamServer` of its own.
 """
 
 import logging
+import math
 import random
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 from anyio import to_thread
+from anyio.abc import TaskGroup
 
+from goalport.caller import ANONYMOUS, Caller
 from goalport.errors import ToolError, leaves
-from goalport.secrecy import hide
-from goalport.tools import Tool, ToolResult
+from goalport.secrecy import hide, register_secrets
+from goalport.tools import Tool, ToolResult, current_call_site
 from goalport.upstream.config import ServerConfig
 from goalport.upstream.connection import (
     Connection,
@@ -37,23 +43,12 @@ from goalport.words import counted
 if TYPE_CHECKING:
     from mcp_types import Tool as Definition
 
-__all__ = ["CallerConnections", "UpstreamServer"]
-
 _log = logging.getLogger(__name__)
 _NOT_COMING: Final = frozenset({ServerState.DISABLED, ServerState.SIGN_IN, ServerState.STOPPED})
 """The states in which a server is not being connected."""
-
-
-class CallerConnections(Protocol):
-    """The connections of callers to one server: the `CallerServers`."""
-
-    async def call(self, request: ToolRequest, /) -> ToolResult:
-        """Call a tool as the caller of the running code. Raises `ToolError`."""
-        ...
-
-    async def definitions(self) -> "Iterable[Definition]":
-        """The tools that the server lists for the caller, who signs in first if need be. Raises `ToolError`."""
-        ...
+_TOKEN: Final = "${caller.token}"  # noqa: S105 - the name of a variable
+_ID: Final = "${caller.id}"
+_SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
 
 
 class UpstreamServer:
@@ -72,12 +67,12 @@ class UpstreamServer:
         timing: Timing,
         sample: Sample | None = None,
         on_change: Callable[[], None] = lambda: None,
-        callers: CallerConnections | None = None,
+        callers: "CallerServers | None" = None,
         whose: str = "",
     ) -> None:
         self.config = config
         self.name = config.name
-        self.client = ToolClient(config, self._connected, transport)
+        self.client = ToolClient(config, self._connected)
         self._callers = callers
         self._call = self.client.call if callers is None else callers.call
         self.sign_in = Tool(
@@ -109,11 +104,9 @@ class UpstreamServer:
         self._state_changed = anyio.Event()
         self._ended = anyio.Event()
         self._stopping = False
-        self._needs_sign_in = False
         self._begun = self._decided = 0
         """The number of the last attempt to connect that has begun, and of the last that has succeeded or failed."""
         self._notes: tuple[str, ...] = ()
-        self._up_since = 0.0
         self._connections = 0
 
     @property
@@ -221,13 +214,11 @@ class UpstreamServer:
 
     async def _connected(self) -> Connection:
         """The connection. A call waits `Timing.wait_for_up` for it; raises `ToolError` when there is none by then."""
-        if (connection := _usable(self._connection)) is not None:
-            return connection
         with anyio.move_on_after(self._timing.wait_for_up):
-            while _usable(self._connection) is None and self.state not in _NOT_COMING:
+            while (self._connection is None or self._connection.broken) and self.state not in _NOT_COMING:
                 await self._state_changed.wait()
-        if (connection := _usable(self._connection)) is not None:
-            return connection
+        if self._connection is not None and not self._connection.broken:
+            return self._connection
         if self.state is ServerState.SIGN_IN:
             raise SignInNeeded(self.name)
         why = why_unavailable(self.name, self.state, self.retry_at)
@@ -235,7 +226,7 @@ class UpstreamServer:
 
     async def _connect_once(self) -> float:
         """One connection from its beginning to its end; the seconds that it was up, 0 if the server flooded it."""
-        self._up_since = 0.0
+        up_since = 0.0
         self._begun += 1
         self._wakeup = Wakeup()
         connection = Connection(self.config, self._transport, self._wakeup, self._sample)
@@ -243,28 +234,27 @@ class UpstreamServer:
             with anyio.fail_after(self.config.connect_timeout) as limit:
                 async with connection.opened() as listing:
                     limit.deadline = float("inf")
-                    await self._enter(connection, listing)
+                    up_since = monotonic()
+                    self._connections += 1
+                    self._connection = connection
+                    await self._accept(listing)
+                    tools, revision = len(self.tools), connection.protocol_version
+                    _log.info("Upstream server %r is up: %d tools, %s", self._shown, tools, revision)
+                    self.last_error = ""
+                    self._decided = self._begun
+                    self._set_state(ServerState.UP)
                     try:
                         await self._watch(connection)
                     finally:
                         connection.broken = True
                         limit.deadline = anyio.current_time() + self._timing.close_timeout
         except Exception as error:
-            self._needs_sign_in = any(isinstance(each, SignInNeeded) for each in leaves(error))
-            self._fail(failure_reason(self.config, error, self._transport.last_error(), self._transport.stderr_tail()))
+            why = failure_reason(self.config, error, connection.last_error, self._transport.stderr_tail())
+            needs_sign_in = any(isinstance(each, SignInNeeded) for each in leaves(error))
+            self._fail(hide(why), ServerState.SIGN_IN if needs_sign_in else ServerState.DOWN)
         finally:
             self._connection = None
-        return monotonic() - self._up_since if self._up_since and not connection.flooded else 0.0
-
-    async def _enter(self, connection: Connection, listing: Listing) -> None:
-        self._connections += 1
-        self._up_since = monotonic()
-        self._connection = connection
-        await self._accept(listing)
-        _log.info("Upstream server %r is up: %d tools, %s", self._shown, len(self.tools), connection.protocol_version)
-        self.last_error = ""
-        self._decided = self._begun
-        self._set_state(ServerState.UP)
+        return monotonic() - up_since if up_since and not connection.flooded else 0.0
 
     async def _watch(self, connection: Connection) -> None:
         """Watch a connection until it is lost: list the tools again when they changed, ping it when it is quiet."""
@@ -301,25 +291,20 @@ class UpstreamServer:
         self._notes = notes
         self._on_change()
 
-    def _fail(self, reason: str) -> None:
-        reason = hide(reason)
+    def _fail(self, reason: str, state: ServerState) -> None:
         # A reason that repeats is logged once as a warning.
         level = logging.DEBUG if reason == self.last_error else logging.WARNING
         _log.log(level, "Upstream server %r is down: %s", self._shown, reason)
         self.last_error = reason
         self._decided = self._begun
         if not self._stopping:
-            self._set_state(ServerState.SIGN_IN if self._needs_sign_in else ServerState.DOWN)
+            self._set_state(state)
 
     def _set_state(self, state: ServerState) -> None:
         self.state = state
         self._state_changed.set()
         self._state_changed = anyio.Event()
         self._on_change()
-
-
-def _usable(connection: Connection | None) -> Connection | None:
-    return None if connection is None or connection.broken else connection
 
 
 def _cleaned(listing: Listing) -> Listing:
@@ -331,3 +316,167 @@ def _cleaned(listing: Listing) -> Listing:
     why = "they are there twice or too long, or have an address that is empty or cannot be seen"
     notes = (f"{left_out} of its resources, templates and prompts are left out: {why}",) if left_out else ()
     return Listing(notes=notes, resources=resources, templates=templates, prompts=prompts)
+
+
+@dataclass(eq=False)
+class _Lent:
+    """One caller's connection, and how many calls use it now."""
+
+    server: UpstreamServer
+    users: int = 0
+    unused_since: float = math.inf
+    changed: anyio.Event = field(default_factory=anyio.Event)
+
+
+class CallerServers:
+    """Calls the tools of one server, each over the connection of the caller on whose behalf it is made.
+
+    No two callers share one, nor two tokens of one caller, as they may grant different things. Nothing of a credential
+    is kept but in the connection made for it, and it is hidden in whatever is logged meanwhile.
+
+    `make` makes the server that the configuration of a caller describes, `tasks` runs them, and after `idle` seconds
+    without a call they end.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        make: Callable[[ServerConfig, Caller], UpstreamServer],
+        tasks: TaskGroup,
+        idle: float,
+    ) -> None:
+        self._config = config
+        self._make = make
+        self._tasks = tasks
+        self._idle = idle
+        self._lent: dict[tuple[object, ...], _Lent] = {}
+
+    def __len__(self) -> int:
+        return len(self._lent)
+
+    async def call(self, request: ToolRequest) -> ToolResult:
+        """Call a tool as the caller. Raises `ToolError`, also where there is nothing to tell the server who calls."""
+        async with AsyncExitStack() as stack:
+            try:
+                server = await stack.enter_async_context(self._connection())
+            except ToolError as error:
+                raise ToolError(f"{request.shown}: {error}") from None
+            return await server.client.call(request)
+
+    async def definitions(self) -> "list[Definition]":
+        """The tools that the server lists for the caller, who signs in first if need be. Raises `ToolError`."""
+        async with self._connection() as server:
+            await server.client.connect()
+            return [each.definition for each in server.tools]
+
+    def stop(self, caller: Caller | None = None) -> None:
+        """End the connections of a caller, or all."""
+        for key, each in [*self._lent.items()]:
+            if caller is None or key[:2] == caller.identity:
+                self._forget(key, each)
+
+    def _headers(self, caller: Caller) -> dict[str, str]:
+        """The headers that say who calls. Raises `ToolError` where that cannot be said."""
+        templates, oauth = self._config.caller_headers, self._config.oauth
+        if oauth is not None and oauth.per_caller and caller.same_as(ANONYMOUS):
+            raise ToolError(self._unknown(_ID, caller, ""))
+        known: dict[str, str] = {}
+        if any(_ID in each for each in templates.values()):
+            known[_ID] = "" if caller.same_as(ANONYMOUS) else caller.id
+        if any(_TOKEN in each for each in templates.values()):
+            known[_TOKEN] = _token_of(caller)
+        for variable, value in known.items():
+            if not _SENDABLE.fullmatch(value):
+                raise ToolError(self._unknown(variable, caller, value))
+        return {name: _filled(template, known) for name, template in templates.items()}
+
+    def _unknown(self, variable: str, caller: Caller, value: str) -> str:
+        server = self._config.name
+        if caller.same_as(ANONYMOUS):
+            return f"the server {server!r} wants to know who calls, and this call is nobody's: authenticate the caller."
+        if value:
+            return (
+                f"the server {server!r} gets {variable} in a header, and there is a character in it that none can have."
+            )
+        return (
+            f"the server {server!r} gets the token of whoever calls, and the token of {caller.id!r} is not here: this "
+            "goes on without the request that it came with. The same caller has to call again, or to answer a question."
+        )
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncGenerator[UpstreamServer]:
+        """The connection of the caller of the running code. Raises `ToolError` where there is none."""
+        site = current_call_site()
+        caller = ANONYMOUS if site is None else site.caller
+        headers = self._headers(caller)
+        key = (*caller.identity, *sorted(headers.items()))
+        lent = self._lent.get(key) or self._open(key, caller, headers)
+        lent.users += 1
+        lent.unused_since = math.inf
+        try:
+            await lent.server.wait_first_attempt()
+            if not (lent.server.state.callable or lent.server.was_up):
+                self._forget(key, lent)
+                raise ToolError(
+                    f"the server {self._config.name!r} did not let this caller in, or is down. Do without it, or make "
+                    "a call with another credential."
+                )
+            yield lent.server
+        finally:
+            lent.users -= 1
+            if not lent.users:
+                lent.unused_since = anyio.current_time()
+                lent.changed.set()
+
+    def _open(self, key: tuple[object, ...], caller: Caller, headers: Mapping[str, str]) -> _Lent:
+        if len(self._lent) >= self._config.max_callers:
+            unused = [(each.unused_since, known) for known, each in self._lent.items() if not each.users]
+            if not unused:
+                raise ToolError(f"the server {self._config.name!r} is busy with other callers. Try again later.")
+            _, oldest = min(unused, key=lambda each: each[0])
+            self._forget(oldest, self._lent[oldest])
+        secrets = tuple(each.rpartition(" ")[2] for each in headers.values())
+        config = replace(
+            self._config,
+            headers={**self._config.headers, **headers},
+            listing_headers={},
+            caller_headers={},
+            secrets=(*self._config.secrets, *secrets),
+        )
+        lent = self._lent[key] = _Lent(self._make(config, caller))
+        register_secrets(lent.server, config.all_secrets())
+        self._tasks.start_soon(self._run, key, lent)
+        return lent
+
+    async def _run(self, key: tuple[object, ...], lent: _Lent) -> None:
+        """Own a connection until nobody has used it for a while."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lent.server.run)
+            while self._lent.get(key) is lent:
+                lent.changed = anyio.Event()
+                with anyio.move_on_at(lent.unused_since + self._idle):
+                    await lent.changed.wait()
+                if not lent.users and anyio.current_time() >= lent.unused_since + self._idle:
+                    self._forget(key, lent)
+            await lent.server.stop()
+
+    def _forget(self, key: tuple[object, ...], lent: _Lent) -> None:
+        if self._lent.get(key) is lent:
+            del self._lent[key]
+        lent.changed.set()
+
+
+def _filled(template: str, known: Mapping[str, str]) -> str:
+    """A template with its variables filled, in one pass: a value may look like a variable."""
+    return re.sub("|".join(map(re.escape, known)), lambda found: known[found[0]], template)
+
+
+def _token_of(caller: Caller) -> str:
+    """The token of the present request, if it is this caller's; empty: it is not."""
+    from mcp.server.auth.middleware.auth_context import get_access_token
+
+    token = get_access_token()
+    if token is None:
+        return ""
+    issuer = str((token.claims or {}).get("iss", ""))
+    return token.token if caller.same_as(Caller(token.subject or token.client_id, issuer)) else ""

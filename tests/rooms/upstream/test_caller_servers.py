@@ -190,7 +190,7 @@ def test_a_callers_token_goes_nowhere_unless_its_server_says_so(tmp_path: Path, 
     assert config.servers == {}
     (problem,) = config.problems
     assert place in str(problem)
-    assert 'it can stand in `headers` of a server over HTTP that says "forward_auth": true' in problem.message
+    assert 'they can stand in `headers` of a server over HTTP that says "forward_auth": true' in problem.message
 
 
 def test_what_is_forwarded_is_told_from_what_is_always_sent(tmp_path: Path) -> None:

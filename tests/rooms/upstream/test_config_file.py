@@ -136,6 +136,25 @@ def test_everything_that_an_entry_may_say_is_read(tmp_path: Path) -> None:
     assert entry(tmp_path, url="https://it.example").oauth is None
 
 
+def test_how_tokens_are_obtained_may_stand_under_auth_too(tmp_path: Path) -> None:
+    oauth = entry(tmp_path, url="https://it.example", auth={"clientId": "me", "scopes": ["a", "b"]}).oauth
+    assert oauth is not None
+    assert (oauth.client_id, oauth.scope) == ("me", "a b")
+    config = read(
+        tmp_path, '{"servers": {"it": {"url": "https://it.example", "auth": {"clientID": "me", "clien": 1}}}}'
+    )
+    assert [(each.message, each.column) for each in config.problems] == [
+        ("unknown key 'clien' is ignored. Did you mean 'clientId'?", 77)
+    ]
+
+
+def test_of_two_names_for_one_setting_the_first_counts(tmp_path: Path) -> None:
+    found = entry(
+        tmp_path, serverUrl="https://second.example", url="https://first.example", tools=[], enabledTools=["a"]
+    )
+    assert (found.url, found.enabled_tools) == ("https://first.example", ("a",))
+
+
 @pytest.mark.parametrize(
     ("written", "filled"),
     [
@@ -203,11 +222,11 @@ BARE_ENTRY = {"command": "it"}
         ({"url": "http://it.example:99999"}, "its url should begin with http:// or https:// and name a host."),
         ({"command": "it", "cwd": "nowhere"}, "its cwd is no folder."),
         ({"command": "it", "envFile": "none.env"}, "its envFile is no file."),
-        ({"command": "it", "args": [["x"]]}, "args should hold texts, but there is a list."),
-        ({"command": "it", "env": {"A": []}}, "env should hold texts, but there is a list."),
-        ({"command": "it", "env": ["A=b"]}, "env should be an object, but is a list."),
-        ({"url": "https://it.example", "headers": ["x"]}, "headers should be an object, but is a list."),
-        ({"command": {}}, "command should hold texts, but there is an object."),
+        ({"command": "it", "args": [["x"]]}, "args should hold texts."),
+        ({"command": "it", "env": {"A": []}}, "A should hold texts."),
+        ({"command": "it", "env": ["A=b"]}, "env should be an object."),
+        ({"url": "https://it.example", "headers": ["x"]}, "headers should be an object."),
+        ({"command": {}}, "command should hold texts."),
     ],
 )
 def test_a_server_that_cannot_be_used_says_why_in_one_line(tmp_path: Path, settings: Any, reason: str) -> None:
@@ -224,9 +243,7 @@ def test_a_variable_as_other_hosts_write_it_is_not_filled_and_that_is_told(tmp_p
 
 def test_a_server_that_may_be_required_is(tmp_path: Path) -> None:
     config = read(tmp_path, json.dumps({"mcpServers": {"it": {"command": "it", "required": "true"}}}))
-    assert [each.message for each in config.problems] == [
-        "required should be true or false, but is a text. It counts as true."
-    ]
+    assert [each.message for each in config.problems] == ["required should be true or false. It counts as true."]
     assert config.servers["it"].required
 
 
@@ -253,11 +270,11 @@ def test_a_disabled_server_needs_nothing(tmp_path: Path) -> None:
             ["mcp_config.json:2:20: this is no JSON: expecting ':' delimiter."],
         ),
         ("{", ["mcp_config.json:1:2: this is no JSON: expecting property name enclosed in double quotes."]),
-        ("[]", ["mcp_config.json: it should be an object with mcpServers and toolGroups."]),
-        ("null", ["mcp_config.json: it should be an object with mcpServers and toolGroups."]),
+        ("[]", ["mcp_config.json: it should be an object."]),
+        ("null", ["mcp_config.json: it should be an object."]),
         ("[" * 100_000, ["mcp_config.json: it nests too deeply, or has a number with too many digits."]),
-        ('{"mcpServers": []}', ["mcp_config.json:1:2: mcpServers should be an object, but is a list."]),
-        ('{"mcpServers": {"it": "x"}}', ["mcp_config.json:1:17: 'it' should be an object, but is a text."]),
+        ('{"mcpServers": []}', ["mcp_config.json:1:2: mcpServers should be an object."]),
+        ('{"mcpServers": {"it": "x"}}', ["mcp_config.json:1:17: it should be an object."]),
         (
             '{"mcpServers": {\n "it": {"command": "x",\n  "timeot": 3}}}',
             ["mcp_config.json:3:3: unknown key 'timeot' is ignored. Did you mean 'timeout'?"],
@@ -288,8 +305,8 @@ def test_a_disabled_server_needs_nothing(tmp_path: Path) -> None:
         (
             '{"mcpServers": {"it": {"command": "x", "disabled": "no", "concurrency": -1}}}',
             [
-                "mcp_config.json:1:40: disabled should be true or false, but is a text. It counts as true.",
-                "mcp_config.json:1:58: concurrency should be a whole number from 1 to 10000.",
+                "mcp_config.json:1:40: disabled should be true or false. It counts as true.",
+                "mcp_config.json:1:58: concurrency should be greater than or equal to 1",
             ],
         ),
     ],
@@ -340,25 +357,25 @@ def test_a_group_says_everything_about_itself_and_takes_all_servers_when_it_name
 
 WRONG_GROUPS: list[tuple[Any, str]] = [
     ({"servers": ["fetsch"]}, "tool group 'web' names the server 'fetsch', which is not there. Did you mean 'fetch'?"),
-    ({"permissions": ["internet"]}, "unknown permission 'internet'. Did you mean 'internet_access'?"),
+    ({"permissions": ["internet"]}, "permissions should be one of internet_access, host_access, but is 'internet'."),
     (
         {"approve": "sometimes"},
         "approve should be one of never, always, destructive, but is 'sometimes'. It counts as always.",
     ),
     (
         {"approve": {"rm": 1}},
-        "rm should be one of never, always, destructive, but is a number. It counts as always.",
+        "rm should be one of never, always, destructive. It counts as always.",
     ),
-    ({"approve": True}, "approve should be a text or an object, but is true or false. It counts as always."),
-    ({"pin": "yes"}, "pin should be true or false, but is a text. It counts as true."),
-    ({"exports": "yes"}, "exports should be true or false, but is a text."),
+    ({"approve": True}, "approve should be a text or an object. It counts as always."),
+    ({"pin": "yes"}, "pin should be true or false. It counts as true."),
+    ({"exports": "yes"}, "exports should be true or false. It counts as false."),
     ({"naming": {"style": "made-up"}}, f"style should be one of {', '.join(NAMING_STYLES)}, but is 'made-up'."),
-    ({"naming": "web_"}, "naming should be an object, but is a text."),
+    ({"naming": "web_"}, "naming should be an object."),
     ({"naming": {"prefx": "a"}}, "unknown key 'prefx' is ignored. Did you mean 'prefix'?"),
-    ({"naming": {"prefix": []}}, "naming of the tool group 'web': prefix should hold texts, but there is a list."),
+    ({"naming": {"prefix": []}}, "tool group 'web': prefix should hold texts."),
     ({"inclde": ["a"]}, "unknown key 'inclde' is ignored. Did you mean 'include'?"),
-    ({"include": [{}]}, "tool group 'web' has no tools: include should hold texts, but there is an object."),
-    ({"version": []}, "tool group 'web': version should hold texts, but there is a list."),
+    ({"include": [{}]}, "tool group 'web' has no tools: include should hold texts."),
+    ({"version": []}, "tool group 'web': version should hold texts."),
 ]
 
 

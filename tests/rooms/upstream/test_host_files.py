@@ -44,7 +44,7 @@ def test_a_key_that_means_something_to_other_hosts_alone_is_not_offered(tmp_path
 
 def test_a_server_whose_entry_may_say_that_it_is_not_enabled_is_not_used(tmp_path: Path) -> None:
     config = read(tmp_path, '{"mcpServers": {"a": {"command": "it", "enabled": "false"}}}')
-    assert [each.message for each in config.problems] == ["enabled should be true or false, but is a text."]
+    assert [each.message for each in config.problems] == ["enabled should be true or false. It counts as false."]
     assert config.servers["a"].disabled
     assert not entry(tmp_path, command="it", enabled=True).disabled
 

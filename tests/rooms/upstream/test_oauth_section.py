@@ -76,7 +76,7 @@ WRITTEN_OUT = "is written out. Put it into an environment variable, and write ${
     ("written", "reason"),
     [
         ({"clientId": "us", "privateKey": "-----BEGIN"}, f"privateKey {WRITTEN_OUT}"),
-        ({"clientId": "us", "privateKeyFile": "none.pem"}, "its privateKeyFile cannot be read."),
+        ({"clientId": "us", "privateKeyFile": "none.pem"}, "privateKeyFile cannot be read."),
         (
             {**CREDENTIALS, "privateKey": "${PEM}"},
             "its oauth has both a clientSecret and a privateKey; give one.",
