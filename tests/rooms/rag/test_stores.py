@@ -111,7 +111,6 @@ async def test_words_are_found_in_any_of_their_forms(store: DocumentIndex) -> No
         ('"spring early"', NONE),
         ('"pruned spring"~2', {"Roses"}),
         ("tomat*", {"Tomatoes"}),
-        ("whetstnoe~", {"Knives"}),
         ("(roses OR pots) AND rust", {"Pots"}),
         ("cafe", {"Pots"}),
         ("cafe\u0301", {"Pots"}),
@@ -129,7 +128,7 @@ async def test_the_query_language_says_what_has_to_be_there(
 
 
 @pytest.mark.parametrize(
-    "query", ["GRÖSSE", "größe", "grosse", "GRÖẞE", '"grösse der"', "gröss*", "größte~", "ΛΌΓΟΣ", "λόγος"]
+    "query", ["GRÖSSE", "größe", "grosse", "GRÖẞE", '"grösse der"', "gröss*", "ΛΌΓΟΣ", "λόγος"]
 )
 async def test_letters_that_are_others_in_capitals_are_found(store: DocumentIndex, query: str) -> None:
     await store.put(*document("a", {"b": "Die Größe der Straße: ὁ λόγος."}))
