@@ -68,9 +68,8 @@ insert into facts values ('words', '0')
 """`chunk_words` has the stems of a chunk; it is read for each chunk that is weighed, so its rows hold words and nothing
 else, where they are stored. In `facts`, `words` counts those of all chunks."""
 _VECTORS: Final = """
-create extension if not exists vector;
-create table if not exists vectors (chunk bigint not null primary key, document bigint not null, vector vector not null);
-create index if not exists vectors_document on vectors (document)
+create table vectors (chunk bigint not null primary key, document bigint not null, vector vector not null);
+create index vectors_document on vectors (document)
 """
 """A column for vectors of any length: with another model it becomes another one."""
 
@@ -255,28 +254,25 @@ class PostgresIndex:
         if self._prepared:
             return
         async with self._server.changing(connection):
-            await connection.execute(f"set local search_path to {self._server.quoted}, public")
-            await self._make_vectors(connection)
-            # The extension may be in any schema.
-            (row,) = await connection.fetch(_SCHEMAS)
+            made = await connection.fetch("select to_regclass($1)::text as name", f"{self._server.quoted}.vectors")
+            if not made[0]["name"]:
+                await self._make_extension(connection)
+            (row,) = await connection.fetch(_SCHEMAS)  # the extension may be in any schema
             path = f"set local search_path to {', '.join([self._server.quoted, *row['names']])}"
             await connection.execute(path)
+            for each in () if made[0]["name"] or self._lack else _VECTORS.strip().split(";\n"):
+                await connection.execute(each)
             for (document,) in await _fetched(connection, _WITHOUT_WORDS, ()):
                 await _performed(connection, self.add(document))
         self._server.local = f"{path}; set local jit = off"
         self._prepared = True
 
-    async def _make_vectors(self, connection: Connection) -> None:
-        if await connection.fetch(
-            "select from pg_tables where schemaname = $1 and tablename = 'vectors'", self._server.schema
-        ):
-            return
-        await connection.execute("savepoint vectors")
+    async def _make_extension(self, connection: Connection) -> None:
+        await connection.execute("savepoint extension")
         try:
-            for each in _VECTORS.strip().split(";\n"):
-                await connection.execute(each)
+            await connection.execute("create extension if not exists vector")
         except driver().PostgresError as error:
-            await connection.execute("rollback to savepoint vectors")
+            await connection.execute("rollback to savepoint extension")
             self._lack = (
                 f"It has no extension `vector`, and cannot make it ({str(error).rstrip('.')}).",
                 "Install pgvector there, and let one who may do it run CREATE EXTENSION vector.",
