@@ -22,8 +22,6 @@ from goalport.rag.search import (
     TypeRetrievalOperations,
 )
 
-__all__ = ["DocumentIndex", "DocumentStore", "IndexInfo", "StoredDocument"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDocument:

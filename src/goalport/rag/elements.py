@@ -87,7 +87,7 @@ def neighbours(element: str, count: int, findable: Findable) -> Operation[list[C
 
 def around(element: str, findable: Findable) -> Operation[list[ContentElement]]:
     """The section around a chunk or a section, or the document of one that no section holds."""
-    inner = yield from found(element, Chunk | Section, findable)
+    inner = yield from found(element, ContentElement, findable)
     if not isinstance(inner, Chunk | Section):
         return []
     outer = yield from found(inner.parent_id, ContentElement, findable)

@@ -243,14 +243,7 @@ class IndexedDocuments:
         return await self._searched(kind, request, both)
 
     async def regex_search(
-        self,
-        regex: str,
-        top_k: int,
-        kind: type[T],
-        /,
-        *,
-        filter: Filter | None = None,
-        caller: Caller = ANONYMOUS,
+        self, regex: str, top_k: int, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Sequence[SimilarityResult[T]]:
         _check_searchable(kind)
         matches = await anyio.to_thread.run_sync(matcher, regex)

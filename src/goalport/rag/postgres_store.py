@@ -9,7 +9,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 from goalport.errors import StoreError
 from goalport.llm import EmbeddingService
@@ -195,7 +195,7 @@ class PostgresIndex:
             yield f"delete from {table} where document = ?", (document,)  # noqa: S608 - one of two names
 
     def counted(self, term: Term, /) -> Statement:
-        within = f"select 1 from chunk_words where words @@ {_QUERY} limit {MOST_COUNTED}"
+        within = f"select 1 from chunk_words where words @@ {_QUERY} limit {MOST_COUNTED}"  # noqa: S608 - ours
         return f"select count(*) from ({within}) as found", (_written(term),)  # noqa: S608 - ours
 
     def weighed(
@@ -288,7 +288,7 @@ async def _performed(connection: Connection, operation: Operation[T]) -> T:
         except StopIteration as end:
             return cast("T", end.value)
         if isinstance(values, list):
-            await connection.executemany(_numbered(sql), [[*map(_bound, row)] for row in cast("list[Any]", values)])
+            await connection.executemany(_numbered(sql), [[*map(_bound, row)] for row in values])
             rows = ()
         else:
             rows = await _fetched(connection, sql, values)
@@ -314,8 +314,8 @@ def _compared(key: str, operator: Comparison, value: Value) -> Condition:
     """A comparison with a value of the same kind."""
     found = "chunks.metadata -> ?"
     if isinstance(value, str):
-        text = f"case jsonb_typeof({found}) when 'string' then chunks.metadata ->> ? collate \"C\" {operator} ? else false end"
-        return Condition(text, (key, key, value))
+        compared = f'chunks.metadata ->> ? collate "C" {operator} ?'
+        return Condition(f"case jsonb_typeof({found}) when 'string' then {compared} else false end", (key, key, value))
     kind = "boolean" if isinstance(value, bool) else "number"
     compared = f"coalesce(jsonb_typeof({found}) = '{kind}' and {found} {operator} ?::text::jsonb, false)"
     return Condition(compared, (key, key, json.dumps(value)))

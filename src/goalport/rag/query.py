@@ -17,14 +17,12 @@ _MOST_TERMS: Final = 48
 _SHORTEST_STEM: Final = 4
 _DEEPEST: Final = 8
 """How deep parentheses may be nested; deeper ones do not group."""
-STOP_WORDS: Final = frozenset(
-    (
-        "a about an and any are as at be been but by can could did do does for from had has have he her his how i "
-        "if in into is it its many me much my no not of on or our s shall she should so some such t than that the "
-        "their them then there these they this those to us was we were what when where which who whose why will "
-        "with would you your"
-    ).split()
+_COMMON: Final = (
+    "a about an and any are as at be been but by can could did do does for from had has have he her his how i if in "
+    "into is it its many me much my no not of on or our s shall she should so some such t than that the their them "
+    "then there these they this those to us was we were what when where which who whose why will with would you your"
 )
+STOP_WORDS: Final = frozenset(_COMMON.split())
 """English words that mostly say nothing of what is searched for."""
 _TOKEN: Final = re.compile(
     r"""
@@ -178,7 +176,8 @@ def _group(tokens: list[re.Match[str]], room: list[int], depth: int) -> Group:
 
 def _terms(token: re.Match[str], *, loose: bool) -> list[Node]:
     """The terms of what was written as one. Of a script without spaces, whose words may be whole questions, any two
-    characters in a row count if it is `loose`, that is, neither required nor prohibited."""
+    characters in a row count if it is `loose`, that is, neither required nor prohibited.
+    """
     words = words_of(token["phrase"] or token["word"] or "")
     if token["phrase"] is not None and not token["near"]:
         return [Term(tuple(words))] if words else []

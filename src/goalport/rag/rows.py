@@ -20,6 +20,18 @@ DOCUMENT_COLUMNS: Final = (
     "documents.element, documents.metadata, documents.uri, documents.title, documents.content_hash, "
     "documents.stored_at, documents.chunks"
 )
+_DOCUMENT: Final = """
+insert into documents (element, uri, restricted, title, content_hash, stored_at, chunks, metadata)
+values (?, ?, ?, ?, ?, ?, ?, ?) returning id
+"""
+_SECTION: Final = """
+insert into sections (document, element, parent, number, title, path, start, body, metadata)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_CHUNK: Final = """
+insert into chunks (document, number, element, parent, first, past, metadata, path, title, body, shown, urtext)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 SECTION_COLUMNS: Final = "element, metadata, title, parent, path, body, start"
 
 
@@ -81,32 +93,17 @@ def leaves_of(section: Section) -> Iterator[LeafSection]:
 
 
 def insert_document(
-    document: NavigableDocument,
-    chunks: Sequence[Chunk],
-    content_hash: str,
-    readers: Collection[Caller | str] | None,
+    document: NavigableDocument, chunks: Sequence[Chunk], content_hash: str, readers: Collection[Caller | str] | None
 ) -> Operation[int]:
     """Write a document, but for what finds its chunks. Returns its number."""
-    made = yield (
-        "insert into documents (element, uri, restricted, title, content_hash, stored_at, chunks, metadata) "
-        "values (?, ?, ?, ?, ?, ?, ?, ?) returning id",
-        (
-            *(document.id, document.uri, readers is not None, storable(document.title), content_hash),
-            *(datetime.now(UTC).isoformat(), len(chunks), _json(document.metadata)),
-        ),
-    )
+    head = (document.id, document.uri, readers is not None, storable(document.title), content_hash)
+    known = (datetime.now(UTC).isoformat(), len(chunks), _json(document.metadata))
+    made = yield _DOCUMENT, head + known
     number: int = made[0][0]
     yield "insert into readers values (?, ?)", [(number, each) for each in sorted({*map(reader_of, readers or ())})]
-    yield (
-        "insert into sections (document, element, parent, number, title, path, start, body, metadata) "
-        "values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [(number, *_section_row(place, section)) for place, section in enumerate(document.sections())],
-    )
-    yield (
-        "insert into chunks (document, number, element, parent, first, past, metadata, path, title, body, shown, "
-        "urtext) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [(number, *_chunk_row(each, document.metadata)) for each in chunks],
-    )
+    sections = enumerate(document.sections())
+    yield _SECTION, [(number, *_section_row(place, section)) for place, section in sections]
+    yield _CHUNK, [(number, *_chunk_row(each, document.metadata)) for each in chunks]
     return number
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 from goalport.errors import StoreError
 from goalport.llm import EmbeddingService
@@ -65,7 +65,12 @@ drop table if exists chunk_words;
 drop table if exists new_vectors;
 """
 """What the first version had beside these tables, for phrases and spellings, and while vectors were made anew."""
-_VECTORS_AT_ONCE: Final = 5_000
+_VECTORS_AFTER: Final = "select chunk, vector from vectors where chunk > ? order by chunk limit 5000"
+_INDEXED: Final = "insert into chunk_stems (rowid, title, body) select id, title, body from chunks where document = ?"
+_UNINDEXED: Final = """
+insert into chunk_stems (chunk_stems, rowid, title, body)
+select 'delete', id, title, body from chunks where document = ?
+"""
 
 
 def _written(term: Term) -> str:
@@ -111,7 +116,7 @@ class SqliteIndex:
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
         """The file that the connection has open; there may be another one at the path by now."""
-        self._matrix: tuple[object, list[int], NDArray[np.float32]] | None = None
+        self._vectors: tuple[object, NDArray[np.int64], NDArray[np.float32]] | None = None
         """The ids of all chunks with a vector, and the vectors, for a state of a file."""
 
     async def read(self, begin: Callable[[], Operation[T]], /) -> T:
@@ -143,22 +148,14 @@ class SqliteIndex:
         return fitting(wanted, _compared, _containing)
 
     def add(self, document: int, /) -> Operation[None]:
-        yield (
-            "insert into chunk_stems (rowid, title, body) select id, title, body from chunks where document = ? "
-            "order by id",
-            (document,),
-        )
+        yield _INDEXED, (document,)
 
     def remove(self, document: int, /) -> Operation[None]:
-        yield (
-            "insert into chunk_stems (chunk_stems, rowid, title, body) "
-            "select 'delete', id, title, body from chunks where document = ?",
-            (document,),
-        )
+        yield _UNINDEXED, (document,)
         yield "delete from vectors where chunk in (select id from chunks where document = ?)", (document,)
 
     def counted(self, term: Term, /) -> Statement:
-        within = f"select 1 from chunk_stems where chunk_stems match ? limit {MOST_COUNTED}"
+        within = f"select 1 from chunk_stems where chunk_stems match ? limit {MOST_COUNTED}"  # noqa: S608 - ours
         return f"select count(*) from ({within})", (_written(term),)  # noqa: S608 - ours
 
     def weighed(
@@ -198,15 +195,14 @@ class SqliteIndex:
         import numpy as np
 
         ((changes,),) = yield "select value from facts where name = 'changes'", ()
-        state = (self._file, changes)
-        if self._matrix is None or self._matrix[0] != state:
+        state, known = (self._file, changes), self._vectors
+        if known is None or known[0] != state:
             ids, parts = [0], [np.empty((0, dimensions), np.float32)]
-            statement = f"select chunk, vector from vectors where chunk > ? order by chunk limit {_VECTORS_AT_ONCE}"  # noqa: S608 - ours
-            while rows := (yield statement, (ids[-1],)):
+            while rows := (yield _VECTORS_AFTER, (ids[-1],)):
                 ids += [row[0] for row in rows]
                 parts.append(np.frombuffer(b"".join(row[1] for row in rows), np.float32).reshape(len(rows), -1))
-            self._matrix = state, np.array(ids[1:], np.int64), np.concatenate(parts)
-        return self._matrix[1:]
+            known = self._vectors = state, np.array(ids[1:], np.int64), np.concatenate(parts, dtype=np.float32)
+        return known[1], known[2]
 
     def vector(self, vector: "NDArray[np.float32]", /) -> bytes:
         return vector.tobytes()
@@ -326,7 +322,7 @@ def _performed(connection: sqlite3.Connection, operation: Operation[T]) -> T:
         except StopIteration as end:
             return cast("T", end.value)
         if isinstance(values, list):
-            connection.executemany(sql, cast("list[Any]", values))
+            connection.executemany(sql, values)
             rows = ()
         else:
             rows = connection.execute(

@@ -143,8 +143,7 @@ class ChunkVectors:
                 raise self._other(f"vectors of {facts['dimensions']} numbers", f"gives {dimensions}")
         yield _REMEMBERED, [(name, facts[name]) for name in ("model", "dimensions")]
         yield (
-            f"insert into vectors select id, document, {self._database.vector_place} from chunks "  # noqa: S608 - ours
-            "where id = ? on conflict (chunk) do nothing",
+            _ADDED.format(place=self._database.vector_place),
             [(self._database.vector(vector), chunk) for chunk, vector in zip(chunks, vectors, strict=True)],
         )
 
@@ -247,4 +246,7 @@ def _missing() -> Operation[Rows]:
     return rows
 
 
+_ADDED: Final = (
+    "insert into vectors select id, document, {place} from chunks where id = ? on conflict (chunk) do nothing"
+)
 _REMEMBERED: Final = "insert into facts values (?, ?) on conflict (name) do update set value = excluded.value"

@@ -143,9 +143,8 @@ async def test_an_index_of_the_first_version_has_its_words_indexed_anew(
 ) -> None:
     async with PostgresDocumentStore(postgresql) as store:
         await store.put(*document("a", {"": "roses are red"}))
-    first = "set search_path to goalport_documents; "
     postgres.run(
-        f"{first}drop table chunk_words; drop text search configuration words; "
+        "set search_path to goalport_documents; drop table chunk_words; drop text search configuration words; "
         "create table chunk_words (a int); create table vocabulary (a int); create table new_vectors (a int); "
         "delete from schema_version where version = 2; insert into facts values ('chunks', '1')",
         url=postgresql,
