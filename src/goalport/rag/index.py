@@ -46,8 +46,8 @@ K = TypeVar("K", bound=Hashable)
 
 _SYNTAX: Final = (
     'Words are found in any of their forms. +word must be there, -word must not; "several words" are found one after '
-    "the other; begin* finds words that begin so; AND, OR, NOT and parentheses work too. Plain questions are fine: "
-    "what has more and rarer of the words comes first."
+    "the other; begin* finds words that begin so, and wrod~ words with one wrong letter; AND, OR, NOT and parentheses "
+    "work too. Plain questions are fine: what has more and rarer of the words comes first."
 )
 MOST_COUNTED: Final = 2_000
 """How far chunks are counted that have a word: it is rare, or it is not."""

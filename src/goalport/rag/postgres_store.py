@@ -85,8 +85,9 @@ def _folded(text: str) -> list[str]:
 
 def _written(term: Term) -> str:
     """A term as `to_tsquery` reads it: only letters and digits get within the quotation marks."""
-    words = " <-> ".join(f"'{each}'" for each in _folded(" ".join(term.words))) or "'='"
-    return f"({words}:*)" if term.prefix else f"({words})"
+    texts = (_folded(each) for each in (" ".join(term.words), *term.spellings))
+    written = " | ".join(" <-> ".join(f"'{word}'" for word in words) or "'='" for words in texts)
+    return f"({written}:*)" if term.prefix else f"({written})"
 
 
 _SYNTAX: Final = Syntax(every=" & ", either=" | ", but_not=" & !", term=_written)
@@ -206,7 +207,8 @@ class PostgresIndex:
         if conditions:
             tables += " join chunks on chunks.id = chunk_words.chunk join documents on documents.id = chunks.document"
         columns = ", ".join(
-            f"{_OFTEN if len(each.term.words) == 1 else _WHOLE} as often{n}" for n, each in enumerate(terms)
+            f"{_WHOLE if each.term.words[1:] or each.term.spellings else _OFTEN} as often{n}"
+            for n, each in enumerate(terms)
         )
         weight = " + ".join(
             f"?::float8 * 2.2 * often{n} / (often{n} + length * (2.2 - often{n}))" for n in range(len(terms))
@@ -345,7 +347,7 @@ _OFTEN: Final = f"least(greatest(2.88 * ts_rank('{{1,1,1,1}}', chunk_words.words
 """`ts_rank` gives a word that is there once 0.61, twice 0.76, and 1 at most. This makes of it 1, 1.4 and 2.1: nearly
 what BM25 gives, in a text of average length. Of a prefix it adds up the words, so it can be more."""
 _WHOLE: Final = f"(chunk_words.words @@ {_QUERY})::integer::float8"
-"""Of a phrase, only whether it is there."""
+"""Of a phrase, and of a word with other spellings, only whether it is there."""
 _SCHEMAS: Final = """
 select coalesce(array_agg(quote_ident(nspname)), '{}') as names
 from pg_extension join pg_namespace on pg_namespace.oid = extnamespace where extname = 'vector'

@@ -15,6 +15,10 @@ _LONGEST, _LONGEST_WORD = 4_000, 100
 _MOST_TERMS: Final = 48
 """The number of words and phrases of a query that count."""
 _SHORTEST_STEM: Final = 4
+_FUZZY: Final = range(3, 21)
+"""The lengths of words of which one letter may be wrong."""
+_MOST_FUZZY: Final = 4
+"""How many such words there may be: each is looked for in hundreds of spellings."""
 _DEEPEST: Final = 8
 """How deep parentheses may be nested; deeper ones do not group."""
 _COMMON: Final = (
@@ -30,7 +34,7 @@ _TOKEN: Final = re.compile(
   | (?P<open>\() | (?P<close>\))
   | (?P<logic>AND|OR|NOT|&&|\|\|)(?=[\s()"]|$)
   | (?P<sign>[-+!])(?=[^\s)])
-  | (?P<word>[^\s"()]+?) (?:(?P<prefix>\*) | ~[\d.]* | \^[\d.]+)? (?=[\s"()]|$)
+  | (?P<word>[^\s"()]+?) (?:(?P<prefix>\*) | (?P<fuzzy>~[\d.]*) | \^[\d.]+)? (?=[\s"()]|$)
     """,
     re.VERBOSE,
 )
@@ -73,6 +77,8 @@ class Term:
     words: tuple[str, ...]
     prefix: bool = False
     """Whether the last word is only the beginning of one."""
+    spellings: tuple[str, ...] = ()
+    """Words that do as well as the only one."""
 
     @property
     def is_common(self) -> bool:
@@ -161,14 +167,14 @@ def _group(tokens: list[re.Match[str]], room: list[int], depth: int) -> Group:
                     nodes = [inner]
                 else:
                     parts["prohibited"] += inner.prohibited
-            case "word" | "phrase" | "near" | "prefix":
+            case "word" | "phrase" | "near" | "prefix" | "fuzzy":
                 nodes = _terms(token, loose=not pending)
             case _:
                 pass
-        for each in nodes[: room[0]]:
+        for each in nodes[: max(room[0], 0)]:
             last = pending or ("required" if after_and else "optional")
             parts[last] += [] if each in parts[last] else [each]
-            room[0] -= 1
+            room[0] -= _MOST_TERMS // _MOST_FUZZY if isinstance(each, Term) and each.spellings else 1
         if nodes:
             pending, after_and = "", False
     return Group(*(tuple(parts[each]) for each in ("required", "optional", "prohibited")))
@@ -186,6 +192,8 @@ def _terms(token: re.Match[str], *, loose: bool) -> list[Node]:
         # The stem of a longer word may be shorter than its beginning: that of `configuration` is `configur`.
         stems = [words[-1][:-cut] for cut in (1, 2, 3) if len(words[-1]) - cut >= _SHORTEST_STEM]
         made[-1] = Group(optional=(Term((words[-1],), prefix=True), *(Term((each,)) for each in stems)))
+    elif token["fuzzy"] and made and len(words[-1]) in _FUZZY:
+        made[-1] = Term((words[-1],), spellings=_spellings(words[-1].lower()))
     elif not loose and len(words) > 1 and not token["near"]:
         return [Term(tuple(words))]  # so that `-semi-detached` does not prohibit "semi"
     if token["near"]:
@@ -193,8 +201,18 @@ def _terms(token: re.Match[str], *, loose: bool) -> list[Node]:
     return [part for each in made for part in (_pairs(each) if loose else [each])]
 
 
+def _spellings(word: str) -> tuple[str, ...]:
+    """All words with one letter more, less, replaced, or swapped with the next one."""
+    cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    letters = sorted({*"abcdefghijklmnopqrstuvwxyz", *word})
+    swapped = [start + end[1] + end[0] + end[2:] for start, end in cuts if len(end) > 1]
+    less = [start + end[1:] for start, end in cuts if end]
+    other = [start + each + end[skip:] for start, end in cuts for skip in (0, 1) for each in letters]
+    return tuple(dict.fromkeys([*swapped, *less, *other]))
+
+
 def _pairs(node: Node) -> Iterator[Node]:
-    if isinstance(node, Group) or not _IDEOGRAPHS.search(node.words[0]):
+    if isinstance(node, Group) or node.spellings or not _IDEOGRAPHS.search(node.words[0]):
         yield node
         return
     for run in _RUNS.findall(node.words[0]):

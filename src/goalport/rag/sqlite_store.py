@@ -75,7 +75,8 @@ select 'delete', id, title, body from chunks where document = ?
 
 def _written(term: Term) -> str:
     """A term as FTS5 reads it: only letters, digits and spaces get within the quotation marks."""
-    return f'"{indexed(" ".join(term.words))}"{" *" if term.prefix else ""}'
+    written = '" OR "'.join(indexed(each) for each in (" ".join(term.words), *term.spellings))
+    return f'("{written}"{" *" if term.prefix else ""})'
 
 
 _SYNTAX: Final = Syntax(every=" AND ", either=" OR ", but_not=" NOT ", term=_written)
@@ -131,7 +132,7 @@ class SqliteIndex:
 
     async def tidy(self) -> None:
         if self._path is not None:
-            await self._in_thread(lambda: self._opened().execute("pragma wal_checkpoint(truncate)"))
+            await self._in_thread(lambda: self._opened().execute("pragma wal_checkpoint(truncate)").fetchall())
 
     async def lack(self) -> None:
         """Nothing: numpy compares the vectors."""

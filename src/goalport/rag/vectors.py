@@ -168,14 +168,19 @@ class ChunkVectors:
             raise self._database.error("It has no embedding service to use.", "Give it one: embeddings=….")
         if only_missing:
             await self._fitting()
-        else:
-            await embedded(service, ["Are you there?"])  # before what the old model has made is given up
-            await self._database.write(_forgotten)
-        made, self._warned = 0, False
-        while rows := await self._database.write(_missing):
+        made, anew, self._warned = 0, not only_missing, False
+        while rows := await self._database.write(_first if anew else _missing):
             vectors = await embedded(service, [text for _, text in rows])
-            await self._database.write(lambda: self.add([chunk for chunk, _ in rows], vectors))  # noqa: B023 - it is awaited
-            made += len(rows)
+
+            def write(
+                rows: Rows = rows, vectors: "NDArray[np.float32]" = vectors, *, anew: bool = anew
+            ) -> Operation[None]:
+                if anew:  # what the old model has made is given up when the new one has answered
+                    yield from _forgotten()
+                yield from self.add([chunk for chunk, _ in rows], vectors)
+
+            await self._database.write(write)
+            made, anew = made + len(rows), False
         return made
 
     async def info(self) -> IndexInfo:
@@ -236,16 +241,22 @@ def _forgotten() -> Operation[None]:
     yield _REMEMBERED, [("without_vectors", "1")]
 
 
+def _first() -> Operation[Rows]:
+    """The first chunks of all, each with its text."""
+    return (yield selected(*_TEXTS, Condition("true"), _SOME))
+
+
 def _missing() -> Operation[Rows]:
     """Chunks without a vector, each with its text; when there are none, that is noted."""
     without = Condition("not exists (select 1 from vectors where vectors.chunk = chunks.id)")
-    columns = "chunks.id, coalesce(chunks.shown, chunks.body)"
-    rows = yield selected(columns, "chunks", without, f"order by chunks.id limit {_BATCH}")
+    rows = yield selected(*_TEXTS, without, _SOME)
     if not rows:
         yield "delete from facts where name = 'without_vectors'", ()
     return rows
 
 
+_TEXTS: Final = ("chunks.id, coalesce(chunks.shown, chunks.body)", "chunks")
+_SOME: Final = f"order by chunks.id limit {_BATCH}"
 _ADDED: Final = (
     "insert into vectors select id, document, {place} from chunks where id = ? on conflict (chunk) do nothing"
 )

@@ -31,7 +31,7 @@ BEGINNING = Group(optional=(Term(("gardene",), prefix=True), *words("garden", "g
     [
         ("roses red", Group(optional=words("roses", "red"))),
         ("+roses -red", Group(words("roses"), (), words("red"))),
-        ('"red roses" ros* rsoe~', Group(optional=(Term(("red", "roses")), prefix("ros"), *words("rsoe")))),
+        ('"red roses" ros*', Group(optional=(Term(("red", "roses")), prefix("ros")))),
         ("gardene*", Group(optional=(BEGINNING,))),
         ("a AND (b OR c) NOT d", Group((*words("a"), Group(optional=words("b", "c"))), (), words("d"))),
         ("a (-b) ((c))", Group((), (*words("a"), Group(optional=(Group(optional=words("c")),))), words("b"))),

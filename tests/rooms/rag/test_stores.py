@@ -111,6 +111,9 @@ async def test_words_are_found_in_any_of_their_forms(store: DocumentIndex) -> No
         ('"spring early"', NONE),
         ('"pruned spring"~2', {"Roses"}),
         ("tomat*", {"Tomatoes"}),
+        ("whetstnoe~", {"Knives"}),
+        ("+whetston~ +sharpenned~2", {"Knives"}),
+        ("whtstnoe~", NONE),
         ("(roses OR pots) AND rust", {"Pots"}),
         ("cafe", {"Pots"}),
         ("cafe\u0301", {"Pots"}),
@@ -127,7 +130,9 @@ async def test_the_query_language_says_what_has_to_be_there(
     assert await sections(store, query) == expected
 
 
-@pytest.mark.parametrize("query", ["GRÖSSE", "größe", "grosse", "GRÖẞE", '"grösse der"', "gröss*", "ΛΌΓΟΣ", "λόγος"])
+@pytest.mark.parametrize(
+    "query", ["GRÖSSE", "größe", "grosse", "GRÖẞE", '"grösse der"', "gröss*", "größte~", "ΛΌΓΟΣ", "λόγος"]
+)
 async def test_letters_that_are_others_in_capitals_are_found(store: DocumentIndex, query: str) -> None:
     await store.put(*document("a", {"b": "Die Größe der Straße: ὁ λόγος."}))
     (hit,) = await store.text_search(asked(query), Chunk)
