@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from goalport.caller import ANONYMOUS, Caller
-from goalport.documents import Chunk, ContainerSection, ContentElement, ContentRoot, LeafSection
+from goalport.documents import Chunk, ContentElement, ContentRoot, LeafSection
 from goalport.errors import ModelUnavailable
 from goalport.rag.filters import Filter
 
@@ -262,5 +262,3 @@ async def find_chunks(
 
 SEARCHABLE = (Chunk,)
 """The types that stores search."""
-ELEMENTS = (Chunk, LeafSection, ContainerSection, ContentRoot)
-"""The types of elements that stores find."""

@@ -163,6 +163,11 @@ class ToolishRag:
         site = current_call_site()
         return ANONYMOUS if site is None else site.caller
 
+    @property
+    def limits(self) -> dict[str, Any]:
+        """What holds of everything that is found now, as keyword arguments of search operations."""
+        return {"filter": self.filter, "caller": self.current_caller}
+
     def citing_resources(self) -> "ToolishRag":
         """A copy whose passages name the URIs at which clients can read them, for documents that are published."""
         return replace(self, namespace=namespace_of(self.name))
@@ -202,7 +207,7 @@ class ToolishRag:
 
         It is searched by words and meaning if the store can do that, else by meaning, else by words.
         """
-        request = TextSimilaritySearchRequest(query=query, top_k=top_k, filter=self.filter, caller=self.current_caller)
+        request = TextSimilaritySearchRequest(query=query, top_k=top_k, **self.limits)
         passages = self.show("eagerSearch", query, passages_of(await find_chunks(self.search_operations, request)))
         return replace(self, eager=as_text(passages) if passages else "")
 
@@ -247,11 +252,9 @@ class _Search:
             query=arguments["query"],
             top_k=arguments["topK"],
             similarity_threshold=self.threshold if given is None else given,
-            filter=self.rag.filter,
-            caller=self.rag.current_caller,
+            **self.rag.limits,
         )
-        passages = passages_of(await self.search(request, Chunk))
-        passages = self.rag.show(self.name, request.query, passages)
+        passages = self.rag.show(self.name, request.query, passages_of(await self.search(request, Chunk)))
         return as_text(passages) if passages else _NOTHING
 
 
@@ -286,10 +289,8 @@ def _hybrid(operations: HybridSearch, rag: ToolishRag) -> Sequence[Tool]:
 def _regex(operations: RegexSearchOperations, rag: ToolishRag) -> Sequence[Tool]:
     async def search(arguments: Mapping[str, Any]) -> str:
         regex = arguments["regex"]
-        caller = rag.current_caller
-        found = await operations.regex_search(regex, arguments["topK"], Chunk, filter=rag.filter, caller=caller)
-        passages = passages_of(found)
-        passages = rag.show("regexSearch", regex, passages)
+        found = await operations.regex_search(regex, arguments["topK"], Chunk, **rag.limits)
+        passages = rag.show("regexSearch", regex, passages_of(found))
         return as_text(passages) if passages else _NOTHING
 
     description = (
@@ -302,20 +303,16 @@ def _regex(operations: RegexSearchOperations, rag: ToolishRag) -> Sequence[Tool]
 
 def _expander(operations: ResultExpander, rag: ToolishRag) -> Sequence[Tool]:
     async def broaden(arguments: Mapping[str, Any]) -> str:
-        given = arguments.get("chunksToAdd")
-        count = _NEIGHBOURS if given is None else given
-        element, wanted, caller = arguments["chunkId"], rag.filter, rag.current_caller
-        method = ExpansionMethod.SEQUENCE
-        found = await operations.expand_result(element, method, count, filter=wanted, caller=caller)
+        element, count = arguments["chunkId"], arguments.get("chunksToAdd") or _NEIGHBOURS
+        found = await operations.expand_result(element, ExpansionMethod.SEQUENCE, count, **rag.limits)
         passages = [passage_of(each) for each in found if isinstance(each, Chunk)]
         passages = rag.show("broadenChunk", element, passages)
         return as_text(passages, "chunk") if passages else "No adjacent chunks found for this section."
 
     async def zoom_out(arguments: Mapping[str, Any]) -> str:
-        element, wanted, caller = arguments["id"], rag.filter, rag.current_caller
-        found = await operations.expand_result(element, ExpansionMethod.ZOOM_OUT, 1, filter=wanted, caller=caller)
-        passages = await _around(operations, found, element, rag)
-        passages = rag.show("zoomOut", element, passages)
+        element = arguments["id"]
+        found = await operations.expand_result(element, ExpansionMethod.ZOOM_OUT, 1, **rag.limits)
+        passages = rag.show("zoomOut", element, await _around(operations, found, element, rag))
         return as_text(passages, "section") if passages else "No parent section found."
 
     chunk = Parameter("chunkId", str, "The id of a passage that a search returned.")
@@ -332,51 +329,44 @@ def _expander(operations: ResultExpander, rag: ToolishRag) -> Sequence[Tool]:
 async def _around(
     operations: ResultExpander, found: Sequence[ContentElement], element: str, rag: ToolishRag
 ) -> list[Passage]:
-    """The passages of the section around an element; of a document, those of all its sections."""
-    wanted, caller = rag.filter, rag.current_caller
+    """The passages of the section around an element; of a document, those of all its sections.
+
+    A store that neither reads sections nor finds chunks by id gives no address.
+    """
     for each in found:
         if isinstance(operations, SectionReader):
-            read = await operations.read_section(each.id, filter=wanted, caller=caller)
+            read = await operations.read_section(each.id, **rag.limits)
             if read is not None:
                 return list(pieces_of(read.leaves, read.uri))
         if isinstance(each, LeafSection | ContainerSection):
-            return list(pieces_of(leaves_of(each), await _uri_of(operations, element, rag)))
+            known = isinstance(operations, FinderOperations)
+            chunk = await operations.find_by_id(element, Chunk, **rag.limits) if known else None
+            return list(pieces_of(leaves_of(each), chunk.uri if chunk else ""))
     return []
-
-
-async def _uri_of(operations: ResultExpander, chunk: str, rag: ToolishRag) -> str:
-    """The address of a chunk's document; empty if the store does not find chunks by id."""
-    if not isinstance(operations, FinderOperations):
-        return ""
-    wanted, caller = rag.filter, rag.current_caller
-    found = await operations.find_by_id(chunk, Chunk, filter=wanted, caller=caller)
-    return found.uri if found is not None else ""
 
 
 def _sections(operations: SectionReader, rag: ToolishRag) -> Sequence[Tool]:
     async def list_sections(arguments: Mapping[str, Any]) -> str:
-        wanted, caller = rag.filter, rag.current_caller
         document, after = arguments.get("document"), arguments.get("after") or ""
         if not document:
-            roots = await operations.list_documents(limit=_LISTED, after=after, filter=wanted, caller=caller)
+            roots = await operations.list_documents(limit=_LISTED, after=after, **rag.limits)
             lines = _lines(roots)
             more = [f"There may be more: list those after {one_line(roots[-1].uri)}."] if len(roots) == _LISTED else []
             return "\n".join(["Documents:" if lines else "There are no documents.", *lines, *more])
-        found = await operations.list_sections(document, filter=wanted, caller=caller)
+        found = await operations.list_sections(document, **rag.limits)
         if not found:
             document = await _id_of(operations, document, rag)
-            found = await operations.list_sections(document, filter=wanted, caller=caller)
+            found = await operations.list_sections(document, **rag.limits)
         lines = [f"- id {each.id}: {one_line(' > '.join(each.path))} ({each.characters} characters)" for each in found]
         head = f"Sections of {one_line(found[0].uri)}:" if found else "No sections: it is none of the documents."
         return excerpt("\n".join([head, *lines]), LONGEST)
 
     async def read_section(arguments: Mapping[str, Any]) -> str:
         element, offset = arguments["id"], arguments.get("offset") or 0
-        wanted, caller = rag.filter, rag.current_caller
-        read = await operations.read_section(element, filter=wanted, caller=caller)
+        read = await operations.read_section(element, **rag.limits)
         if read is None:
             named = await _id_of(operations, element, rag)
-            read = await operations.read_section(named, filter=wanted, caller=caller)
+            read = await operations.read_section(named, **rag.limits)
         if read is None:
             return "There is no such section."
         passages = list(pieces_of(read.leaves, read.uri, offset))
@@ -400,8 +390,7 @@ def _sections(operations: SectionReader, rag: ToolishRag) -> Sequence[Tool]:
 async def _id_of(operations: SectionReader, named: str, rag: ToolishRag) -> str:
     """The id of the document with this address or title, or else what was given. Raises `BadInput` for several."""
     wanted, after, found = folded(one_line(named)), "", list[ContentRoot]()
-    caller = rag.current_caller
-    while roots := await operations.list_documents(limit=_LOOKED_AT, after=after, filter=rag.filter, caller=caller):
+    while roots := await operations.list_documents(limit=_LOOKED_AT, after=after, **rag.limits):
         for each in roots:
             if each.uri == named:
                 return each.id
