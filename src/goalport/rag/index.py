@@ -11,6 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, Self, TypeVar, cast
 
+import anyio
 import anyio.to_thread
 
 from goalport.caller import ANONYMOUS, Caller
@@ -57,7 +58,9 @@ _DAMPING: Final = 10
 """How little the first ranks of two searches differ. Chosen by the questions of `benchmarks/questions.py`."""
 _FUSED: Final = 50
 """How many results of each search are fused at least."""
-_PAGE: Final = 100
+_PATTERNS: Final = 2
+"""How many threads match patterns at once: slow ones leave threads to all else."""
+_PAGE: Final = 500
 """How many texts are read at once to be matched with a pattern."""
 
 
@@ -128,6 +131,7 @@ class IndexedDocuments:
         regex_seconds: float,
     ) -> None:
         self._database, self._regex_seconds = database, regex_seconds
+        self._patterns = anyio.CapacityLimiter(_PATTERNS)
         self._vectors = ChunkVectors(database, embeddings, on_other_model)
 
     async def __aenter__(self) -> Self:
@@ -246,7 +250,7 @@ class IndexedDocuments:
         self, regex: str, top_k: int, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Sequence[SimilarityResult[T]]:
         _check_searchable(kind)
-        matches = await anyio.to_thread.run_sync(matcher, regex)
+        matches = await anyio.to_thread.run_sync(matcher, regex, limiter=self._patterns)
         findable, end = self._findable(filter, caller), time.monotonic() + self._regex_seconds
         found: list[int] = []
         place = (0, -1)
@@ -261,7 +265,7 @@ class IndexedDocuments:
                     kept += [chunk] if matches(text, left) else []
                 return kept
 
-            found += await anyio.to_thread.run_sync(matched)
+            found += await anyio.to_thread.run_sync(matched, limiter=self._patterns)
         results = await self._database.read(lambda: elements.results([(each, 1.0) for each in found[:top_k]]))
         return cast("Sequence[SimilarityResult[T]]", results)
 

@@ -10,7 +10,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
@@ -66,6 +66,8 @@ drop table if exists new_vectors;
 """
 """What the first version had beside these tables, for phrases and spellings, and while vectors were made anew."""
 _VECTORS_AFTER: Final = "select chunk, vector from vectors where chunk > ? order by chunk limit 5000"
+_AT_ONCE: Final = 384 * 1_024
+"""How many numbers are multiplied at once. With more, BLAS starts threads, which wait for each other on a busy machine."""
 _INDEXED: Final = "insert into chunk_stems (rowid, title, body) select id, title, body from chunks where document = ?"
 _UNINDEXED: Final = """
 insert into chunk_stems (chunk_stems, rowid, title, body)
@@ -181,12 +183,14 @@ class SqliteIndex:
         import numpy as np
 
         ids, matrix = yield from self._all_vectors(len(vector))
+        size = max(_AT_ONCE // len(vector), 1)
+        scores = np.empty(len(ids), np.float32)
+        for start in range(0, len(ids), size):
+            np.matmul(matrix[start : start + size], vector, out=scores[start : start + size])
         if conditions:
             rows = yield selected("chunks.id", JOINED, all_of(conditions))
-            left = np.flatnonzero(np.isin(ids, [row[0] for row in rows]))
-            ids, scores = ids[left], (matrix @ vector)[left]
-        else:
-            scores = matrix @ vector
+            left = np.isin(ids, [row[0] for row in rows])
+            ids, scores = ids[left], scores[left]
         best = np.argpartition(-scores, most)[:most] if most < len(scores) else np.arange(len(scores))
         order = best[np.lexsort((ids[best], -scores[best]))]
         return [(int(ids[each]), float(scores[each])) for each in order]
@@ -260,7 +264,8 @@ class SqliteIndex:
 
     def _prepared(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         """The connection, to a database that has the tables of this version. Raises `StoreError` for another's."""
-        try:
+        with ExitStack() as failed:
+            failed.callback(connection.close)
             for each in ("journal_mode = wal", "synchronous = normal", "secure_delete = fast"):
                 connection.execute(f"pragma {each}")
             connection.execute("begin immediate")
@@ -270,9 +275,7 @@ class SqliteIndex:
                 connection.execute(f"pragma application_id = {_APPLICATION}")
                 connection.execute(f"pragma user_version = {_VERSION}")
             connection.execute("commit")
-        except BaseException:
-            connection.close()
-            raise
+            failed.pop_all()
         return connection
 
     def _version(self, connection: sqlite3.Connection) -> int:
