@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -18,6 +18,7 @@ from goalport.caller import ANONYMOUS, Caller
 from goalport.documents import Chunk, ContentElement, ContentRoot, NavigableDocument
 from goalport.llm import EmbeddingService
 from goalport.rag import elements
+from goalport.rag.database import IndexDatabase, Weighed
 from goalport.rag.document_store import IndexInfo, StoredDocument
 from goalport.rag.elements import Scored
 from goalport.rag.filters import Filter
@@ -34,8 +35,8 @@ from goalport.rag.search import (
     TextSimilaritySearchRequest,
     VectorSearch,
 )
-from goalport.rag.statements import JOINED, Condition, Findable, Operation, Rows, Statement, all_of, reader_of, selected
-from goalport.rag.vectors import ChunkVectors, VectorDatabase
+from goalport.rag.statements import JOINED, Condition, Findable, Operation, Rows, all_of, reader_of, selected
+from goalport.rag.vectors import ChunkVectors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,8 +51,6 @@ _SYNTAX: Final = (
     "the other; begin* finds words that begin so, and wrod~ words with one wrong letter; AND, OR, NOT and parentheses "
     "work too. Plain questions are fine: what has more and rarer of the words comes first."
 )
-MOST_COUNTED: Final = 2_000
-"""How far chunks are counted that have a word: it is rare, or it is not."""
 _CANDIDATES: Final = 400
 """How many chunks with the rarest words of a query are enough to look for the best among them."""
 _DAMPING: Final = 10
@@ -62,62 +61,6 @@ _PATTERNS: Final = 2
 """How many threads match patterns at once: slow ones leave threads to all else."""
 _PAGE: Final = 500
 """How many texts are read at once to be matched with a pattern."""
-
-
-class Weighed(NamedTuple):
-    """A term of a query, as a part of the weight of a chunk."""
-
-    term: Term
-    rarity: float
-    """How much it tells, as in BM25: rare words much, and common ones little."""
-
-
-class IndexDatabase(VectorDatabase, Protocol):
-    """A database with the tables of an index, and the statements that find chunks in it."""
-
-    @property
-    def is_there(self) -> bool:
-        """Whether something may be stored; if not, reading would make the database."""
-        ...
-
-    def fits(self, wanted: Filter, /) -> Condition:
-        """Whether a row of `chunks`, beside its row of `documents`, fits a filter. It is never null."""
-        ...
-
-    def add(self, document: int, /) -> Operation[None]:
-        """Write what finds the chunks of a document by their words."""
-        ...
-
-    def remove(self, document: int, /) -> Operation[None]:
-        """Delete what finds the chunks of a document, before these are deleted."""
-        ...
-
-    def counted(self, term: Term, /) -> Statement:
-        """The statement that gives how many chunks have a term; it need not count more than `MOST_COUNTED`."""
-        ...
-
-    def weighed(
-        self, terms: Sequence[Weighed], within: Group | None, conditions: Sequence[Condition], most: int, /
-    ) -> Statement:
-        """The statement that gives the heaviest chunks with a term, and their weights by BM25, best first.
-
-        They fit all the conditions and, if there is one, the group of terms `within`.
-        """
-        ...
-
-    def nearest(
-        self, vector: "NDArray[np.float32]", conditions: Sequence[Condition], most: int, /
-    ) -> Operation[list[Scored]]:
-        """The chunks that lie nearest to a vector, with their cosines, best first."""
-        ...
-
-    async def tidy(self) -> None:
-        """Leave nothing of what was deleted in its files."""
-        ...
-
-    async def close(self) -> None:
-        """End what is under way, and let go of the file or the connections. Closing twice does nothing."""
-        ...
 
 
 class IndexedDocuments:

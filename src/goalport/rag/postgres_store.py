@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 from goalport.errors import StoreError
 from goalport.llm import EmbeddingService
 from goalport.postgres import Connection, Connections, DatabaseServer, PostgresAddress, Tables, driver
+from goalport.rag.database import MOST_COUNTED, Weighed
 from goalport.rag.elements import Scored
 from goalport.rag.filters import Containing, Filter, Value
-from goalport.rag.index import MOST_COUNTED, IndexedDocuments, Weighed
+from goalport.rag.index import IndexedDocuments
 from goalport.rag.query import Group, Syntax, Term, indexed, words_of
 from goalport.rag.rows import plain
 from goalport.rag.statements import JOINED, Comparison, Condition, Operation, Rows, Statement, all_of, fitting, selected

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 from goalport.errors import StoreError
 from goalport.llm import EmbeddingService
+from goalport.rag.database import MOST_COUNTED, Weighed
 from goalport.rag.elements import Scored
 from goalport.rag.filters import Containing, Filter, Value
-from goalport.rag.index import MOST_COUNTED, IndexedDocuments, Weighed
+from goalport.rag.index import IndexedDocuments
 from goalport.rag.query import Group, Syntax, Term, indexed
 from goalport.rag.rows import storable
 from goalport.rag.statements import JOINED, Comparison, Condition, Operation, Rows, Statement, all_of, fitting, selected
@@ -67,7 +68,7 @@ drop table if exists new_vectors;
 """What the first version had beside these tables, for phrases and spellings, and while vectors were made anew."""
 _VECTORS_AFTER: Final = "select chunk, vector from vectors where chunk > ? order by chunk limit 5000"
 _AT_ONCE: Final = 384 * 1_024
-"""How many numbers are multiplied at once. With more, BLAS starts threads, which wait for each other on a busy machine."""
+"""How many numbers are multiplied at once: with more, BLAS starts threads that wait for each other."""
 _INDEXED: Final = "insert into chunk_stems (rowid, title, body) select id, title, body from chunks where document = ?"
 _UNINDEXED: Final = """
 insert into chunk_stems (chunk_stems, rowid, title, body)

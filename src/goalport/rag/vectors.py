@@ -5,12 +5,13 @@ Vectors of two models cannot be compared, so an index has those of one, and reme
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from goalport.errors import ModelRefused, ModelUnavailable, StoreError
 from goalport.llm import EmbeddingService
+from goalport.rag.database import IndexDatabase
 from goalport.rag.document_store import IndexInfo
 from goalport.rag.embeddings import embedded
 from goalport.rag.statements import JOINED, Condition, Operation, Rows, selected
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-T = TypeVar("T")
-
 _log = logging.getLogger(__name__)
 _BATCH: Final = 256
 """How many chunks get their vectors in one transaction."""
@@ -28,42 +27,11 @@ _PAUSE: Final = 30.0
 """Seconds for which a service that failed is asked for no vectors of documents: each attempt may take that long."""
 
 
-class VectorDatabase(Protocol):
-    """A database with the tables of an index, as far as vectors need it."""
-
-    vector_place: str
-    """The place of a vector in a statement."""
-    vector_column: str
-    """The column of a vector, as it is read."""
-
-    def vector(self, vector: "NDArray[np.float32]", /) -> object:
-        """A vector as the driver takes it."""
-        ...
-
-    def array(self, value: Any, /) -> "NDArray[np.float32]":
-        """A vector that the driver has read."""
-        ...
-
-    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
-        """What an operation reads from one state of the database. It may be begun again. Raises `StoreError`."""
-        ...
-
-    async def write(self, begin: Callable[[], Operation[T]], /) -> T:
-        """Run an operation in a transaction; when it raises, nothing is written. Raises `StoreError`."""
-        ...
-
-    async def lack(self) -> tuple[str, str] | None:
-        """Why it can keep no vectors, and what to do about it, as sentences; None: it can."""
-        ...
-
-    def error(self, problem: str, fix: str, /) -> StoreError: ...
-
-
 class ChunkVectors:
     """The vectors of the chunks of an index, and the embedding service that makes them, or none."""
 
     def __init__(
-        self, database: VectorDatabase, service: EmbeddingService | None, on_other_model: Literal["refuse", "text"]
+        self, database: IndexDatabase, service: EmbeddingService | None, on_other_model: Literal["refuse", "text"]
     ) -> None:
         self._database, self._service, self._on_other_model = database, service, on_other_model
         self._warned = False
