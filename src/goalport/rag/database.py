@@ -15,6 +15,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+TABLES: Final = """
+create table facts (name text not null primary key, value text not null);
+create table documents (
+    id {id}, element text {exact} not null unique, uri text {exact} not null unique, restricted boolean not null,
+    title text not null, content_hash text not null, stored_at text not null, chunks integer not null,
+    metadata text not null);
+create index documents_restricted on documents (restricted) where restricted;
+create table readers (document bigint not null, reader text {exact} not null, primary key (document, reader));
+create table sections (
+    id {id}, document bigint not null, element text {exact} not null unique, parent text {exact} not null,
+    number integer not null, title text not null, path text not null, start integer not null, body text,
+    metadata text not null);
+create index sections_document on sections (document, number);
+create table chunks (
+    id {id}, document bigint not null, number integer not null, element text {exact} not null unique,
+    parent text {exact} not null, first integer not null, past integer not null, metadata {json} not null,
+    path text not null, title text not null, body text not null, shown text, urtext text);
+create index chunks_document on chunks (document, number)"""
+"""The tables that all databases have. In `chunks`, `title` and `body` are what is indexed, `shown` is the text where it
+differs from `body`, and `urtext` the text in the document where it differs from what is shown. In `sections`, `body` is
+null for one that holds others. In `facts`, `model` and `dimensions` say who made the vectors."""
 MOST_COUNTED: Final = 2_000
 """How far chunks are counted that have a word: it is rare, or it is not."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 from goalport.errors import StoreError
 from goalport.llm import EmbeddingService
 from goalport.postgres import Connection, Connections, DatabaseServer, PostgresAddress, Tables, driver
-from goalport.rag.database import MOST_COUNTED, Weighed
+from goalport.rag.database import MOST_COUNTED, TABLES, Weighed
 from goalport.rag.elements import Scored
 from goalport.rag.filters import Containing, Filter, Value
 from goalport.rag.index import IndexedDocuments
@@ -30,29 +30,11 @@ T = TypeVar("T")
 
 _LONGEST: Final = 250_000
 """How many characters of a chunk are indexed: a vector of words has a megabyte at most."""
-_FIRST: Final = """
-create table schema_version (version bigint not null primary key, applied_at bigint not null);
-create text search dictionary porter (template = snowball, language = porter);
-create table facts (name text not null primary key, value text not null);
-create table documents (
-    id bigint generated always as identity primary key, element text collate "C" not null unique,
-    uri text collate "C" not null unique, restricted boolean not null, title text not null, content_hash text not null,
-    stored_at text not null, chunks integer not null, metadata text not null);
-create index documents_restricted on documents (restricted) where restricted;
-create table readers (document bigint not null, reader text collate "C" not null, primary key (document, reader));
-create table sections (
-    id bigint generated always as identity primary key, document bigint not null,
-    element text collate "C" not null unique, parent text collate "C" not null, number integer not null,
-    title text not null, path text not null, start integer not null, body text, metadata text not null);
-create index sections_document on sections (document, number);
-create table chunks (
-    id bigint generated always as identity primary key, document bigint not null, number integer not null,
-    element text collate "C" not null unique, parent text collate "C" not null, first integer not null,
-    past integer not null, metadata jsonb not null, path text not null, title text not null, body text not null,
-    shown text, urtext text);
-create index chunks_document on chunks (document, number)
-"""
-"""The columns are those of the index in SQLite."""
+_FIRST: Final = (
+    "create table schema_version (version bigint not null primary key, applied_at bigint not null);\n"
+    "create text search dictionary porter (template = snowball, language = porter);\n"
+    + TABLES.format(id="bigint generated always as identity primary key", exact='collate "C"', json="jsonb")
+)
 _SECOND: Final = """
 drop table if exists chunk_words, vocabulary, new_vectors;
 create text search configuration words (copy = pg_catalog.simple);

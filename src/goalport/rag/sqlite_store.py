@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 from goalport.errors import StoreError
 from goalport.llm import EmbeddingService
-from goalport.rag.database import MOST_COUNTED, Weighed
+from goalport.rag.database import MOST_COUNTED, TABLES, Weighed
 from goalport.rag.elements import Scored
 from goalport.rag.filters import Containing, Filter, Value
 from goalport.rag.index import IndexedDocuments
@@ -33,37 +33,20 @@ T = TypeVar("T")
 _VERSION: Final = 2
 _APPLICATION: Final = 0x67707278
 """Says in the head of the file that it is an index of goalport."""
-_TABLES: Final = """
-create table facts (name text primary key, value) without rowid;
-create table documents (
-    id integer primary key autoincrement, element text not null unique, uri text not null unique,
-    restricted integer not null, title text not null, content_hash text not null, stored_at text not null,
-    chunks integer not null, metadata text not null);
-create index documents_restricted on documents (restricted) where restricted;
-create table readers (
-    document integer not null, reader text not null, primary key (document, reader)) without rowid;
-create table sections (
-    id integer primary key, document integer not null, element text not null unique, parent text not null,
-    number integer not null, title text not null, path text not null, start integer not null, body text,
-    metadata text not null);
-create index sections_document on sections (document, number);
-create table chunks (
-    id integer primary key autoincrement, document integer not null, number integer not null,
-    element text not null unique, parent text not null, first integer not null, past integer not null,
-    metadata text not null, path text not null, title text not null, body text not null, shown text, urtext text);
-create index chunks_document on chunks (document, number);
+_TABLES: Final = (
+    TABLES.format(id="integer primary key autoincrement", exact="", json="text")
+    + """;
 create table vectors (chunk integer primary key, document integer not null, vector blob not null);
 create virtual table chunk_stems using fts5 (
     title, body, content = 'chunks', content_rowid = 'id', tokenize = "porter unicode61 remove_diacritics 2");
-insert into facts values ('changes', 0);
+insert into facts values ('changes', 0)
 """
-"""In `chunks`, `title` and `body` are what is indexed, `shown` is the text where it differs from `body`, and `urtext`
-the text in the document where it differs from what is shown. In `sections`, `body` is null for one that holds others.
-In `facts`, `changes` counts the transactions; `model` and `dimensions` say who made the vectors."""
+)
+"""In `facts`, `changes` counts the transactions."""
 _FROM_FIRST_VERSION: Final = """
 drop table if exists chunk_vocabulary;
 drop table if exists chunk_words;
-drop table if exists new_vectors;
+drop table if exists new_vectors
 """
 """What the first version had beside these tables, for phrases and spellings, and while vectors were made anew."""
 _VECTORS_AFTER: Final = "select chunk, vector from vectors where chunk > ? order by chunk limit 5000"
