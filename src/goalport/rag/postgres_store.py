@@ -40,16 +40,15 @@ drop table if exists chunk_words, vocabulary, new_vectors;
 create text search configuration words (copy = pg_catalog.simple);
 alter text search configuration words alter mapping replace pg_catalog.simple with porter;
 create table chunk_words (
-    chunk bigint not null primary key, document bigint not null, size integer not null, words tsvector not null)
+    chunk bigint not null primary key, document bigint not null, words tsvector not null)
     with (toast_tuple_target = 8160);
 alter table chunk_words alter column words set storage main;
 create index chunk_words_document on chunk_words (document);
 create index chunk_words_words on chunk_words using gin (words);
-delete from facts where name in ('chunks', 'words');
-insert into facts values ('words', '0')
+delete from facts where name in ('chunks', 'words')
 """
 """`chunk_words` has the stems of a chunk; it is read for each chunk that is weighed, so its rows hold words and nothing
-else, where they are stored. In `facts`, `words` counts those of all chunks."""
+else, where they are stored."""
 _VECTORS: Final = """
 create table vectors (chunk bigint not null primary key, document bigint not null, vector vector not null);
 create index vectors_document on vectors (document)
@@ -165,16 +164,10 @@ class PostgresIndex:
 
     def add(self, document: int, /) -> Operation[None]:
         chunks = yield "select id, title, body from chunks where document = ? order by number", (document,)
-        words = [(chunk, _folded(f"{title} {body[:_LONGEST]}")) for chunk, title, body in chunks]
-        yield (
-            "insert into chunk_words values (?, ?, ?, to_tsvector('words', ?))",
-            [(chunk, document, len(found), " ".join(found)) for chunk, found in words],
-        )
-        yield _COUNTED, (sum(len(found) for _, found in words),)
+        words = [(chunk, document, " ".join(_folded(f"{title} {body[:_LONGEST]}"))) for chunk, title, body in chunks]
+        yield "insert into chunk_words values (?, ?, to_tsvector('words', ?))", words
 
     def remove(self, document: int, /) -> Operation[None]:
-        ((words,),) = yield "select coalesce(sum(size), 0)::bigint from chunk_words where document = ?", (document,)
-        yield _COUNTED, (-words,)
         for table in ("chunk_words", *(() if self._lack else ("vectors",))):
             yield f"delete from {table} where document = ?", (document,)  # noqa: S608 - one of two names
 
@@ -189,19 +182,11 @@ class PostgresIndex:
         kept = all_of([Condition(f"chunk_words.words @@ {_QUERY}", (every.written(_SYNTAX),)), *conditions])
         if conditions:
             tables += " join chunks on chunks.id = chunk_words.chunk join documents on documents.id = chunks.document"
-        columns = ", ".join(
-            f"{_WHOLE if each.term.words[1:] or each.term.spellings else _OFTEN} as often{n}"
-            for n, each in enumerate(terms)
-        )
-        weight = " + ".join(
-            f"?::float8 * 2.2 * often{n} / (often{n} + length * (2.2 - often{n}))" for n in range(len(terms))
-        )
-        # Without `offset 0`, PostgreSQL would find each number anew wherever it is used.
-        ranked, values = selected(f"chunk_words.chunk, {_LENGTH} as length, {columns}", tables, kept, "offset 0")
-        return (
-            f"select chunk, {weight} as weight from ({ranked}) as ranked order by weight desc, chunk limit {int(most)}",  # noqa: S608 - ours
-            (*(each.rarity for each in terms), *(_written(each.term) for each in terms), *values),
-        )
+        simple = [not each.term.words[1:] and not each.term.spellings for each in terms]
+        weight = " + ".join(f"?::float8 * {_OFTEN if each else _WHOLE}" for each in simple)
+        ending = f"order by weight desc, chunk limit {int(most)}"
+        statement, values = selected(f"chunk_words.chunk, {weight} as weight", tables, kept, ending)
+        return statement, (*(value for each in terms for value in (each.rarity, _written(each.term))), *values)
 
     def nearest(
         self, vector: "NDArray[np.float32]", conditions: Sequence[Condition], most: int, /
@@ -320,15 +305,9 @@ _WITHOUT_WORDS: Final = """
 select id from documents where chunks > 0
 and not exists (select from chunk_words where chunk_words.document = documents.id)
 """
-_COUNTED: Final = "update facts set value = (value::bigint + ?::bigint)::text where name = 'words'"
-_LENGTH: Final = """
-0.25 + 0.75 * chunk_words.size
-/ (select greatest(value::float8 / greatest((select sum(chunks) from documents), 1), 1) from facts where name = 'words')
-"""
-"""The length of a text beside the average; with the parameter 0.75 of BM25, a long one has to have more of a word."""
 _OFTEN: Final = f"least(greatest(2.88 * ts_rank('{{1,1,1,1}}', chunk_words.words, {_QUERY}) - 0.75, 0), 2.1)::float8"
 """`ts_rank` gives a word that is there once 0.61, twice 0.76, and 1 at most. This makes of it 1, 1.4 and 2.1: nearly
-what BM25 gives, in a text of average length. Of a prefix it adds up the words, so it can be more."""
+what BM25 gives in a text of average length, which that of a chunk hardly differs from. Of a prefix it can be more."""
 _WHOLE: Final = f"(chunk_words.words @@ {_QUERY})::integer::float8"
 """Of a phrase, and of a word with other spellings, only whether it is there."""
 _SCHEMAS: Final = """

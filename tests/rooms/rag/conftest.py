@@ -15,7 +15,6 @@ do $$ begin
         set local search_path to goalport_documents;
         truncate documents, readers, sections, chunks, chunk_words, vectors;
         delete from facts where name in ('model', 'dimensions', 'without_vectors');
-        update facts set value = '0';
     end if;
 end $$
 """
