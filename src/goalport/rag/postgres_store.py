@@ -8,8 +8,10 @@ reads addresses, paths and hyphens each in its own way, and depends on the local
 import json
 import unicodedata
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
+
+import anyio.to_thread
 
 from goalport.errors import StoreError
 from goalport.llm import EmbeddingService
@@ -131,7 +133,7 @@ class PostgresIndex:
             # Writers follow each other: of two that store one document, the later one replaces it.
             await _fetched(connection, _LOCKED, (f"goalport writes {self._server.schema}",))
             try:
-                return await _performed(connection, begin())
+                return await _performed(connection, begin(), writing=True)
             except driver().UniqueViolationError as error:
                 raise self.error(
                     f"Two elements have the same id or URI: {error}.", "Give each its own. Nothing was written."
@@ -249,19 +251,28 @@ class PostgresIndex:
             )
 
 
-async def _performed(connection: Connection, operation: Operation[T]) -> T:
-    """What an operation gives on a connection."""
+async def _performed(connection: Connection, operation: Operation[T], *, writing: bool = False) -> T:
+    """What an operation gives on a connection. One that writes makes rows of whole documents, which takes a thread."""
     rows: Rows | None = None
     while True:
-        try:
-            sql, values = operation.send(cast("Rows", rows))
-        except StopIteration as end:
-            return cast("T", end.value)
+        next_of = partial(_next, operation, rows)
+        step, result = await anyio.to_thread.run_sync(next_of) if writing else next_of()
+        if step is None:
+            return cast("T", result)
+        sql, values = step
         if isinstance(values, list):
             await connection.executemany(_numbered(sql), [[*map(_bound, row)] for row in values])
             rows = ()
         else:
             rows = await _fetched(connection, sql, values)
+
+
+def _next(operation: Operation[T], rows: Rows | None) -> tuple[Statement | None, T | None]:
+    """The next statement of an operation, or what it returns."""
+    try:
+        return operation.send(cast("Rows", rows)), None
+    except StopIteration as end:
+        return None, cast("T", end.value)
 
 
 async def _fetched(connection: Connection, sql: str, values: Sequence[object]) -> Rows:
