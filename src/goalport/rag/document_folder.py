@@ -16,8 +16,6 @@ from goalport.rag.document_store import DocumentIndex
 from goalport.rag.filters import AnyOf, Filter, UriPrefix
 from goalport.rag.ingestion import DocumentIngestion, IngestedDocument
 
-__all__ = ["DocumentFolder"]
-
 
 @dataclass(frozen=True)
 class _Intake:

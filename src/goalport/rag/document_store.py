@@ -22,8 +22,6 @@ from goalport.rag.search import (
     TypeRetrievalOperations,
 )
 
-__all__ = ["DocumentIndex", "DocumentStore", "IndexInfo", "StoredDocument"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDocument:
@@ -109,9 +107,9 @@ class DocumentIndex(
         ...
 
     async def reembed(self, *, only_missing: bool = False) -> int:
-        """Make the vectors of all chunks by the present embedding service, and then use them. Returns how many.
+        """Make the vectors of all chunks by the present embedding service. Returns how many.
 
-        Searches go on with the old ones meanwhile. `only_missing`: those of chunks that have none.
+        Meanwhile, chunks that have none yet are found by words. `only_missing`: those of chunks that have none.
         """
         ...
 

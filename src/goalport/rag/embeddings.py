@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["TableEmbeddings", "embedded", "require_numpy"]
 
 _BATCH: Final = 64
 """How many texts are sent in one request."""

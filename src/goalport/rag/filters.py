@@ -11,70 +11,52 @@ document is there if one of its chunks fits, and has the sections that are left 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["AllOf", "AnyOf", "AtLeast", "AtMost", "Containing", "Equal", "Filter", "Not", "OneOf", "UriPrefix", "Value"]
-
 Value: TypeAlias = str | int | float | bool
 """A value that metadata are compared with."""
 
 
-def _check_key(key: str) -> None:
-    if not key or '"' in key or not key.isprintable():
-        raise ValueError(f"Expected a key of metadata without quotation marks, but came {key!r}.")
+@dataclass(frozen=True, slots=True)
+class _OfKey:
+    key: str
+
+    def __post_init__(self) -> None:
+        if not self.key or '"' in self.key or not self.key.isprintable():
+            raise ValueError(f"Expected a key of metadata without quotation marks, but came {self.key!r}.")
 
 
 @dataclass(frozen=True, slots=True)
-class Equal:
+class Equal(_OfKey):
     """The value of a key is this one."""
 
-    key: str
     value: Value
 
-    def __post_init__(self) -> None:
-        _check_key(self.key)
-
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(_OfKey):
     """The value of a key is one of these."""
 
-    key: str
     values: tuple[Value, ...]
 
-    def __post_init__(self) -> None:
-        _check_key(self.key)
-
 
 @dataclass(frozen=True, slots=True)
-class AtLeast:
+class AtLeast(_OfKey):
     """The value of a key is this one or more. Texts are compared by their characters, as ISO dates can be."""
 
-    key: str
     value: str | int | float
-
-    def __post_init__(self) -> None:
-        _check_key(self.key)
 
 
 @dataclass(frozen=True, slots=True)
-class AtMost:
+class AtMost(_OfKey):
     """The value of a key is this one or less."""
 
-    key: str
     value: str | int | float
-
-    def __post_init__(self) -> None:
-        _check_key(self.key)
 
 
 @dataclass(frozen=True, slots=True)
-class Containing:
+class Containing(_OfKey):
     """The value of a key is a text that has this one in it, or a list that has it as an item."""
 
-    key: str
     value: str
-
-    def __post_init__(self) -> None:
-        _check_key(self.key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,19 +20,9 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from anyio import to_thread
 
 from goalport.caller import Caller
-from goalport.documents import (
-    Chunker,
-    DocumentReader,
-    Folder,
-    FolderLimits,
-    ReadingLimits,
-    RefreshPolicy,
-    WebFetcher,
-)
+from goalport.documents import Chunker, DocumentReader, Folder, FolderLimits, ReadingLimits, RefreshPolicy, WebFetcher
 from goalport.errors import BadInput, DocumentError, UnreadableDocument
 from goalport.rag.document_store import DocumentIndex, DocumentStore, StoredDocument
-
-__all__ = ["DocumentIngestion", "IngestedDocument", "Outcome", "RefreshPolicies", "absolute", "stored_within"]
 
 _FileState = tuple[int, int]
 """When a file was changed last, in nanoseconds, and its size in bytes."""

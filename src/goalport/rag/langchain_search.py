@@ -19,8 +19,6 @@ from goalport.documents.content import element_id
 from goalport.rag.filters import AllOf, AnyOf, AtLeast, AtMost, Containing, Equal, Filter, Not, OneOf, UriPrefix, Value
 from goalport.rag.search import SimilarityResult, TextSimilaritySearchRequest
 
-__all__ = ["LangChainVectorSearch", "chroma_filter", "qdrant_filter"]
-
 T = TypeVar("T", bound=ContentElement)
 _log = logging.getLogger(__name__)
 _PLACE: Final = "goalport"

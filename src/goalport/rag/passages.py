@@ -9,8 +9,6 @@ from goalport.prompts import DATA_RULE, marked_as_data
 from goalport.rag.search import SimilarityResult
 from goalport.words import counted
 
-__all__ = ["Passage", "as_text", "passages_of"]
-
 LONGEST: Final = 25_000
 """How many characters of a section a model is shown at once."""
 

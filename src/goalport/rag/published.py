@@ -19,8 +19,6 @@ from goalport.rag.search import SearchOperations, SectionReader, supports
 from goalport.tools import ListedResource, ReadResource, ResourcePage, ResourceTemplate, Tool
 from goalport.words import one_line, visible
 
-__all__ = ["PublishedDocuments", "namespace_of", "resource_uri"]
-
 _MARKDOWN: Final = "text/markdown"
 _PLACE: Final = re.compile(r"(?P<id>[^/?#]+)(?:\?page=(?P<page>[0-9]{1,6}))?")
 _PAGE: Final = 100_000

@@ -1,89 +1,99 @@
-"""The query language: words, +required, -prohibited, "phrases", prefix*, fuzzy~, AND, OR, NOT and parentheses.
+"""The query language: words, +required, -prohibited, "phrases", prefix*, AND, OR, NOT and parentheses, as in Lucene.
 
-`parse` makes a tree of whatever a person or a model wrote. It never fails: what cannot be an operator is a word, and
-what is no word is left out. Each store compiles the tree for its database; no part of a query becomes syntax there.
+`parse` makes a tree of whatever a person or a model wrote, and `Group.written` an expression of a database of that. It
+never fails: what cannot be an operator is a word, and only letters and digits get into an expression.
 """
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
-__all__ = [
-    "Fuzzy",
-    "Group",
-    "Leaf",
-    "Node",
-    "Phrase",
-    "Prefix",
-    "Word",
-    "indexed",
-    "leaves",
-    "normal",
-    "parse",
-    "segmented",
-    "words_of",
-]
-
-_LONGEST: Final = 4_000
-"""The number of characters of a query that are read."""
-_MOST_LEAVES: Final = 48
+_LONGEST, _LONGEST_WORD = 4_000, 100
+"""The number of characters of a query, and of each word in it, that are read."""
+_MOST_TERMS: Final = 48
 """The number of words and phrases of a query that count."""
-_LONGEST_WORD: Final = 100
-_SHORTEST_FUZZY, _SHORTEST_WITH_TWO_EDITS = 3, 6
-"""How long a word has to be so that one character of it may be wrong, or two."""
+_SHORTEST_STEM: Final = 4
+_FUZZY: Final = range(3, 21)
+"""The lengths of words of which one letter may be wrong."""
+_MOST_FUZZY: Final = 4
+"""How many such words there may be: each is looked for in hundreds of spellings."""
 _DEEPEST: Final = 8
 """How deep parentheses may be nested; deeper ones do not group."""
-
 _COMMON: Final = (
-    "a about an and any are as at be been but by can could did do does for from had has have he her his how i "
-    "if in into is it its many me much my no not of on or our s shall she should so some such t than that the "
-    "their them then there these they this those to us was we were what when where which who whose why will "
-    "with would you your"
+    "a about an and any are as at be been but by can could did do does for from had has have he her his how i if in "
+    "into is it its many me much my no not of on or our s shall she should so some such t than that the their them "
+    "then there these they this those to us was we were what when where which who whose why will with would you your"
 )
 STOP_WORDS: Final = frozenset(_COMMON.split())
 """English words that mostly say nothing of what is searched for."""
+_TOKEN: Final = re.compile(
+    r"""
+    "(?P<phrase>[^"]*)(?:"(?P<near>~\d+)?|$)
+  | (?P<open>\() | (?P<close>\))
+  | (?P<logic>AND|OR|NOT|&&|\|\|)(?=[\s()"]|$)
+  | (?P<sign>[-+!])(?=[^\s)])
+  | (?P<word>[^\s"()]+?) (?:(?P<prefix>\*) | (?P<fuzzy>~[\d.]*) | \^[\d.]+)? (?=[\s"()]|$)
+    """,
+    re.VERBOSE,
+)
+_EMOJI: Final = "\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff"
+_EMOJIS: Final = re.compile(f"[{_EMOJI}]")
+"""Each is a word here. Databases leave them out, so their indexes have the number of the character instead."""
+_WORD: Final = re.compile(rf"[^\W_]+|[{_EMOJI}]")
+_IDEOGRAPH: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
+_IDEOGRAPHS: Final = re.compile(f"[{_IDEOGRAPH}]")
+"""Characters of scripts that put no spaces between words; each is a word here."""
+_RUNS: Final = re.compile(f"[{_IDEOGRAPH}]+|[^{_IDEOGRAPH}]+")
+_MARKS: Final = re.compile("[\u0300-\u036f]")
+"""Accents that make no character with the letter before them; those that do, databases leave out."""
+_SAME: Final = str.maketrans({"ß": "ss", "ẞ": "SS", "ς": "\u03c3"})
+"""Letters that capitals do not tell apart: GRÖSSE is Größe. Databases fold the case of all others."""
+_QUOTES: Final = str.maketrans("“”„«»", '"""""')
+
+
+def normal(text: str) -> str:
+    """The text in the one form in which texts and queries are compared, however its characters are composed."""
+    return text if text.isascii() else _MARKS.sub("", unicodedata.normalize("NFKC", text).translate(_SAME))
+
+
+def indexed(text: str) -> str:
+    """A text as it is put into the indexes: with spaces around ideographs, and with a word for each emoji."""
+    if text.isascii():
+        return text
+    return _EMOJIS.sub(lambda emoji: f" u{ord(emoji[0]):x} ", _IDEOGRAPHS.sub(r" \g<0> ", normal(text)))
+
+
+def words_of(text: str) -> list[str]:
+    """The runs of letters and digits in a text, of a longer one the first hundred; and its emojis."""
+    return [each[:_LONGEST_WORD] for each in _WORD.findall(text)]
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """A word in any of its forms."""
+class Term:
+    """Words one after the other, each in any of its forms."""
 
-    text: str
+    words: tuple[str, ...]
+    prefix: bool = False
+    """Whether the last word is only the beginning of one."""
+    spellings: tuple[str, ...] = ()
+    """Words that do as well as the only one."""
 
     @property
     def is_common(self) -> bool:
-        """Whether the word mostly says nothing of what is searched for."""
-        return self.text.lower() in STOP_WORDS
+        """Whether it mostly says nothing of what is searched for."""
+        return len(self.words) == 1 and not self.prefix and self.words[0].lower() in STOP_WORDS
 
 
 @dataclass(frozen=True, slots=True)
-class Phrase:
-    """Words exactly as they are, one after the other."""
+class Syntax:
+    """How a database writes expressions."""
 
-    words: tuple[str, ...]
-    slop: int = 0
-    """How many other words may stand between them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prefix:
-    """Any word that begins so."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Fuzzy:
-    """Any word that is spelled nearly so."""
-
-    text: str
-    edits: int
-    """How many characters may be added, left out, replaced or swapped with the next one: 1 or 2."""
-
-
-Leaf: TypeAlias = Word | Phrase | Prefix | Fuzzy
+    every: str
+    either: str
+    but_not: str
+    term: Callable[[Term], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,192 +110,111 @@ class Group:
         nested = any(each.is_strict for each in self.optional if isinstance(each, Group))
         return bool(self.required or self.prohibited) or nested
 
+    def terms(self, *, needed: bool = False) -> Iterator[Term]:
+        """The terms that a result may have, or those alone that it needs to have."""
+        for each in self.required if needed else (*self.required, *self.optional):
+            yield from each.terms(needed=needed) if isinstance(each, Group) else [each]
 
-Node: TypeAlias = Leaf | Group
+    def written(self, syntax: Syntax) -> str:
+        """What a result has to have, as an expression; there is something required or optional."""
 
-_Occurrence: TypeAlias = Literal["required", "optional", "prohibited"]
-_TOKEN: Final = re.compile(
-    r"""
-    (?P<phrase>"(?P<inside>[^"]*)(?:"(?:~(?P<slop>\d{1,3})(?!\w))?|$))
-  | (?P<open>\() | (?P<close>\))
-  | (?P<logic>(?:AND|OR|NOT|&&|\|\|)(?=[\s()"]|$))
-  | (?P<sign>[-+!](?=[^\s)]))
-  | (?P<term>[^\s"()]+)
-    """,
-    re.VERBOSE,
-)
-_SUFFIX: Final = re.compile(r"(?P<star>\*)$|~(?P<edits>\d(?:\.\d+)?)?$|\^\d+(?:\.\d+)?$")
-_EMOJI: Final = "\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff"
-_EMOJIS: Final = re.compile(f"[{_EMOJI}]")
-"""Each is a word here. Databases leave them out, so their indexes have the number of the character instead."""
-_WORD: Final = re.compile(rf"[^\W_]+|[{_EMOJI}]")
-_MARKS: Final = re.compile("[\u0300-\u036f]")
-"""Accents that make no character with the letter before them; those that do, databases leave out."""
-_POSSESSIVE: Final = re.compile(r"(?<=\w)['’]s\b")
-_IDEOGRAPH: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
-_IDEOGRAPHS: Final = re.compile(f"[{_IDEOGRAPH}]")
-"""Characters of scripts that put no spaces between words; each is a word here."""
-_PAIR: Final = 2
-_RUNS: Final = re.compile(f"[{_IDEOGRAPH}]+|[^{_IDEOGRAPH}]+")
-_SAME: Final = str.maketrans({"ß": "ss", "ẞ": "SS", "ς": "\u03c3"})
-"""Letters that capitals do not tell apart: GRÖSSE is Größe. Databases fold the case of all others."""
-_QUOTES: Final = str.maketrans("“”„«»", '"""""')
+        def of(node: Node) -> str:
+            return syntax.term(node) if isinstance(node, Term) else f"({node.written(syntax)})"
+
+        wanted = (
+            syntax.every.join(map(of, self.required)) if self.required else syntax.either.join(map(of, self.optional))
+        )
+        without = "".join(f"{syntax.but_not}{of(each)}" for each in self.prohibited)
+        return f"({wanted}){without}" if without else wanted
 
 
-def normal(text: str) -> str:
-    """The text in the one form in which texts and queries are compared, however its characters are composed."""
-    return text if text.isascii() else _MARKS.sub("", unicodedata.normalize("NFKC", text).translate(_SAME))
+Node: TypeAlias = Term | Group
 
 
-def segmented(text: str) -> str:
-    """The text with spaces around each Chinese or Japanese character, and with a word for each emoji."""
-    if text.isascii():
-        return text
-    return _EMOJIS.sub(lambda emoji: f" u{ord(emoji[0]):x} ", _IDEOGRAPHS.sub(r" \g<0> ", text))
-
-
-def indexed(text: str) -> str:
-    """A text as it is put into the indexes."""
-    return segmented(normal(text))
+def telling(tree: Group) -> list[Term]:
+    """What is looked for: without words that say nothing, unless they are required or there are no others."""
+    every, needed = list(dict.fromkeys(tree.terms())), set(tree.terms(needed=True))
+    return [each for each in every if each in needed or not each.is_common] or every
 
 
 def parse(query: str) -> Group:
     """The tree of a query. Raises nothing."""
-    text = _POSSESSIVE.sub("", normal(query[:_LONGEST]).translate(_QUOTES))
-    reader = _Reader()
-    for token in _TOKEN.finditer(text):
-        reader.read(token)
-    return reader.tree()
+    text = re.sub(r"(?<=\w)['’]s\b", "", normal(query[:_LONGEST]).translate(_QUOTES))
+    return _group(list(_TOKEN.finditer(text)), [_MOST_TERMS], 1)
 
 
-def leaves(node: Node) -> Iterator[Leaf]:
-    """The leaves that a result may have: those that are not prohibited, each once for each time that it is there."""
-    if isinstance(node, Group):
-        for each in (*node.required, *node.optional):
-            yield from leaves(each)
-    else:
-        yield node
-
-
-@dataclass(slots=True)
-class _Open:
-    """A group that is being read."""
-
-    occurrence: _Occurrence = "optional"
-    """What the group is in the one around it."""
-    parts: list[tuple[_Occurrence, Node]] = field(default_factory=list[tuple[_Occurrence, Node]])
-    pending: _Occurrence | None = None
-    """What a sign or NOT makes of the next part; None: nothing was said."""
-    joined: bool = False
-    """Whether the next part follows AND."""
-
-    def add(self, *nodes: Node) -> None:
-        """Add parts that were written as one."""
-        occurrence: _Occurrence = self.pending or ("required" if self.joined else "optional")
-        self.parts.extend((occurrence, node) for node in nodes)
-        self.pending, self.joined = None, False
-
-    def join(self) -> None:
-        """Require the part before an AND, unless it is prohibited, and the one after it."""
-        if self.parts and self.parts[-1][0] == "optional":
-            self.parts[-1] = ("required", self.parts[-1][1])
-        self.joined = bool(self.parts)
-
-    def group(self) -> Group:
-        by: dict[_Occurrence, list[Node]] = {"required": [], "optional": [], "prohibited": []}
-        for occurrence, node in self.parts:
-            if node not in by[occurrence]:
-                by[occurrence].append(node)
-        return Group(tuple(by["required"]), tuple(by["optional"]), tuple(by["prohibited"]))
-
-
-class _Reader:
-    """Reads the tokens of a query."""
-
-    def __init__(self) -> None:
-        self._stack = [_Open()]
-        self._leaves = 0
-
-    def read(self, token: re.Match[str]) -> None:
-        here = self._stack[-1]
+def _group(tokens: list[re.Match[str]], room: list[int], depth: int) -> Group:
+    """The group that the tokens begin with, up to its closing parenthesis; they are taken from the list."""
+    parts: dict[str, list[Node]] = {"required": [], "optional": [], "prohibited": []}
+    pending, last, after_and = "", "", False
+    while tokens:
+        token = tokens.pop(0)
+        nodes: Sequence[Node] = ()
         match token.lastgroup:
+            case "close" if depth > 1:
+                break
             case "sign":
-                here.pending = "required" if token["sign"] == "+" else "prohibited"
+                pending = "required" if token["sign"] == "+" else "prohibited"
+            case "logic" if token["logic"] == "NOT":
+                pending = "prohibited"
             case "logic":
-                if token["logic"] == "NOT":
-                    here.pending = "prohibited"
-                elif token["logic"] in {"AND", "&&"}:
-                    here.join()
-            case "open":
-                if len(self._stack) < _DEEPEST:
-                    self._stack.append(_Open(here.pending or ("required" if here.joined else "optional")))
-                    here.pending, here.joined = None, False
-            case "close":
-                self._close()
-            case "term":
-                parts = _of_term(token["term"], whole=here.pending == "prohibited")
-                self._add(*(parts if here.pending else map(_loosened, parts)))
+                after_and = token["logic"] in {"AND", "&&"}
+                if after_and and last == "optional":
+                    parts["required"].append(parts["optional"].pop())
+            case "open" if depth < _DEEPEST:
+                inner = _group(tokens, room, depth + 1)
+                if inner.required or inner.optional:
+                    nodes = [inner]
+                else:
+                    parts["prohibited"] += inner.prohibited
+            case "word" | "phrase" | "near" | "prefix" | "fuzzy":
+                nodes = _terms(token, loose=not pending)
             case _:
-                words = tuple(words_of(token["inside"]))
-                self._add(*([Phrase(words, min(int(token["slop"] or 0), 50))] if words else []))
-
-    def tree(self) -> Group:
-        while len(self._stack) > 1:
-            self._close()
-        return self._stack[0].group()
-
-    def _close(self) -> None:
-        if len(self._stack) > 1:
-            closed = self._stack.pop()
-            group = closed.group()
-            if group != Group():
-                around = self._stack[-1]
-                around.pending = closed.occurrence
-                around.add(group)
-
-    def _add(self, *nodes: Leaf | Group) -> None:
-        kept: list[Node] = []
-        for node in nodes:
-            room = _MOST_LEAVES - self._leaves
-            if room > 0:
-                kept.append(Group(optional=node.optional[:room]) if isinstance(node, Group) else node)
-                self._leaves += len(list(leaves(kept[-1])))
-        if kept:
-            self._stack[-1].add(*kept)
+                pass
+        for each in nodes[: max(room[0], 0)]:
+            last = pending or ("required" if after_and else "optional")
+            parts[last] += [] if each in parts[last] else [each]
+            room[0] -= _MOST_TERMS // _MOST_FUZZY if isinstance(each, Term) and each.spellings else 1
+        if nodes:
+            pending, after_and = "", False
+    return Group(*(tuple(parts[each]) for each in ("required", "optional", "prohibited")))
 
 
-def words_of(text: str) -> list[str]:
-    """The runs of letters and digits in a text, of a longer one the first hundred; and its emojis."""
-    return [each[:_LONGEST_WORD] for each in _WORD.findall(text)]
-
-
-def _of_term(written: str, *, whole: bool) -> list[Leaf]:
-    """What was written without a space: its words, of which the last one may be a prefix or fuzzy.
-
-    `whole`: several words are one phrase, so that `-semi-detached` does not prohibit "semi".
+def _terms(token: re.Match[str], *, loose: bool) -> list[Node]:
+    """The terms of what was written as one. Of a script without spaces, whose words may be whole questions, any two
+    characters in a row count if it is `loose`, that is, neither required nor prohibited.
     """
-    suffix = _SUFFIX.search(written)
-    words = words_of(written[: suffix.start()] if suffix else written)
-    if not words:
-        return []
-    last: Leaf = Word(words[-1])
-    if suffix and suffix["star"]:
-        last = Prefix(words[-1])
-    elif suffix and suffix[0].startswith("~") and len(words[-1]) >= _SHORTEST_FUZZY:
-        edits = 1 if suffix["edits"] == "1" or len(words[-1]) < _SHORTEST_WITH_TWO_EDITS else 2
-        last = Fuzzy(words[-1], edits)
-    elif whole and len(words) > 1:
-        return [Phrase(tuple(words))]
-    return [*map(Word, words[:-1]), last]
+    words = words_of(token["phrase"] or token["word"] or "")
+    if token["phrase"] is not None and not token["near"]:
+        return [Term(tuple(words))] if words else []
+    made: list[Node] = [Term((each,)) for each in words]
+    if token["prefix"] and made:
+        # The stem of a longer word may be shorter than its beginning: that of `configuration` is `configur`.
+        stems = [words[-1][:-cut] for cut in (1, 2, 3) if len(words[-1]) - cut >= _SHORTEST_STEM]
+        made[-1] = Group(optional=(Term((words[-1],), prefix=True), *(Term((each,)) for each in stems)))
+    elif token["fuzzy"] and made and len(words[-1]) in _FUZZY:
+        made[-1] = Term((words[-1],), spellings=_spellings(words[-1].lower()))
+    elif not loose and len(words) > 1 and not token["near"]:
+        return [Term(tuple(words))]  # so that `-semi-detached` does not prohibit "semi"
+    if token["near"]:
+        return [Group(required=tuple(made))] if made else []
+    return [part for each in made for part in (_pairs(each) if loose else [each])]
 
 
-def _loosened(part: Leaf) -> Leaf | Group:
-    """A part; of a script without spaces, whose words may be whole questions, any two characters in a row count too."""
-    if not isinstance(part, Word) or part.text.isascii():
-        return part
-    pairs: list[str] = []
-    for run in _RUNS.findall(part.text):
-        is_long = len(run) > _PAIR and _IDEOGRAPHS.match(run)
-        pairs.extend([run[at : at + _PAIR] for at in range(len(run) - 1)] if is_long else [run])
-    words = dict.fromkeys([part.text, *pairs])
-    return Group(optional=tuple(map(Word, words))) if len(words) > 1 else part
+def _spellings(word: str) -> tuple[str, ...]:
+    """All words with one letter more, less, replaced, or swapped with the next one."""
+    cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    letters = sorted({*"abcdefghijklmnopqrstuvwxyz", *word})
+    swapped = [start + end[1] + end[0] + end[2:] for start, end in cuts if len(end) > 1]
+    less = [start + end[1:] for start, end in cuts if end]
+    other = [start + each + end[skip:] for start, end in cuts for skip in (0, 1) for each in letters]
+    return tuple(dict.fromkeys([*swapped, *less, *other]))
+
+
+def _pairs(node: Node) -> Iterator[Node]:
+    if isinstance(node, Group) or node.spellings or not _IDEOGRAPHS.search(node.words[0]):
+        yield node
+        return
+    for run in _RUNS.findall(node.words[0]):
+        size = 2 if _IDEOGRAPHS.match(run) else len(run)
+        yield from (Term((run[at : at + size],)) for at in range(max(len(run) - size, 0) + 1))

@@ -13,30 +13,9 @@ from enum import Enum
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from goalport.caller import ANONYMOUS, Caller
-from goalport.documents import Chunk, ContainerSection, ContentElement, ContentRoot, LeafSection
+from goalport.documents import Chunk, ContentElement, ContentRoot, LeafSection
 from goalport.errors import ModelUnavailable
 from goalport.rag.filters import Filter
-
-__all__ = [
-    "CoreSearchOperations",
-    "ExpansionMethod",
-    "FinderOperations",
-    "HybridSearch",
-    "RegexSearchOperations",
-    "ResultExpander",
-    "SearchOperations",
-    "SectionOutline",
-    "SectionReader",
-    "SectionText",
-    "SelectiveOperations",
-    "SimilarityResult",
-    "TextSearch",
-    "TextSimilaritySearchRequest",
-    "TypeRetrievalOperations",
-    "VectorSearch",
-    "find_chunks",
-    "supports",
-]
 
 _log = logging.getLogger(__name__)
 MOST_RESULTS = 1_000
@@ -176,14 +155,7 @@ class RegexSearchOperations(SearchOperations, Protocol):
     """Search by a regular expression."""
 
     async def regex_search(
-        self,
-        regex: str,
-        top_k: int,
-        kind: type[T],
-        /,
-        *,
-        filter: Filter | None = None,
-        caller: Caller = ANONYMOUS,
+        self, regex: str, top_k: int, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Sequence[SimilarityResult[T]]:
         """The first matches in the order of the documents. Raises `BadInput` for a bad pattern or a slow one."""
         ...
@@ -290,5 +262,3 @@ async def find_chunks(
 
 SEARCHABLE = (Chunk,)
 """The types that stores search."""
-ELEMENTS = (Chunk, LeafSection, ContainerSection, ContentRoot)
-"""The types of elements that stores find."""

@@ -1,205 +1,231 @@
-"""The vectors of an index in memory, kept in step with the database, and searched exactly.
+"""Which model made the vectors of an index, and whether the present one goes with it; making those that are missing.
 
-In memory each number of a vector is one byte, a fourth of what the database has, so that a search reads a fourth too.
-That narrows the search to the few chunks that can be among the nearest; these are compared by the vectors in the
-database. Below: numpy. Above: `sqlite_store`; the vectors are loaded when they are first searched.
+Vectors of two models cannot be compared, so an index has those of one, and remembers its name and their length.
 """
 
-import json
-import sqlite3
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from threading import Lock
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+from goalport.errors import ModelRefused, ModelUnavailable, StoreError
+from goalport.llm import EmbeddingService
+from goalport.rag.database import IndexDatabase
+from goalport.rag.document_store import IndexInfo
+from goalport.rag.embeddings import embedded
+from goalport.rag.statements import JOINED, Condition, Operation, Rows, selected
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Allowed", "VectorTable"]
-
-_AT_ONCE: Final = 1_000
-"""How many vectors are read from the database in one piece."""
-_BLOCK: Final = 384 * 1_024
-"""How many numbers are multiplied at once. So many stay in a processor's cache, and BLAS multiplies them in the calling
-thread; with more it starts threads, which wait for each other where the processors are busy."""
-_ROUNDING: Final = 1e-5
-"""How much sums of single-precision numbers can be off."""
-_ROOM: Final = 1.1
-"""How much larger the arrays are made than they have to be, so that not each new document copies them."""
-_MOST_GONE: Final = 0.2
-"""The share of rows of removed documents with which the arrays are made anew."""
+_log = logging.getLogger(__name__)
+_BATCH: Final = 256
+"""How many chunks get their vectors in one transaction."""
+_PAUSE: Final = 30.0
+"""Seconds for which a service that failed is asked for no vectors of documents: each attempt may take that long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """Which chunks may be found: those with these ids, or those of the documents with these ids."""
+class ChunkVectors:
+    """The vectors of the chunks of an index, and the embedding service that makes them, or none."""
 
-    by: Literal["chunk", "document"]
-    ids: Sequence[int]
-
-
-@dataclass(slots=True)
-class _Rows:
-    """A row for each vector, and room for more."""
-
-    chunks: "NDArray[np.int64]"
-    """The id of the chunk; 0 for a row whose document was removed."""
-    documents: "NDArray[np.int64]"
-    codes: "NDArray[np.int8]"
-    """The numbers of the vector as multiples of its scale."""
-    scales: "NDArray[np.float32]"
-    errors: "NDArray[np.float32]"
-    """The length of what is lost: of the vector less its multiples."""
-    count: int = 0
-    """How many rows are in use."""
-
-    @classmethod
-    def empty(cls, room: int, dimensions: int) -> "_Rows":
-        import numpy as np
-
-        return cls(
-            np.empty(room, np.int64),
-            np.empty(room, np.int64),
-            np.empty((room, dimensions), np.int8),
-            np.empty(room, np.float32),
-            np.empty(room, np.float32),
-        )
+    def __init__(
+        self, database: IndexDatabase, service: EmbeddingService | None, on_other_model: Literal["refuse", "text"]
+    ) -> None:
+        self._database, self._service, self._on_other_model = database, service, on_other_model
+        self._warned = False
+        self._away_until = 0.0
 
     @property
-    def arrays(self) -> "tuple[NDArray[Any], ...]":
-        return self.chunks, self.documents, self.codes, self.scales, self.errors
+    def in_use(self) -> bool:
+        """Whether there is a service, and it is not known that it cannot be used."""
+        return self._service is not None and not self._warned
 
-    def with_room(self, kept: "NDArray[np.intp]", added: int) -> "_Rows":
-        """New rows: those that are kept, and room for those that are added."""
-        import numpy as np
+    async def of_chunks(self, uri: str, texts: Sequence[str]) -> "Sequence[NDArray[np.float32]] | None":
+        """The vectors of a document's texts; None: none are made, also while the service gives none.
 
-        room = int((len(kept) + added) * (_ROOM if len(kept) else 1))
-        new = _Rows.empty(room, self.codes.shape[1])
-        for mine, theirs in zip(self.arrays, new.arrays, strict=True):
-            np.take(mine, kept, axis=0, out=theirs[: len(kept)], mode="clip")  # other modes copy all of it first
-        new.count = len(kept)
-        return new
+        Texts that the document had before keep their vectors, so that a small change costs little.
+        """
+        service = await self._fitting()
+        if service is None or not texts:
+            return None
+        columns, tables = f"coalesce(chunks.shown, chunks.body), {self._database.vector_column}", f"vectors, {JOINED}"
+        before = Condition("vectors.chunk = chunks.id and documents.uri = ?", (uri,))
 
-    def add(self, chunks: Sequence[int], documents: Sequence[int], vectors: "NDArray[np.float32]") -> None:
-        import numpy as np
+        def read() -> Operation[Rows]:
+            return (yield selected(columns, tables, before))
 
-        largest = np.abs(vectors).max(axis=1)
-        scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)[:, np.newaxis]
-        codes = np.rint(vectors / scales)
-        place = slice(self.count, self.count + len(chunks))
-        self.chunks[place], self.documents[place] = chunks, documents
-        self.codes[place], self.scales[place] = codes, scales[:, 0]
-        self.errors[place] = np.linalg.norm(vectors - codes * scales, axis=1)
-        self.count = place.stop
+        known = {text: self._database.array(vector) for text, vector in await self._database.read(read)}
+        missing = [each for each in dict.fromkeys(texts) if each not in known]
+        if missing:
+            made = await self._made(service, missing)
+            if made is None:
+                return None
+            known |= zip(missing, made, strict=True)
+        return [known[each] for each in texts]
 
-    def products(self, vector: "NDArray[np.float32]") -> "NDArray[np.float32]":
-        """The product of each row in use and a vector, but for what is lost."""
-        import numpy as np
+    async def _made(self, service: EmbeddingService, texts: Sequence[str]) -> "NDArray[np.float32] | None":
+        """The vectors of texts; None: the service gives none now, and is left alone for a while."""
+        if time.monotonic() < self._away_until:
+            return None
+        try:
+            return await embedded(service, texts)
+        except (ModelUnavailable, ModelRefused) as error:
+            self._away_until = time.monotonic() + _PAUSE
+            _log.warning("Documents are without vectors, and found by words alone until they have them. %s", error)
+            return None
 
-        size = max(_BLOCK // len(vector), 1)
-        block, found = np.empty((size, len(vector)), np.float32), np.empty(self.count, np.float32)
-        for start in range(0, self.count, size):
-            part = found[start : start + size]
-            numbers = block[: len(part)]
-            np.copyto(numbers, self.codes[start : start + len(part)])
-            np.matmul(numbers, vector, out=part)
-        return found * self.scales[: self.count]
+    async def of_query(self, text: str) -> "NDArray[np.float32] | None":
+        """The vector of what is searched for; None: none is made."""
+        service = await self._fitting()
+        if service is None:
+            return None
+        (vector,) = await embedded(service, [text])
+        dimensions = (await self._database.read(_facts)).get("dimensions")
+        if dimensions is not None and int(dimensions) != len(vector):
+            raise self._other(f"vectors of {dimensions} numbers", f"gives {len(vector)}")
+        with suppress(StoreError):  # who may only read an index searches it as it is
+            await self.catch_up()
+        return vector
+
+    async def no_vectors(self) -> StoreError:
+        """That there are no vectors to search, and why."""
+        lack = await self._database.lack()
+        return self._database.error(
+            *(lack or ("It has no vectors to search.", "Give it an embedding service, or search by text."))
+        )
+
+    def add(
+        self, chunks: Sequence[int], vectors: "Sequence[NDArray[np.float32]] | NDArray[np.float32] | None"
+    ) -> Operation[None]:
+        """Write the vectors of chunks, or remember that some have none. Raises `StoreError` if they do not fit."""
+        if vectors is None:
+            yield _REMEMBERED, [("without_vectors", "1")]
+            return
+        assert self._service is not None
+        facts = yield from _facts()
+        for dimensions in {len(each) for each in vectors}:
+            made_by = (self._service.name, str(dimensions))
+            if (facts.setdefault("model", made_by[0]), facts.setdefault("dimensions", made_by[1])) != made_by:
+                raise self._other(f"vectors of {facts['dimensions']} numbers", f"gives {dimensions}")
+        yield _REMEMBERED, [(name, facts[name]) for name in ("model", "dimensions")]
+        yield (
+            _ADDED.format(place=self._database.vector_place),
+            [(self._database.vector(vector), chunk) for chunk, vector in zip(chunks, vectors, strict=True)],
+        )
+
+    async def catch_up(self) -> int:
+        """Make vectors of some chunks that were stored without. Returns of how many; 0: of none, or not now."""
+        service = await self._fitting()
+        if service is None or "without_vectors" not in await self._database.read(_facts):
+            return 0
+        rows = await self._database.write(_missing)
+        vectors = await self._made(service, [text for _, text in rows]) if rows else None
+        if vectors is None:
+            return 0
+        await self._database.write(lambda: self.add([chunk for chunk, _ in rows], vectors))
+        return len(rows)
+
+    async def reembed(self, *, only_missing: bool) -> int:
+        """Make the vectors of all chunks, or of those that have none. Returns how many."""
+        if lack := await self._database.lack():
+            raise self._database.error(*lack)
+        service = self._service
+        if service is None:
+            raise self._database.error("It has no embedding service to use.", "Give it one: embeddings=….")
+        if only_missing:
+            await self._fitting()
+        made, anew, self._warned = 0, not only_missing, False
+        while rows := await self._database.write(_first if anew else _missing):
+            vectors = await embedded(service, [text for _, text in rows])
+
+            def write(
+                rows: Rows = rows, vectors: "NDArray[np.float32]" = vectors, *, anew: bool = anew
+            ) -> Operation[None]:
+                if anew:  # what the old model has made is given up when the new one has answered
+                    yield from _forgotten()
+                yield from self.add([chunk for chunk, _ in rows], vectors)
+
+            await self._database.write(write)
+            made, anew = made + len(rows), False
+        return made
+
+    async def info(self) -> IndexInfo:
+        """How much is stored, and who made the vectors."""
+        lacking = await self._database.lack() is not None
+
+        def read() -> Operation[IndexInfo]:
+            facts = yield from _facts()
+            ((documents, chunks),) = yield "select count(*), coalesce(sum(chunks), 0) from documents", ()
+            vectors = ((0,),) if lacking else (yield "select count(*) from vectors", ())
+            return IndexInfo(
+                documents=documents,
+                chunks=int(chunks),
+                vectors=vectors[0][0],
+                model=facts.get("model", ""),
+                dimensions=int(facts.get("dimensions", 0)),
+            )
+
+        return await self._database.read(read)
+
+    async def _fitting(self) -> EmbeddingService | None:
+        """The service, unless it cannot be used and only text is to be searched then; or `StoreError`."""
+        if self._service is None:
+            return None
+        error: StoreError | None = None
+        if lack := await self._database.lack():
+            error = self._database.error(*lack)
+        else:
+            facts = await self._database.read(_facts)
+            model, dimensions = facts.get("model"), int(facts.get("dimensions", 0))
+            if model is None or (model == self._service.name and self._service.dimensions in {None, dimensions}):
+                self._warned = False
+                return self._service
+            error = self._other(f"vectors of {model!r} ({dimensions} numbers)", "is the embedding service now")
+            if self._on_other_model == "refuse":
+                raise error
+        if not self._warned:
+            _log.warning("%s Until then it searches text alone.", error)
+            self._warned = True
+        return None
+
+    def _other(self, found: str, given: str) -> StoreError:
+        name = self._service.name if self._service else ""
+        return self._database.error(
+            f"It has {found}, and {name!r} {given}: they cannot be compared.",
+            "Use the service that made them, or make them anew: `goalport rag reembed`, or `await store.reembed()`.",
+        )
 
 
-class VectorTable:
-    """The vectors that a database has. A chunk's vector stays as it is; a document that changes has new chunks.
-
-    Its methods are called in threads, one at a time.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._seen: tuple[int, int] = (-1, -1)
-        """How often the database had been written when it was last read, and how often vectors had been replaced."""
-        self._rows: _Rows | None = None
-
-    def nearest(
-        self, connection: sqlite3.Connection, vector: "NDArray[np.float32]", most: int, allowed: Allowed | None
-    ) -> list[tuple[int, float]]:
-        """The ids of the nearest chunks, of those that are allowed (None: of all), with their cosines, best first."""
-        import numpy as np
-
-        with self._lock:
-            chunks = _candidates(self._refreshed(connection, len(vector)), vector, most, allowed)
-        scores = np.empty(len(chunks), np.float32)
-        for place, vectors in _read(connection, chunks):
-            scores[place] = vectors @ vector
-        order = np.lexsort((chunks, -scores))[:most]
-        return [(int(chunks[each]), float(scores[each])) for each in order]
-
-    def _refreshed(self, connection: sqlite3.Connection, dimensions: int) -> _Rows:
-        """The rows without those of documents that are gone, and with the vectors that are new."""
-        facts = dict(connection.execute("select name, value from facts where name in ('changes', 'embeddings')"))
-        now, rows = (facts["changes"], facts["embeddings"]), self._rows
-        if rows is None or self._seen[1] != now[1]:
-            rows = _with_new(connection, _Rows.empty(0, dimensions))
-        elif self._seen != now:
-            rows = _with_new(connection, _without_gone(connection, rows))
-        self._rows, self._seen = rows, now
-        return rows
+def _facts() -> Operation[dict[str, Any]]:
+    rows = yield "select name, value from facts", ()
+    return {row[0]: row[1] for row in rows}
 
 
-def _without_gone(connection: sqlite3.Connection, rows: _Rows) -> _Rows:
-    """The rows of documents that are there: the others are marked, or left out if they have become many."""
-    import numpy as np
-
-    present = np.fromiter((each for (each,) in connection.execute("select id from documents")), np.int64)
-    gone = ~np.isin(rows.documents[: rows.count], present)
-    rows.chunks[: rows.count][gone] = 0
-    return rows.with_room(np.flatnonzero(~gone), 0) if gone.sum() > _MOST_GONE * rows.count else rows
+def _forgotten() -> Operation[None]:
+    yield "delete from vectors", ()
+    yield "delete from facts where name in ('model', 'dimensions')", ()
+    yield _REMEMBERED, [("without_vectors", "1")]
 
 
-def _with_new(connection: sqlite3.Connection, rows: _Rows) -> _Rows:
-    """The rows, with those of the chunks that have larger ids."""
-    import numpy as np
+def _first() -> Operation[Rows]:
+    """The first chunks of all, each with its text."""
+    return (yield selected(*_TEXTS, Condition("true"), _SOME))
 
-    last = int(rows.chunks[: rows.count].max(initial=0))
-    (added,) = connection.execute("select count(*) from vectors where chunk > ?", (last,)).fetchone()
-    if rows.count + added > len(rows.chunks):
-        rows = rows.with_room(np.arange(rows.count), added)
-    found = connection.execute("select chunk, document, vector from vectors where chunk > ? order by chunk", (last,))
-    while part := found.fetchmany(_AT_ONCE):
-        chunks, documents, vectors = zip(*part, strict=True)
-        rows.add(chunks, documents, _matrix(vectors))
+
+def _missing() -> Operation[Rows]:
+    """Chunks without a vector, each with its text; when there are none, that is noted."""
+    without = Condition("not exists (select 1 from vectors where vectors.chunk = chunks.id)")
+    rows = yield selected(*_TEXTS, without, _SOME)
+    if not rows:
+        yield "delete from facts where name = 'without_vectors'", ()
     return rows
 
 
-def _candidates(rows: _Rows, vector: "NDArray[np.float32]", most: int, allowed: Allowed | None) -> "NDArray[np.int64]":
-    """The ids of chunks among which the nearest surely are, in their order."""
-    import numpy as np
-
-    chunks = rows.chunks[: rows.count]
-    kept = chunks > 0
-    if allowed is not None:
-        ids = chunks if allowed.by == "chunk" else rows.documents[: rows.count]
-        kept &= np.isin(ids, np.asarray(allowed.ids, np.int64))
-    chunks = chunks[kept]
-    if most >= len(chunks):
-        return chunks
-    scores = rows.products(vector)[kept]
-    lost = rows.errors[: rows.count][kept] * np.linalg.norm(vector) + _ROUNDING
-    enough = np.partition(scores - lost, -most)[-most]
-    return chunks[scores + lost >= enough]
-
-
-def _read(connection: sqlite3.Connection, chunks: "NDArray[np.int64]") -> "Iterator[tuple[slice, NDArray[np.float32]]]":
-    """The vectors of chunks, whose ids ascend, with their places among these."""
-    for start in range(0, len(chunks), _AT_ONCE):
-        part = chunks[start : start + _AT_ONCE].tolist()
-        found = connection.execute(
-            "select vector from vectors where chunk in (select value from json_each(?)) order by chunk",
-            (json.dumps(part),),
-        )
-        yield slice(start, start + len(part)), _matrix([vector for (vector,) in found])
-
-
-def _matrix(vectors: Sequence[bytes]) -> "NDArray[np.float32]":
-    import numpy as np
-
-    return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), -1)
+_TEXTS: Final = ("chunks.id, coalesce(chunks.shown, chunks.body)", "chunks")
+_SOME: Final = f"order by chunks.id limit {_BATCH}"
+_ADDED: Final = (
+    "insert into vectors select id, document, {place} from chunks where id = ? on conflict (chunk) do nothing"
+)
+_REMEMBERED: Final = "insert into facts values (?, ?) on conflict (name) do update set value = excluded.value"

@@ -13,9 +13,8 @@ _EMPTIED = """
 do $$ begin
     if to_regnamespace('goalport_documents') is not null then
         set local search_path to goalport_documents;
-        truncate documents, readers, sections, chunks, chunk_words, vocabulary, vectors, new_vectors;
+        truncate documents, readers, sections, chunks, chunk_words, vectors;
         delete from facts where name in ('model', 'dimensions', 'without_vectors');
-        update facts set value = '0';
     end if;
 end $$
 """

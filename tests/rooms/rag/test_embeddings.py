@@ -204,6 +204,19 @@ async def test_another_model_is_noticed_and_makes_its_own_vectors_on_request(tmp
         assert (info.model, info.dimensions, info.vectors) == ("new", 32, 2)
 
 
+async def test_what_the_old_model_made_stays_until_the_new_one_answers(tmp_path: Path) -> None:
+    async with SqliteDocumentStore(tmp_path / "a", embeddings=Hashing("old")) as store:
+        await store.put(*ROSES)
+    service = Sometimes("new")
+    service.away = True
+    async with SqliteDocumentStore(tmp_path / "a", embeddings=service) as store:
+        with pytest.raises(ModelUnavailable):
+            await store.reembed()
+        assert (await store.info()).model == "old"
+    async with SqliteDocumentStore(tmp_path / "a", embeddings=Hashing("old")) as store:
+        assert [each.match.uri for each in await store.vector_search(RED, Chunk)] == ["roses"]
+
+
 async def test_with_another_model_a_store_may_search_text_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

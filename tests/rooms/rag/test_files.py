@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,16 @@ from goalport.rag import SqliteDocumentStore, TextSimilaritySearchRequest
 from tests.rooms.rag.toy_documents import Hashing, document
 
 ROSES = TextSimilaritySearchRequest(query="roses")
+FIRST_VERSION = """
+create table new_vectors (chunk integer primary key, document integer not null, vector blob not null);
+create virtual table chunk_words using fts5 (
+    title, body, content = 'chunks', content_rowid = 'id', tokenize = "unicode61 remove_diacritics 2");
+insert into chunk_words (rowid, title, body) select id, title, body from chunks;
+create virtual table chunk_vocabulary using fts5vocab (chunk_words, 'row');
+insert into facts values ('chunks', 1), ('embeddings', 17);
+pragma user_version = 1
+"""
+"""What makes a file of the first version of one of the second."""
 WRITER = """
 import asyncio, sys
 from pathlib import Path
@@ -63,8 +74,7 @@ async def check(path: Path) -> None:
         info = await store.info()
         assert info.chunks == info.vectors == 30
     with sqlite3.connect(path) as connection:
-        for index in ("chunk_stems", "chunk_words"):
-            connection.execute(f"insert into {index} ({index}, rank) values ('integrity-check', 1)")  # noqa: S608 - one of two names
+        connection.execute("insert into chunk_stems (chunk_stems, rank) values ('integrity-check', 1)")
     connection.close()
 
 
@@ -79,7 +89,7 @@ async def test_a_file_is_made_with_its_folder_for_its_user_alone(tmp_path: Path)
 
 
 async def test_files_that_are_no_index_are_left_alone(tmp_path: Path) -> None:
-    text, foreign, newer, lacking = (tmp_path / each for each in ("text", "foreign", "newer", "lacking"))
+    text, foreign, newer = (tmp_path / each for each in ("text", "foreign", "newer"))
     text.write_text("This is a text and no database. " * 50)
     with sqlite3.connect(foreign) as connection:
         connection.execute("create table theirs (a)")
@@ -89,20 +99,31 @@ async def test_files_that_are_no_index_are_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(newer) as connection:
         connection.execute("pragma user_version = 99")
     connection.close()
-    async with SqliteDocumentStore(lacking) as store:
-        await store.info()
-    with sqlite3.connect(lacking) as connection:
-        connection.execute("drop table documents")
-    connection.close()
     for path, message in (
         (text, "no SQLite database"),
         (foreign, "another program"),
         (newer, "newer goalport"),
-        (lacking, "damaged: it has no documents. Remove the file, and ingest the documents again"),
     ):
         async with SqliteDocumentStore(path) as store:
             with pytest.raises(StoreError, match=message):
                 await store.info()
+
+
+async def test_a_file_of_the_first_version_is_searched_and_written_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "documents.sqlite"
+    async with SqliteDocumentStore(path, embeddings=Hashing()) as store:
+        await store.put(*document("a", {"": "roses"}))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FIRST_VERSION)
+    async with SqliteDocumentStore(path, embeddings=Hashing()) as store:
+        assert [each.match.uri for each in await store.text_search(ROSES, Chunk)] == ["a"]
+        await store.put(*document("b", {"": "wild roses"}))
+        assert await store.remove("a")
+        assert [each.match.uri for each in await store.hybrid_search(ROSES, Chunk)] == ["b"]
+    with closing(sqlite3.connect(path)) as connection:
+        tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
+        assert connection.execute("pragma user_version").fetchone() == (2,)
+    assert not {each for each in tables if each.startswith(("chunk_words", "chunk_vocabulary", "new_vectors"))}
 
 
 async def test_a_file_that_may_only_be_read_is_searched_and_stays_as_it_is(tmp_path: Path) -> None:

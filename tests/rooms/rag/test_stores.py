@@ -112,6 +112,8 @@ async def test_words_are_found_in_any_of_their_forms(store: DocumentIndex) -> No
         ('"pruned spring"~2', {"Roses"}),
         ("tomat*", {"Tomatoes"}),
         ("whetstnoe~", {"Knives"}),
+        ("+whetston~ +sharpenned~2", {"Knives"}),
+        ("whtstnoe~", NONE),
         ("(roses OR pots) AND rust", {"Pots"}),
         ("cafe", {"Pots"}),
         ("cafe\u0301", {"Pots"}),
