@@ -11,7 +11,8 @@ from typing import Final
 
 from goalport.errors import StoreError
 from goalport.process.agent_process import AgentProcess
-from goalport.store import ProcessStore, estimated_size
+from goalport.process.sizes import estimated_size
+from goalport.store import ProcessStore
 
 __all__ = ["UnsavedFamilies"]
 

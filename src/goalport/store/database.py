@@ -28,7 +28,7 @@ from goalport.store.conversation_operations import (
 from goalport.store.conversations import ConversationRecord, MessageRecord, words_of
 from goalport.store.operations import Operation, Operations
 from goalport.store.programs import Program
-from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess, ValueCodec
+from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess
 from goalport.store.rows import event_row, microseconds, rows_of
 from goalport.store.statements import Dialect
 
@@ -201,8 +201,8 @@ class DatabaseProcessStore:
         """A database has room for any number of processes that wait."""
         return sys.maxsize
 
-    def attach(self, codec: Callable[[str], ValueCodec], watched: Callable[[str], bool], /) -> None:
-        """Nothing: there is room for every process, with values that are JSON data already."""
+    def attach(self, watched: Callable[[str], bool], /) -> None:
+        """Nothing: there is room for every process."""
 
     async def save(
         self,

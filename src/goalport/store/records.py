@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol
 
 from goalport.caller import Caller
 from goalport.store.conversations import ConversationStore
-from goalport.store.standard_types import Json
 
 __all__ = [
     "EventRecord",
@@ -25,7 +24,6 @@ __all__ = [
     "QuestionRecord",
     "Runner",
     "StoredProcess",
-    "ValueCodec",
     "parents_first",
 ]
 
@@ -164,18 +162,6 @@ class Message(NamedTuple):
     value: object
 
 
-class ValueCodec(Protocol):
-    """Writes and reads the values of one process."""
-
-    def encode(self, value: object, number: int | None = None) -> Json:
-        """A value as JSON data; `number`: that of the object that it is. Raises `Unstorable`."""
-        ...
-
-    def decode(self, data: Json, number: int | None = None) -> object:
-        """The value of JSON data. Raises `Unreadable`."""
-        ...
-
-
 class ProcessStore(Protocol):
     """Keeps the records of processes for one program, perhaps beside others that use the same database.
 
@@ -198,11 +184,10 @@ class ProcessStore(Protocol):
         """The conversations, which are kept beside the processes."""
         ...
 
-    def attach(self, codec: Callable[[str], ValueCodec], watched: Callable[[str], bool], /) -> None:
-        """Use what the program knows of its processes, from now on.
+    def attach(self, watched: Callable[[str], bool], /) -> None:
+        """From now on `watched` says of a family, by its root, whether somebody watches it.
 
-        `codec` writes and reads the values of a process, by its id. `watched` says of a family, by its root, whether
-        somebody watches it: a store with little room does not drop it then.
+        A store with little room does not drop it then.
         """
         ...
 
