@@ -16,8 +16,6 @@ from goalport.process.family import family_of
 from goalport.process.recording import Recorder, recordable, remains_of
 from goalport.store import Codec, Json, ProcessRecord, Seals, StoredProcess, StoredTypes
 
-__all__ = ["Definitions", "FamilyRecords", "NotStored"]
-
 _log = getLogger(__name__)
 
 _WHOLE: Final = 100

@@ -14,8 +14,6 @@ from goalport.process.agent_process import AgentProcess
 from goalport.process.sizes import estimated_size
 from goalport.store import ProcessStore
 
-__all__ = ["UnsavedFamilies"]
-
 _MOST_BYTES: Final = 32 * 1024 * 1024
 _PROCESS: Final = 30_000
 """About how many bytes a process that is being saved takes besides its objects."""

@@ -15,6 +15,7 @@ from typing import Final, Self
 from goalport.caller import Caller
 from goalport.errors import LeaseHeld, LeaseLost, StoreError
 from goalport.store import statements as the
+from goalport.store.conversations import ConversationStore
 from goalport.store.database_conversations import DatabaseConversations
 from goalport.store.operations import Database, ObservedDatabase, Operation, Values, deletes, reads, writes
 from goalport.store.programs import Program
@@ -56,7 +57,7 @@ class DatabaseProcessStore:
 
     def __init__(self, database: Database) -> None:
         self.database = ObservedDatabase(database)
-        self.conversations = DatabaseConversations(self.database)
+        self.conversations: ConversationStore = DatabaseConversations(self.database)
         self._program = Program.this()
         self._has_heartbeat = False
 

@@ -14,8 +14,6 @@ from itertools import count, islice, takewhile
 from operator import itemgetter
 from typing import Final, TypeVar
 
-import anyio
-
 from goalport.caller import Caller
 from goalport.errors import LeaseLost
 from goalport.store.conversations import ConversationRecord, MessageRecord, searchable, words_of
@@ -23,11 +21,10 @@ from goalport.store.records import (
     EventRecord,
     JournalRecord,
     Lease,
-    Message,
     ObjectRecord,
     ProcessRecord,
+    ProcessStore,
     QuestionRecord,
-    Runner,
     StoredProcess,
     parents_first,
 )
@@ -59,7 +56,7 @@ class _Family:
         return self.members[self.root].process
 
 
-class InMemoryProcessStore:
+class InMemoryProcessStore(ProcessStore):
     """Keeps the records of processes in memory; see `ProcessStore`.
 
     Parameters: of short processes that have ended, the last `window` are kept. Of those that took a second or
@@ -230,41 +227,6 @@ class InMemoryProcessStore:
 
     async def delete_context(self, context_id: str, /) -> bool:
         return self._contexts.pop(context_id, None) is not None
-
-    # What programs that share a store ask it: here there is no other one.
-
-    async def runner(self, process_id: str, /) -> Runner | None:
-        return None
-
-    async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
-        return ()
-
-    async def due_here(self) -> Sequence[Lease]:
-        return ()
-
-    async def heartbeat(self, seconds: float, /) -> None:
-        """Nothing: nobody else could take a lease of this program."""
-
-    async def wait_for_changes(self, seconds: float, /) -> None:
-        await anyio.sleep(seconds)
-
-    async def spent(self, caller: Caller, since: datetime, /) -> Mapping[str, float]:
-        return {}
-
-    async def send(self, process_id: str, value: object, /) -> int:
-        return 0
-
-    async def inbox(self) -> Sequence[Message]:
-        return ()
-
-    async def reply(self, number: int, value: object, /) -> None:
-        """Nothing: there is no message."""
-
-    async def replied(self, number: int, /) -> object:
-        return None
-
-    async def withdraw(self, number: int, /) -> bool:
-        return True
 
     def _rooted(self, root: str) -> _Family | None:
         family = self._family_of.get(root)

@@ -20,8 +20,6 @@ from goalport.store.rows import Row
 from goalport.store.statements import CLAIMED, TAKEN, TIDIED, WORDS
 from goalport.store.tables import EXPANSIONS, steps_after
 
-__all__ = ["PostgresProcessStore", "process_tables"]
-
 T = TypeVar("T")
 
 _VALUE: Final = re.compile(r"(?<![\w:]):(\w+)")

@@ -23,23 +23,6 @@ from goalport.store.records import (
     parents_first,
 )
 
-__all__ = [
-    "FamilyRows",
-    "ProcessRows",
-    "Row",
-    "caller_in",
-    "caller_row",
-    "comparable_text",
-    "event_records",
-    "event_row",
-    "json_text",
-    "microseconds",
-    "process_record",
-    "rows_of",
-    "stored_processes",
-    "time_of",
-]
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _PLAIN: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

@@ -25,8 +25,6 @@ from goalport.store.operations import Commit, Operation
 from goalport.store.sqlite_file import DatabaseFile, OpenFile, Synchronous, spares_connection
 from goalport.store.statements import WORDS
 
-__all__ = ["SqliteProcessStore"]
-
 T = TypeVar("T")
 
 _READERS: Final = 4

@@ -18,8 +18,6 @@ from goalport.errors import OlderSchema, StoreError
 from goalport.files import make_private
 from goalport.store.tables import EXPANSIONS, LATEST_VERSION, MIGRATIONS, steps_after
 
-__all__ = ["DatabaseFile", "OpenFile", "Synchronous", "spares_connection"]
-
 Synchronous = Literal["full", "normal"]
 
 _PASSING: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG}

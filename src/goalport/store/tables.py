@@ -12,8 +12,6 @@ events of a family are under the number of its root; a row has all of one save, 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-__all__ = ["EXPANSIONS", "LATEST_VERSION", "MIGRATIONS", "steps_after"]
-
 _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "sqlite": {"numbered": "INTEGER PRIMARY KEY", "counted": "INTEGER PRIMARY KEY AUTOINCREMENT"},
     "postgresql": {
