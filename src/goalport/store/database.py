@@ -21,7 +21,6 @@ from goalport.store.operations import Database, ObservedDatabase, Operation, Val
 from goalport.store.programs import Program
 from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess
 from goalport.store.rows import (
-    FamilyRows,
     ProcessRows,
     Row,
     comparable_text,
@@ -326,7 +325,8 @@ class DatabaseProcessStore:
         root = {"root": known[0]["root"]}
         processes = yield the.FAMILY, root
         objects, history, spendings, questions, journal = the.PARTS_OF_FAMILY
-        rows = FamilyRows(
+        version = next((each["version"] for each in processes if each["id"] == root["root"]), 0)
+        found = stored_processes(
             processes,
             (yield objects, root),
             (yield history, root),
@@ -334,8 +334,7 @@ class DatabaseProcessStore:
             (yield questions, root),
             (yield journal, root),
         )
-        version = next((each["version"] for each in processes if each["id"] == root["root"]), 0)
-        return stored_processes(rows), version
+        return found, version
 
     @reads
     def records(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from types import CoroutineType
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from goalport.errors import StoreError
 from goalport.store.rows import Row
@@ -106,10 +106,11 @@ class _Kept(Protocol):
 
 
 K = TypeVar("K", bound=_Kept)
-Method = Callable[Concatenate[K, P], CoroutineType[Any, Any, T]]
+# As a text: before Python 3.13 this type of a coroutine takes no parameters when a program runs.
+Method: TypeAlias = "Callable[Concatenate[K, P], CoroutineType[Any, Any, T]]"
 
 
-def reads(operation: Callable[Concatenate[K, P], Operation[T]]) -> Method[K, P, T]:
+def reads(operation: Callable[Concatenate[K, P], Operation[T]]) -> "Method[K, P, T]":
     """The method that runs an operation which only reads."""
 
     @wraps(operation)
@@ -119,7 +120,7 @@ def reads(operation: Callable[Concatenate[K, P], Operation[T]]) -> Method[K, P, 
     return method
 
 
-def writes(operation: Callable[Concatenate[K, P], Operation[T]]) -> Method[K, P, T]:
+def writes(operation: Callable[Concatenate[K, P], Operation[T]]) -> "Method[K, P, T]":
     """The method that runs an operation and commits it."""
 
     @wraps(operation)
@@ -129,7 +130,7 @@ def writes(operation: Callable[Concatenate[K, P], Operation[T]]) -> Method[K, P,
     return method
 
 
-def deletes(operation: Callable[Concatenate[K, P], Operation[T]]) -> Method[K, P, T]:
+def deletes(operation: Callable[Concatenate[K, P], Operation[T]]) -> "Method[K, P, T]":
     """The method that commits an operation and then gives back the space of what it has deleted; False: of nothing."""
 
     @wraps(operation)
