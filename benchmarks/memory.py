@@ -69,7 +69,7 @@ _ASKING = {"ask": "wait between actions", "ask_inside": "wait in the middle of o
 def memory(*, quick: bool = False) -> Table:
     """The table of what a server keeps in memory."""
     results, sessions, waiting, calls = (3, 5, 5, 10) if quick else (1_000, 1_000, 5_000, 200)
-    rows = [row for store in _STORES for row in _results(store, results)]
+    rows = list(_results("sqlite", results))
     rows += _sessions(sessions)
     rows += [row for store in _STORES for row in _waiting(store, waiting, calls)]
     note = (

@@ -19,11 +19,10 @@ from goalport import AgentPlatform, AgentProcess, UserInput
 from goalport.errors import AlreadyAnswered, UnknownName
 from goalport.events import Event
 from goalport.process import Completed, Outcome, Waiting
-from goalport.store.database import Database, DatabaseProcessStore
-from goalport.store.operations import Operation
+from goalport.store.database import DatabaseProcessStore
+from goalport.store.operations import Database, Operation
 from goalport.store.postgres import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
-from goalport.store.statements import Dialect
 from tests.crashes.crews import Effects, studio
 from tests.forks import FORKS
 
@@ -87,16 +86,12 @@ class PointedDatabase:
     def __init__(self, inner: Database, points: Points) -> None:
         self._inner, self._points = inner, points
 
-    @property
-    def dialect(self) -> Dialect:
-        return self._inner.dialect
-
     async def read(self, begin: Callable[[], Operation[T]], /) -> T:
         return await self._inner.read(begin)
 
     async def write(self, begin: Callable[[], Operation[T]], /, *, patient: bool = False) -> T:
         made: Any = getattr(begin, "func", begin)
-        name = made.__name__
+        name = made.__name__.removeprefix("_")
         if name not in _WATCHED:
             return await self._inner.write(begin, patient=patient)
         self._points.reach(f"{name}: before the transaction")
@@ -135,7 +130,7 @@ class PointedStore(DatabaseProcessStore):
     """A store with points at the boundaries of its transactions."""
 
     def __init__(self, inner: DatabaseProcessStore, points: Points) -> None:
-        super().__init__(PointedDatabase(inner._database, points))  # noqa: SLF001 - a store is closed to others
+        super().__init__(PointedDatabase(inner.database, points))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ FACADES = frozenset(
 """What users hold in their hands, the state of a process, which changes by named transitions alone, and the tree of all
 errors. They have as many methods as those need: a limit made shapes that served only it."""
 STORES = frozenset(
-    {"AgentProcessRepository", "DatabaseProcessStore", "InMemoryProcessStore", "Operations", "ProcessStore"}
+    {"AgentProcessRepository", "DatabaseProcessStore", "InMemoryProcessStore", "ProcessStore"}
     | {"IndexedDocuments", "SqliteIndex"}
 )
 """One database keeps processes, leases, messages and contexts: a store, and the repository above it, is the place

@@ -95,11 +95,7 @@ def workspace_store(settings: Settings, *, migrates: bool = True) -> ProcessStor
     """The store of a workspace's processes by its settings; `migrates`: one of an earlier version is changed."""
     if settings.store == "memory":
         return InMemoryProcessStore(
-            settings.max_processes,
-            seconds=settings.result_seconds,
-            waiting=settings.max_waiting,
-            remembered_bytes=settings.remembered_bytes,
-            folder=settings.data_dir,
+            settings.max_processes, seconds=settings.result_seconds, waiting=settings.max_waiting
         )
     if settings.store == "sqlite":
         from goalport.store.sqlite import SqliteProcessStore

@@ -8,8 +8,6 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-__all__ = ["PostgresAddress"]
-
 _SCHEMES: Final = {"postgresql", "postgres", "postgresql+asyncpg"}
 _HOSTS: Final = re.compile(r"(?:(?:[\w.%-]*|\[[\da-fA-F:.]+\])(?::\d+)?(?:,|$))*")
 _EXPECTED: Final = "postgresql://user:password@host:port/database"

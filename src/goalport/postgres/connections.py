@@ -14,8 +14,6 @@ import anyio
 
 from goalport.postgres.server import Connection, DatabaseServer, Pool, passing_over
 
-__all__ = ["Connections"]
-
 T = TypeVar("T")
 
 _ATTEMPTS: Final = 3

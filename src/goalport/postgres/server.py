@@ -16,8 +16,6 @@ from goalport.errors import GoalportError, OlderSchema, StoreError
 from goalport.postgres.address import PostgresAddress
 from goalport.secrecy import hide
 
-__all__ = ["Connection", "DatabaseServer", "Pool", "Row", "Tables", "driver", "passing_over"]
-
 Row = Mapping[str, Any]
 """A row by the names of its columns."""
 _STATEMENTS: Final = 200

@@ -42,8 +42,8 @@ from goalport.process.effects import apply_result, as_declared, gave_nothing, le
 from goalport.process.journal import Parked
 from goalport.process.lifecycle import Failed
 from goalport.process.parameters import fill
+from goalport.process.sizes import estimated_size
 from goalport.secrecy import hide
-from goalport.store import estimated_size
 from goalport.tools import Tool, ToolGroupRequirement, ToolResult
 from goalport.words import message_of
 

@@ -14,16 +14,12 @@ from goalport.events import ProcessNotStored
 from goalport.process.agent_process import AgentProcess
 from goalport.process.family import family_of
 from goalport.process.recording import Recorder, recordable, remains_of
-from goalport.store import Codec, Json, ProcessRecord, Seals, StoredProcess, StoredTypes, estimated_size
-
-__all__ = ["Definitions", "FamilyRecords", "NotStored"]
+from goalport.store import Codec, Json, ProcessRecord, Seals, StoredProcess, StoredTypes
 
 _log = getLogger(__name__)
 
 _WHOLE: Final = 100
 """How many families keep everything after their end, if their store does not."""
-_WHOLE_BYTES: Final = 8 * 1024 * 1024
-"""About how much memory the objects of these take at most, but for those of the family that has ended last."""
 
 
 class Definitions(Protocol):
@@ -52,7 +48,7 @@ class FamilyRecords:
         self._not_stored = NotStored()
         self._unwritable: WeakSet[AgentProcess] = WeakSet()
         """The processes whose records cannot say how they stand."""
-        self._ended = _LastEnded()
+        self._ended: deque[AgentProcess] = deque(maxlen=_WHOLE)
 
     def stored(self, process: AgentProcess) -> bool:
         """Whether the store has records of a process."""
@@ -140,7 +136,7 @@ class FamilyRecords:
         """Note that the store has records of a process. Returns whether this program may let it go."""
         if not self._durable and not stored.whole:
             if process.parent is None:
-                self._ended.add(process)
+                self._ended.append(process)
             return True
         self._recorders[process].confirm(stored)
         self._not_stored.stored(process)
@@ -169,22 +165,6 @@ class FamilyRecords:
     def codec_for(self, process_id: str) -> Codec | None:
         """What writes and reads the records of a process; None: they hold the values themselves."""
         return self.codec(process_id) if self._durable else None
-
-
-class _LastEnded:
-    """The families that have ended last, which are kept alive."""
-
-    def __init__(self) -> None:
-        self._kept: deque[tuple[AgentProcess, int]] = deque()
-        self._bytes = 0
-
-    def add(self, root: AgentProcess) -> None:
-        """Keep a family, and let the ones that ended first go as far as there is no room."""
-        size = sum(estimated_size(each) for process in family_of(root) for each in process.blackboard.history)
-        self._kept.append((root, size))
-        self._bytes += size
-        while len(self._kept) > _WHOLE or (self._bytes > _WHOLE_BYTES and len(self._kept) > 1):
-            self._bytes -= self._kept.popleft()[1]
 
 
 class NotStored:

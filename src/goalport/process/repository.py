@@ -61,7 +61,7 @@ class AgentProcessRepository:
         self._unsaved = UnsavedFamilies(store)
         self.events = EventLogs(store, self._holds)
         self.lists = ProcessLists(store, self._held, self._known)
-        store.attach(self.records_of.codec, lambda root: is_watched(self._known.get(root)))
+        store.attach(lambda root: is_watched(self._known.get(root)))
 
     def hold(self, process: AgentProcess) -> None:
         """Keep a process that begins to run, with its family, until it is stored."""

@@ -11,9 +11,8 @@ from typing import Final
 
 from goalport.errors import StoreError
 from goalport.process.agent_process import AgentProcess
-from goalport.store import ProcessStore, estimated_size
-
-__all__ = ["UnsavedFamilies"]
+from goalport.process.sizes import estimated_size
+from goalport.store import ProcessStore
 
 _MOST_BYTES: Final = 32 * 1024 * 1024
 _PROCESS: Final = 30_000

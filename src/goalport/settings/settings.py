@@ -235,8 +235,6 @@ class Settings(Sources):
     """How many ended ones the store in memory keeps: so many short ones, and so many that took a second or more."""
     result_seconds: Seconds = 3_600.0
     """How long it keeps at least those that took a second or more, asked people, or have a goal declared `long`."""
-    remembered_bytes: Size = 64 * 1024 * 1024
-    """About how much memory all of them take there at most; large results are moved to a file in `data_dir`."""
     max_waiting: Count = 10_000
     """How many may wait for people in it; with more, the one that has waited longest is terminated."""
     front_tool: bool | Literal["open"] = False

@@ -17,7 +17,6 @@ from goalport.store.records import (
     Runner,
     StoredProcess,
 )
-from goalport.store.sizes import estimated_size
 from goalport.store.standard_types import Json
 from goalport.store.storable import storable
 from goalport.store.type_names import TypeNames, persistent
@@ -47,7 +46,6 @@ __all__ = [
     "TypeNames",
     "decoded",
     "encoded",
-    "estimated_size",
     "exported",
     "imported",
     "persistent",

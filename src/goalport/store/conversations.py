@@ -13,8 +13,6 @@ from typing import Final, NamedTuple, Protocol
 from goalport.caller import Caller
 from goalport.errors import BadInput
 
-__all__ = ["ConversationRecord", "ConversationStore", "MessageRecord", "searchable", "words_of"]
-
 _MOST_WORDS: Final = 100
 """How many different words are searched for at once: each is looked for in every message."""
 _NO_TEXT: Final = dict.fromkeys([0, *range(0xD800, 0xE000)], "\ufffd")

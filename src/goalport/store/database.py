@@ -1,208 +1,92 @@
-"""The store in a database: the protocol of a store, said in operations that a database carries out.
+"""The store in a database: each of its methods is an operation that any database carries out.
 
-Each database of its own module is one `Database`: it begins and ends transactions, and runs their statements on its
-driver. The values in the records are what JSON can say. Above, the platform saves and reads; nothing here knows what a
-process does.
+The values in the records are what JSON can say. Above, the platform saves and reads; nothing here knows what a process
+does. Below: the statements.
 """
 
-import asyncio
+import json
 import sys
-import time
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Self
 
 from goalport.caller import Caller
-from goalport.errors import StoreError
-from goalport.store import operations
-from goalport.store.conversation_operations import (
-    ConversationRows,
-    delete_conversation,
-    find_conversation,
-    list_conversations,
-    messages_of,
-    processes_of,
-)
-from goalport.store.conversations import ConversationRecord, MessageRecord, words_of
-from goalport.store.operations import Operation, Operations
+from goalport.errors import LeaseHeld, LeaseLost, StoreError
+from goalport.store import statements as the
+from goalport.store.conversations import ConversationStore
+from goalport.store.database_conversations import DatabaseConversations
+from goalport.store.operations import Database, ObservedDatabase, Operation, Values, deletes, reads, writes
 from goalport.store.programs import Program
-from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess, ValueCodec
-from goalport.store.rows import event_row, microseconds, rows_of
-from goalport.store.statements import Dialect
-
-__all__ = ["Commit", "Database", "DatabaseProcessStore"]
-
-T = TypeVar("T")
+from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess
+from goalport.store.rows import (
+    ProcessRows,
+    Row,
+    comparable_text,
+    event_records,
+    event_row,
+    json_text,
+    microseconds,
+    process_record,
+    rows_of,
+    stored_processes,
+)
 
 _BATCH: Final = 200
 """How many families are dropped in one transaction."""
+_FOUND: Final = 10_000
+"""How many families to be dropped are looked for at a time."""
 _RESERVE: Final = 256 * 1024
 """The bytes that a disk must have left for new work: what goes on is to be saved there."""
 _PROBE: Final = "goalport: can this be written?"
 _PROBE_BYTES: Final = 65_536
 """As much as a process with a few results, since a full disk may still have room for a row."""
-_FOUND: Final = 10_000
-"""How many families to be dropped are looked for at a time."""
-
-
-class Database(Protocol):
-    """Runs operations, each in one transaction. An operation is begun anew when its transaction has to be."""
-
-    @property
-    def dialect(self) -> Dialect:
-        """How it speaks."""
-        ...
-
-    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
-        """What an operation that only reads returns. Raises `StoreError`."""
-        ...
-
-    async def write(self, begin: Callable[[], Operation[T]], /, *, patient: bool = False) -> T:
-        """What an operation returns, once it is committed. Raises what the operation raises, and `StoreError`.
-
-        Once it has begun, cancelling waits until it is known whether it is committed. A patient operation may wait a
-        little for others that are committed with it.
-        """
-        ...
-
-    async def wait_for_changes(self, seconds: float, /) -> None:
-        """Return when another program may have written something, or after `seconds`."""
-        ...
-
-    @property
-    def free_bytes(self) -> int | None:
-        """The space left on its disk; None: that cannot be seen from here."""
-        ...
-
-    async def trim(self) -> None:
-        """Give the space of what was dropped back, if the database does not do so itself."""
-        ...
-
-    async def close(self) -> None:
-        """Commit what was written, and let the database go. A database that is closed stays closed."""
-        ...
-
-
-class ObservedDatabase:
-    """A database whose transactions are told of, and of which it is known whether the last write failed."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.dialect: Dialect = database.dialect
-        self.wait_for_changes, self.trim, self.close = database.wait_for_changes, database.trim, database.close
-        self.refused = False
-        """Whether the last write failed."""
-        self.tell: Callable[[str, float, bool], None] = lambda _kind, _seconds, _failed: None
-        """Called after each `read` or `write` with its seconds, and whether the database failed."""
-
-    @property
-    def free_bytes(self) -> int | None:
-        return self._database.free_bytes
-
-    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
-        with self._timed("read"):
-            return await self._database.read(begin)
-
-    async def write(self, begin: Callable[[], Operation[T]], /, *, patient: bool = False) -> T:
-        with self._timed("write"):
-            return await self._database.write(begin, patient=patient)
-
-    @contextmanager
-    def _timed(self, kind: str) -> Generator[None]:
-        begun, failed = time.monotonic(), False
-        try:
-            yield
-        except StoreError:
-            failed = True
-            raise
-        finally:
-            self.refused = failed if kind == "write" else self.refused
-            self.tell(kind, time.monotonic() - begun, failed)
-
-
-class Commit(asyncio.Future[T]):
-    """The end of a transaction. Who is cancelled waits for it: a commit cannot be called back, so it must be known."""
-
-    def cancel(self, msg: object = None) -> bool:
-        return False
-
-
-class DatabaseConversations:
-    """Keeps conversations in a database, which other programs may use too; see `ConversationStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def save(
-        self, conversation: ConversationRecord, messages: Sequence[MessageRecord] = (), /
-    ) -> ConversationRecord | None:
-        rows = ConversationRows(conversation, messages)
-        return await self._database.write(partial(rows.save, self._database.dialect))
-
-    async def find(self, conversation_id: str, /) -> ConversationRecord | None:
-        return await self._database.read(partial(find_conversation, conversation_id))
-
-    async def messages(self, conversation_id: str, /) -> Sequence[MessageRecord]:
-        return await self._database.read(partial(messages_of, conversation_id))
-
-    async def list(
-        self,
-        *,
-        caller: Caller | None = None,
-        chatbot: str = "",
-        search: str = "",
-        after: str = "",
-        limit: int = 50,
-    ) -> Sequence[ConversationRecord]:
-        words = words_of(search)
-        return await self._database.read(partial(list_conversations, caller, chatbot, words, after, limit))
-
-    async def processes(self, conversation_id: str, /) -> Sequence[str]:
-        return await self._database.read(partial(processes_of, conversation_id))
-
-    async def delete(self, conversation_id: str, /) -> bool:
-        deleted = await self._database.write(partial(delete_conversation, conversation_id))
-        if deleted:
-            await self._database.trim()
-        return deleted
+_DAY: Final = timedelta(days=1)
+_FIRST_LEASE: Final = {"lease_token": 1, "version": 1}
+_NO_LEASE: Final = {"lease_token": 0, "version": 0, "lease_owner": None, "wake_at": None}
 
 
 class DatabaseProcessStore:
     """Keeps the records of processes in a database, which other programs may use too; see `ProcessStore`."""
 
     durable = True
+    max_waiting = sys.maxsize
+    """A database has room for any number of processes that wait."""
 
     def __init__(self, database: Database) -> None:
-        self._database = self.database = ObservedDatabase(database)
-        self.conversations = DatabaseConversations(self._database)
+        self.database = ObservedDatabase(database)
+        self.conversations: ConversationStore = DatabaseConversations(self.database)
         self._program = Program.this()
-        self._operations = Operations(database.dialect, self._program)
         self._has_heartbeat = False
 
     async def __aenter__(self) -> Self:
-        await self._database.write(operations.nothing)
+        await self._open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    @writes
+    def _open(self) -> Operation[None]:
+        yield from ()
 
     async def close(self) -> None:
         """Give all leases back, commit what was saved, and close the database. A store that is closed stays closed."""
         if self._has_heartbeat:
             self._has_heartbeat = False
             with suppress(StoreError):  # the others notice when nothing is heard of this program any more
-                await self._database.write(self._operations.leave)
-        await self._database.close()
+                await self._leave()
+        await self.database.close()
 
-    @property
-    def max_waiting(self) -> int:
-        """A database has room for any number of processes that wait."""
-        return sys.maxsize
+    @writes
+    def _leave(self) -> Operation[None]:
+        yield the.REAPED, {"id": self._program.id}
 
-    def attach(self, codec: Callable[[str], ValueCodec], watched: Callable[[str], bool], /) -> None:
-        """Nothing: there is room for every process, with values that are JSON data already."""
+    def attach(self, watched: Callable[[str], bool], /) -> None:
+        """Nothing: there is room for every process."""
+
+    # Saving.
 
     async def save(
         self,
@@ -219,99 +103,241 @@ class DatabaseProcessStore:
             return lease
         if not lease.token and all(each.process.id != lease.root for each in changes):
             raise ValueError(f"Expected the record of process {lease.root!r}, the first of its family.")
-        rows = [rows_of(each) for each in changes]
-        wake = None if wake_at is None else microseconds(wake_at)
-        happened = event_row(events)
-        save = partial(self._operations.save, rows, lease, wake, happened, release=release)
-        return await self._database.write(save, patient=not lease.token and not any(map(_asked_for, changes)))
+        hold = {
+            "lease_owner": None if release else self._program.id,
+            "wake_at": None if wake_at is None else microseconds(wake_at),
+        }
+        save = partial(self._save, [rows_of(each) for each in changes], lease, hold, event_row(events))
+        return await self.database.write(save, patient=not lease.token and not any(map(_asked_for, changes)))
 
-    async def claim(self, process_id: str, /) -> Lease | None:
-        return await self._database.write(partial(self._operations.claim, process_id))
+    def _save(
+        self, changes: Sequence[ProcessRows], lease: Lease, hold: Values, events: Values | None
+    ) -> Operation[Lease]:
+        root = next((each for each in changes if each.process["id"] == lease.root), None)
+        if lease.token or root is None:
+            saved, number = yield from self._fenced(lease, root, hold)
+        else:
+            saved, number = yield from self._made(lease, root, hold)
+        if root is not None:
+            yield from _parts(root, number)
+        if events:
+            yield the.EVENTS_SAVED, {**events, "process": number}
+        for each in changes:
+            if each is not root:
+                row = {**each.process, **_NO_LEASE, "member": each.process["id"]}
+                rows = (yield the.SAME_MEMBER, row) or (yield the.MEMBER, row)
+                yield from _parts(each, rows[0]["number"])
+        return saved
 
-    async def runner(self, process_id: str, /) -> Runner | None:
-        return await self._database.read(partial(self._operations.runner, process_id))
+    def _fenced(self, lease: Lease, root: ProcessRows | None, hold: Values) -> Operation[tuple[Lease, int]]:
+        fence = {"root": lease.root, "token": lease.token, **hold}
+        if root is None:
+            rows = yield the.LEASE, fence
+        else:
+            row = {**root.process, **fence}
+            rows = (yield the.SAME, row) or (yield the.SAVED, row)
+        if not rows:
+            raise LeaseLost(lease.root)
+        return Lease(lease.root, lease.token, rows[0]["version"]), rows[0]["number"]
 
-    async def release(self, lease: Lease, /) -> None:
-        await self._database.write(partial(self._operations.release, lease))
-
-    async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
-        some, dead = await self._database.read(partial(self._operations.awaited, limit, without))
-        if not some and not dead:
-            return ()
-        return await self._database.write(partial(self._operations.due, limit, without, dead))
-
-    async def due_here(self) -> Sequence[Lease]:
-        return await self._database.read(self._operations.due_here)
-
-    async def heartbeat(self, seconds: float, /) -> None:
-        await self._database.write(partial(self._operations.heartbeat, seconds, first=not self._has_heartbeat))
-        self._has_heartbeat = True
+    def _made(self, lease: Lease, root: ProcessRows, hold: Values) -> Operation[tuple[Lease, int]]:
+        rows = yield the.MADE, {**root.process, **_FIRST_LEASE, **hold}
+        if rows:
+            return Lease(lease.root, 1, 1), rows[0]["number"]
+        # It was saved before, and this program was not told. Whoever took it since has raised the token.
+        rows = yield the.OWNER, {"id": lease.root}
+        if any(each["lease_owner"] not in {None, self._program.id} for each in rows):
+            raise LeaseLost(lease.root)
+        return (yield from self._fenced(lease._replace(token=1), root, hold))
 
     async def check_writes(self) -> None:
         """Raise `StoreError` if nothing more can be written. After a write that failed, another one tries it."""
-        free = self._database.free_bytes
+        free = self.database.free_bytes
         if free is not None and free < _RESERVE:
             raise StoreError("of processes", "Its disk is full.", "Free some space. It works again by itself.")
-        if self._database.refused:
-            await self._database.write(partial(self._operations.save_context, _PROBE, "x" * _PROBE_BYTES, None))
-            await self._database.write(partial(operations.delete_context, _PROBE))
+        if self.database.refused:
+            await self.save_context(_PROBE, "x" * _PROBE_BYTES, instead_of=None)
+            await self.delete_context(_PROBE)
+
+    # Leases.
+
+    @writes
+    def release(self, lease: Lease, /) -> Operation[None]:
+        yield the.RELEASED, {"root": lease.root, "token": lease.token}
+
+    def _claim(self, process_id: str, /) -> Operation[Lease | None]:
+        asked = {"id": process_id, "me": self._program.id}
+        rows = yield the.CLAIMED, asked
+        if not rows and (yield the.ROOT, asked):
+            # Perhaps its program has died and has not been missed yet.
+            yield from self._reap((yield from self._dead_neighbours()))
+            rows = yield the.CLAIMED, asked
+            if not rows:
+                raise LeaseHeld(process_id)
+        return _lease(rows[0]) if rows else None
+
+    claim = writes(_claim)
+
+    @reads
+    def runner(self, process_id: str, /) -> Operation[Runner | None]:
+        for each in (yield the.RUNNER, {"id": process_id}):
+            dead = each["host"] == self._program.host and bool(self._dead([each]))
+            return Runner(each["host"].partition(" ")[0], each["pid"], bool(each["alive"]) and not dead)
+        return None
+
+    @reads
+    def held(self, roots: Sequence[str], /) -> Operation[Sequence[str]]:
+        rows = yield the.HELD, {"me": self._program.id, "root_list": json.dumps(roots)}
+        return [each["id"] for each in rows]
+
+    @reads
+    def due_here(self) -> Operation[Sequence[Lease]]:
+        rows = yield the.DUE_HERE, {"me": self._program.id}
+        return [_lease(each) for each in rows]
+
+    async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
+        wanted = {"me": self._program.id, "limit": limit, "root_list": json.dumps([*without])}
+        some, dead = await self._awaited(wanted)
+        return await self._due(wanted, dead) if some or dead else ()
+
+    @reads
+    def _awaited(self, wanted: Values) -> Operation[tuple[bool, Sequence[str]]]:
+        """Whether something is due, and which programs of this host have died."""
+        dead = yield from self._dead_neighbours()
+        return bool((yield the.DUE, wanted)), dead
+
+    @writes
+    def _due(self, wanted: Values, dead: Sequence[str]) -> Operation[Sequence[Lease]]:
+        yield from self._reap(dead)
+        rows = yield the.TAKEN, wanted
+        return [_lease(each) for each in sorted(rows, key=lambda row: (row["wake_at"], row["number"]))]
+
+    # Programs.
+
+    async def heartbeat(self, seconds: float, /) -> None:
+        await self._live(round(seconds * 1_000_000), first=not self._has_heartbeat)
+        self._has_heartbeat = True
+
+    @writes
+    def _live(self, lifetime: int, *, first: bool) -> Operation[None]:
+        if first:
+            yield from self._reap((yield from self._dead_neighbours()))
+            yield the.EXPIRED, {}
+        for each in the.TIDIED:
+            yield each, {}
+        yield the.HEARTBEAT, {**self._program._asdict(), "lifetime": lifetime}
+
+    def _dead_neighbours(self) -> Operation[Sequence[str]]:
+        return self._dead((yield the.NEIGHBOURS, {"host": self._program.host}))
+
+    def _dead(self, neighbours: Sequence[Row]) -> Sequence[str]:
+        """Those of the programs of this host that have died, whatever they said before."""
+        others = [each for each in neighbours if each["id"] != self._program.id]
+        return [each["id"] for each in others if not self._program.sees(each["pid"], each["started"])]
+
+    def _reap(self, dead: Sequence[str]) -> Operation[None]:
+        if dead:
+            yield the.REAPED, [{"id": each} for each in dead]
 
     async def wait_for_changes(self, seconds: float, /) -> None:
-        await self._database.wait_for_changes(seconds)
+        await self.database.wait_for_changes(seconds)
 
-    async def versions(self, roots: Sequence[str], /) -> Mapping[str, int]:
-        return await self._database.read(partial(operations.versions, roots))
+    # What programs leave for each other.
 
-    async def held(self, roots: Sequence[str], /) -> Sequence[str]:
-        return await self._database.read(partial(self._operations.held, roots))
+    @writes
+    def send(self, process_id: str, value: object, /) -> Operation[int]:
+        (row,) = yield the.SENT, {"process": process_id, "value": json_text(value)}
+        return row["number"]
 
-    async def send(self, process_id: str, value: object, /) -> int:
-        return await self._database.write(partial(operations.send, process_id, value))
+    @reads
+    def inbox(self) -> Operation[Sequence[Message]]:
+        rows = yield the.INBOX, {"me": self._program.id}
+        return [Message(each["number"], each["process"], json.loads(each["value"])) for each in rows]
 
-    async def inbox(self) -> Sequence[Message]:
-        return await self._database.read(self._operations.inbox)
+    @writes
+    def reply(self, number: int, value: object, /) -> Operation[None]:
+        yield the.REPLIED, {"to": number, "reply": json_text(value)}
 
-    async def reply(self, number: int, value: object, /) -> None:
-        await self._database.write(partial(operations.reply, number, value))
+    @reads
+    def replied(self, number: int, /) -> Operation[object]:
+        rows = yield the.REPLY, {"number": number}
+        return json.loads(rows[0]["reply"]) if rows and rows[0]["reply"] is not None else None
 
-    async def replied(self, number: int, /) -> object:
-        return await self._database.read(partial(operations.replied, number))
+    @writes
+    def withdraw(self, number: int, /) -> Operation[bool]:
+        rows = yield the.TAKEN_BACK, {"number": number}
+        if rows:
+            return rows[0]["reply"] is None
+        return not (yield the.WITHDRAWN, {"number": number})
 
-    async def withdraw(self, number: int, /) -> bool:
-        return await self._database.write(partial(operations.withdraw, number))
+    @writes
+    def join(self, key: str, digest: str, process_id: str, /, *, instead_of: str = "") -> Operation[tuple[str, str]]:
+        given = {"key": key, "digest": digest, "process": process_id, "instead_of": instead_of}
+        (row,) = yield the.JOINED, given
+        return row["digest"], row["process"]
 
-    async def join(self, key: str, digest: str, process_id: str, /, *, instead_of: str = "") -> tuple[str, str]:
-        return await self._database.write(partial(self._operations.join, key, digest, process_id, instead_of))
+    @deletes
+    def forget_keys(self, process_ids: Collection[str], /) -> Operation[None]:
+        yield the.FORGOTTEN_KEYS, {"process_list": json.dumps([*process_ids])}
 
-    async def forget_keys(self, process_ids: Collection[str], /) -> None:
-        await self._database.write(partial(operations.forget_keys, process_ids))
-        await self._database.trim()
+    @reads
+    def context_ids(self) -> Operation[Sequence[str]]:
+        return [each["id"] for each in (yield the.CONTEXT_IDS, {})]
 
-    async def context_ids(self) -> Sequence[str]:
-        return await self._database.read(operations.context_ids)
+    @reads
+    def find_context(self, context_id: str, /) -> Operation[object]:
+        rows = yield the.CONTEXT, {"id": context_id}
+        return json.loads(rows[0]["value"]) if rows else None
 
-    async def find_context(self, context_id: str, /) -> object:
-        return await self._database.read(partial(operations.find_context, context_id))
+    @writes
+    def save_context(self, context_id: str, value: object, /, *, instead_of: object) -> Operation[bool]:
+        new = {"id": context_id, "value": comparable_text(value)}
+        if instead_of is None:
+            return bool((yield the.NEW_CONTEXT, new))
+        return bool((yield the.CHANGED_CONTEXT, {**new, "before": comparable_text(instead_of)}))
 
-    async def save_context(self, context_id: str, value: object, /, *, instead_of: object) -> bool:
-        return await self._database.write(partial(self._operations.save_context, context_id, value, instead_of))
+    @deletes
+    def delete_context(self, context_id: str, /) -> Operation[bool]:
+        return bool((yield the.DELETED_CONTEXT, {"id": context_id}))
 
-    async def delete_context(self, context_id: str, /) -> bool:
-        deleted = await self._database.write(partial(operations.delete_context, context_id))
-        if deleted:
-            await self._database.trim()
-        return deleted
+    # Reading.
 
-    async def events(self, root: str, /, after: int, limit: int) -> Sequence[EventRecord]:
-        return await self._database.read(partial(operations.events, root, after, limit))
+    @reads
+    def versions(self, roots: Sequence[str], /) -> Operation[Mapping[str, int]]:
+        rows = yield the.VERSIONS, {"root_list": json.dumps(roots)}
+        return {each["id"]: each["version"] for each in rows}
 
-    async def find(self, process_id: str, /) -> ProcessRecord | None:
-        return await self._database.read(partial(operations.find, process_id))
+    @reads
+    def events(self, root: str, /, after: int, limit: int) -> Operation[Sequence[EventRecord]]:
+        rows = yield the.EVENTS, {"root": root, "after": after, "limit": limit}
+        return event_records((each["value"] for each in rows), after, limit)
 
-    async def family(self, process_id: str, /) -> tuple[Sequence[StoredProcess], int]:
-        return await self._database.read(partial(operations.family, process_id))
+    @reads
+    def find(self, process_id: str, /) -> Operation[ProcessRecord | None]:
+        rows = yield the.FIND, {"id": process_id}
+        return process_record(rows[0]) if rows else None
 
-    async def records(
+    @reads
+    def family(self, process_id: str, /) -> Operation[tuple[Sequence[StoredProcess], int]]:
+        known = yield the.ROOT, {"id": process_id}
+        if not known:
+            return (), 0
+        root = {"root": known[0]["root"]}
+        processes = yield the.FAMILY, root
+        objects, history, spendings, questions, journal = the.PARTS_OF_FAMILY
+        version = next((each["version"] for each in processes if each["id"] == root["root"]), 0)
+        found = stored_processes(
+            processes,
+            (yield objects, root),
+            (yield history, root),
+            (yield spendings, root),
+            (yield questions, root),
+            (yield journal, root),
+        )
+        return found, version
+
+    @reads
+    def records(
         self,
         *,
         after: str = "",
@@ -319,51 +345,107 @@ class DatabaseProcessStore:
         caller: Caller | None = None,
         statuses: Collection[str] = (),
         newest_first: bool = False,
-    ) -> Sequence[ProcessRecord]:
-        return await self._database.read(
-            partial(operations.records, after, limit, caller, statuses, newest_first=newest_first)
-        )
+    ) -> Operation[Sequence[ProcessRecord]]:
+        values: dict[str, object] = {}
+        if after:
+            values["after"] = after
+        if limit is not None:
+            values["limit"] = limit
+        if caller is not None:
+            values |= {"caller_id": caller.id, "caller_issuer": caller.issuer}
+        if statuses:
+            values["status_list"] = json.dumps(sorted(statuses))
+        rows = yield the.listing(values, newest_first=newest_first), values
+        return [process_record(each, whole=False) for each in rows]
 
-    async def spent(self, caller: Caller, since: datetime, /) -> Mapping[str, float]:
-        return await self._database.read(partial(operations.spent, caller, since))
+    @reads
+    def spent(self, caller: Caller, since: datetime, /) -> Operation[Mapping[str, float]]:
+        moments = {"since": microseconds(since), "since_text": _iso(since)}
+        rows = yield the.SPENT, {"caller_id": caller.id, "caller_issuer": caller.issuer, **moments}
+        return {each["root"]: each["cost"] for each in rows}
 
-    async def counts(self, *, without: Collection[str] = ()) -> Mapping[str, int]:
-        return await self._database.read(partial(operations.counts, without))
+    @reads
+    def counts(self, *, without: Collection[str] = ()) -> Operation[Mapping[str, int]]:
+        rows = yield the.COUNTS, {"without_list": json.dumps([*without])}
+        return {each["status"]: each["count"] for each in rows}
 
-    async def size_and_age(self) -> tuple[int, float]:
+    @reads
+    def size_and_age(self) -> Operation[tuple[int, float]]:
         """How many bytes the database takes, and for how many seconds the oldest open question has waited; 0: none."""
-        return await self._database.read(self._operations.size_and_age)
+        (size,) = yield the.SIZE, {}
+        (oldest,) = yield the.OLDEST_QUESTION, {}
+        now = microseconds(datetime.now(UTC))
+        return size["bytes"], max(0, now - (oldest["asked_at"] or now)) / 1_000_000
 
     async def overflow(self) -> Sequence[str]:
         """None: there is always room."""
         return ()
 
+    # Dropping.
+
     async def prune(self, *, older_than: timedelta | None = None, keep: int | None = None) -> int:
         """Drop families that have ended, a few in each transaction, so that others can write meanwhile."""
         total = 0
         if older_than is not None:
-            age = older_than // timedelta(microseconds=1)
-            total += await self._prune(partial(self._operations.too_old, age, _FOUND))
+            total += await self._prune(the.OLD, {"age": older_than // timedelta(microseconds=1)})
         if keep is not None:
-            total += await self._prune(partial(self._operations.too_many, keep, _FOUND))
+            total += await self._prune(the.TOO_MANY, {"keep": keep})
         return total
 
-    async def drop(self, root: str, /) -> bool:
-        dropped = await self._database.write(partial(self._operations.drop, root))
-        if dropped:
-            await self._database.trim()
-        return dropped
-
-    async def _prune(self, find: Callable[[], Operation[Sequence[str]]]) -> int:
+    async def _prune(self, which: str, chosen: Values) -> int:
         total, dropped = 0, -1
         while dropped:
-            found, dropped = await self._database.read(find), 0
+            found, dropped = await self._over(which, chosen), 0
             for first in range(0, len(found), _BATCH):
-                some = found[first : first + _BATCH]
-                dropped += await self._database.write(partial(self._operations.prune, some))
-                await self._database.trim()
+                dropped += await self._drop_over(found[first : first + _BATCH])
             total += dropped
         return total
+
+    @reads
+    def _over(self, which: str, chosen: Values) -> Operation[Sequence[str]]:
+        """The roots of families that have ended."""
+        rows = yield which, {"me": self._program.id, "limit": _FOUND, **chosen}
+        return [each["root"] for each in rows]
+
+    @deletes
+    def _drop_over(self, roots: Sequence[str]) -> Operation[int]:
+        """Drop families that have ended, but for those that somebody runs again; return how many."""
+        rows = yield the.STILL_OVER, {"me": self._program.id, "root_list": json.dumps(roots)}
+        over = json.dumps([each["root"] for each in rows])
+        for each in the.DROPPED if rows else ():
+            yield each, {"root_list": over}
+        return len(rows)
+
+    @deletes
+    def drop(self, root: str, /) -> Operation[bool]:
+        """Drop a family, whether it has ended or not. Raises `LeaseHeld` if another program runs it."""
+        rows = yield the.ROOT, {"id": root}
+        if not rows or rows[0]["root"] != root:
+            return False
+        yield from self._claim(root)
+        yield the.COSTS_KEPT, {"root": root, "since_text": _iso(datetime.now(UTC) - _DAY)}
+        yield the.MESSAGES_DROPPED, {"root": root}
+        members = [{"member": each["number"]} for each in (yield the.MEMBERS, {"root": root})]
+        for each in the.MEMBER_DROPPED:
+            yield each, members
+        return True
+
+
+def _parts(change: ProcessRows, number: int) -> Operation[None]:
+    if change.over:
+        yield the.FORGOTTEN, [{"process": number, "action": each} for each in change.over]
+    parts = (change.objects, change.history, change.spendings, change.questions, change.journal)
+    for statement, rows in zip(the.PARTS_SAVED, parts, strict=True):
+        if rows:
+            yield statement, [{**row, "process": number} for row in rows]
+
+
+def _lease(row: Row) -> Lease:
+    return Lease(row["id"], row["lease_token"], row["version"])
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat()
 
 
 def _asked_for(change: StoredProcess) -> bool:

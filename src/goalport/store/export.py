@@ -13,8 +13,6 @@ from goalport.caller import Caller
 from goalport.errors import BadInput
 from goalport.store.records import JournalRecord, ObjectRecord, ProcessRecord, QuestionRecord, StoredProcess
 
-__all__ = ["FORMAT", "LeftOut", "exported", "imported"]
-
 FORMAT: Final = 1
 """The number of the format that is written."""
 _PLACEHOLDERS: Final = {"$secret_text": b"left out", "$secret_bytes": b"left out", "$sealed": b'"left out"'}

@@ -16,8 +16,6 @@ from typing import Final
 from goalport.errors import StoreError
 from goalport.postgres import Connection, DatabaseServer
 
-__all__ = ["ChangeNotifications"]
-
 _GATHERED: Final = 0.01
 """Seconds in which what is written becomes one notification, at least; twice as many at most."""
 _ON_ITS_WAY: Final = 0.003

@@ -12,8 +12,6 @@ import uuid
 from pathlib import Path
 from typing import NamedTuple, Self
 
-__all__ = ["Program"]
-
 
 class Program(NamedTuple):
     """A program with a store of its own, as the database knows it."""

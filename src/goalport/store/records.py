@@ -10,24 +10,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
+import anyio
+
 from goalport.caller import Caller
 from goalport.store.conversations import ConversationStore
-from goalport.store.standard_types import Json
-
-__all__ = [
-    "EventRecord",
-    "JournalRecord",
-    "Lease",
-    "Message",
-    "ObjectRecord",
-    "ProcessRecord",
-    "ProcessStore",
-    "QuestionRecord",
-    "Runner",
-    "StoredProcess",
-    "ValueCodec",
-    "parents_first",
-]
 
 
 class ProcessRecord(NamedTuple):
@@ -164,45 +150,25 @@ class Message(NamedTuple):
     value: object
 
 
-class ValueCodec(Protocol):
-    """Writes and reads the values of one process."""
-
-    def encode(self, value: object, number: int | None = None) -> Json:
-        """A value as JSON data; `number`: that of the object that it is. Raises `Unstorable`."""
-        ...
-
-    def decode(self, data: Json, number: int | None = None) -> object:
-        """The value of JSON data. Raises `Unreadable`."""
-        ...
-
-
 class ProcessStore(Protocol):
     """Keeps the records of processes for one program, perhaps beside others that use the same database.
 
     Processes that one of them started belong to its family. A program runs and saves a family under a lease, which it
-    keeps as long as it lives. Times are compared by the clock of the database.
+    keeps as long as it lives. Times are compared by the clock of the database. The store of one program alone inherits
+    what programs ask of each other from this class.
     """
 
-    @property
-    def durable(self) -> bool:
-        """Whether what it keeps outlives the program. Then the values in its records are what JSON can say."""
-        ...
+    durable: bool
+    """Whether what it keeps outlives the program. Then the values in its records are what JSON can say."""
+    max_waiting: int
+    """For how many processes that wait for people there is room."""
+    conversations: ConversationStore
+    """The conversations, which are kept beside the processes."""
 
-    @property
-    def max_waiting(self) -> int:
-        """For how many processes that wait for people there is room."""
-        ...
+    def attach(self, watched: Callable[[str], bool], /) -> None:
+        """From now on `watched` says of a family, by its root, whether somebody watches it.
 
-    @property
-    def conversations(self) -> ConversationStore:
-        """The conversations, which are kept beside the processes."""
-        ...
-
-    def attach(self, codec: Callable[[str], ValueCodec], watched: Callable[[str], bool], /) -> None:
-        """Use what the program knows of its processes, from now on.
-
-        `codec` writes and reads the values of a process, by its id. `watched` says of a family, by its root, whether
-        somebody watches it: a store with little room does not drop it then.
+        A store with little room does not drop it then.
         """
         ...
 
@@ -233,31 +199,8 @@ class ProcessStore(Protocol):
         """
         ...
 
-    async def runner(self, process_id: str, /) -> Runner | None:
-        """The program that has the lease of the family of a process; None: none, or the store ends with the program."""
-        ...
-
     async def release(self, lease: Lease, /) -> None:
         """Give a lease back without a save; nothing happens if it is lost."""
-        ...
-
-    async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
-        """Take the leases of families whose time to wake has come and that no living program has, the eldest first.
-
-        Those of the roots `without` are left to others.
-        """
-        ...
-
-    async def due_here(self) -> Sequence[Lease]:
-        """The leases that this program has of families whose time to wake has come, such as those that run."""
-        ...
-
-    async def heartbeat(self, seconds: float, /) -> None:
-        """Say that this program lives; others may take its leases when there is no other heartbeat for `seconds`."""
-        ...
-
-    async def wait_for_changes(self, seconds: float, /) -> None:
-        """Return when another program may have written something, or after `seconds`."""
         ...
 
     async def versions(self, roots: Sequence[str], /) -> Mapping[str, int]:
@@ -266,26 +209,6 @@ class ProcessStore(Protocol):
 
     async def held(self, roots: Sequence[str], /) -> Sequence[str]:
         """Those of the families, by their roots, of which this program has the lease."""
-        ...
-
-    async def send(self, process_id: str, value: object, /) -> int:
-        """Leave a message, which JSON can say, for the program that runs a family; return its number."""
-        ...
-
-    async def inbox(self) -> Sequence[Message]:
-        """The messages without a reply for the families of which this program has the lease, oldest first."""
-        ...
-
-    async def reply(self, number: int, value: object, /) -> None:
-        """Reply to a message, unless it has a reply or was taken back; JSON can say the value, and it is not None."""
-        ...
-
-    async def replied(self, number: int, /) -> object:
-        """The reply to a message, None as long as there is none."""
-        ...
-
-    async def withdraw(self, number: int, /) -> bool:
-        """Take a message back. Returns False if there is a reply to it, which stays until it is withdrawn again."""
         ...
 
     async def join(self, key: str, digest: str, process_id: str, /, *, instead_of: str = "") -> tuple[str, str]:
@@ -352,13 +275,6 @@ class ProcessStore(Protocol):
         """
         ...
 
-    async def spent(self, caller: Caller, since: datetime, /) -> Mapping[str, float]:
-        """What the processes of a caller have cost since a moment, in US dollars, by the id of their root.
-
-        It is what a store knows that outlives the program: for processes of this program, no more than the ledgers say.
-        """
-        ...
-
     async def counts(self, *, without: Collection[str] = ()) -> Mapping[str, int]:
         """How many processes that are kept have each status, `without` those of these ids."""
         ...
@@ -381,6 +297,56 @@ class ProcessStore(Protocol):
         Returns whether there was one. Raises `LeaseHeld` if another program that lives has its lease; `StoreError`.
         """
         ...
+
+    # What programs ask of each other. One that is alone has nothing to say.
+
+    async def runner(self, process_id: str, /) -> Runner | None:
+        """The program that has the lease of the family of a process; None: none, or the store ends with the program."""
+        return None
+
+    async def due(self, limit: int, /, *, without: Collection[str] = ()) -> Sequence[Lease]:
+        """Take the leases of families whose time to wake has come and that no living program has, the eldest first.
+
+        Those of the roots `without` are left to others.
+        """
+        return ()
+
+    async def due_here(self) -> Sequence[Lease]:
+        """The leases that this program has of families whose time to wake has come, such as those that run."""
+        return ()
+
+    async def heartbeat(self, seconds: float, /) -> None:
+        """Say that this program lives; others may take its leases when there is no other heartbeat for `seconds`."""
+
+    async def wait_for_changes(self, seconds: float, /) -> None:
+        """Return when another program may have written something, or after `seconds`."""
+        await anyio.sleep(seconds)
+
+    async def send(self, process_id: str, value: object, /) -> int:
+        """Leave a message, which JSON can say, for the program that runs a family; return its number."""
+        return 0
+
+    async def inbox(self) -> Sequence[Message]:
+        """The messages without a reply for the families of which this program has the lease, oldest first."""
+        return ()
+
+    async def reply(self, number: int, value: object, /) -> None:
+        """Reply to a message, unless it has a reply or was taken back; JSON can say the value, and it is not None."""
+
+    async def replied(self, number: int, /) -> object:
+        """The reply to a message, None as long as there is none."""
+        return None
+
+    async def withdraw(self, number: int, /) -> bool:
+        """Take a message back. Returns False if there is a reply to it, which stays until it is withdrawn again."""
+        return True
+
+    async def spent(self, caller: Caller, since: datetime, /) -> Mapping[str, float]:
+        """What the processes of a caller have cost since a moment, in US dollars, by the id of their root.
+
+        It is what a store knows that outlives the program: for processes of this program, no more than the ledgers say.
+        """
+        return {}
 
 
 def parents_first(members: Sequence[StoredProcess]) -> Iterator[StoredProcess]:

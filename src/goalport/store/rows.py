@@ -23,23 +23,6 @@ from goalport.store.records import (
     parents_first,
 )
 
-__all__ = [
-    "FamilyRows",
-    "ProcessRows",
-    "Row",
-    "caller_in",
-    "caller_row",
-    "comparable_text",
-    "event_records",
-    "event_row",
-    "json_text",
-    "microseconds",
-    "process_record",
-    "rows_of",
-    "stored_processes",
-    "time_of",
-]
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _PLAIN: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -64,18 +47,6 @@ class ProcessRows:
     journal: Sequence[dict[str, object]]
     over: Sequence[str]
     """The actions whose steps are forgotten before."""
-
-
-@dataclass(frozen=True, slots=True)
-class FamilyRows:
-    """All rows of a family; those of each table in the order of the processes and within them."""
-
-    processes: Sequence[Row]
-    objects: Sequence[Row]
-    history: Sequence[Row]
-    spendings: Sequence[Row]
-    questions: Sequence[Row]
-    journal: Sequence[Row]
 
 
 def rows_of(stored: StoredProcess) -> ProcessRows:
@@ -206,12 +177,9 @@ def process_record(row: Row, *, whole: bool = True) -> ProcessRecord:
     )
 
 
-def stored_processes(family: FamilyRows) -> Sequence[StoredProcess]:
-    """The processes of a family, each after the one that started it."""
-    objects, history, spendings, questions, journal = (
-        _by_process(each)
-        for each in (family.objects, family.history, family.spendings, family.questions, family.journal)
-    )
+def stored_processes(processes: Sequence[Row], *parts: Sequence[Row]) -> Sequence[StoredProcess]:
+    """The processes of a family, each after the one that started it, of their rows and those of all parts in order."""
+    objects, history, spendings, questions, journal = map(_by_process, parts)
     members = [
         StoredProcess(
             process_record(row),
@@ -222,7 +190,7 @@ def stored_processes(family: FamilyRows) -> Sequence[StoredProcess]:
             [_journal_record(each) for each in journal.get(row["number"], ())],
             whole=bool(row["whole"]),
         )
-        for row in family.processes
+        for row in processes
     ]
     return list(parents_first(members))
 

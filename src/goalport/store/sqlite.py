@@ -1,7 +1,7 @@
 """The store in a SQLite file: one thread writes, a few threads read, and what was saved outlives the program.
 
 All writes that are queued while a transaction is written are committed together in the next one, so that many processes
-share one wait for the disk. Statements are compiled once and run on the driver itself.
+share one wait for the disk.
 """
 
 import asyncio
@@ -12,20 +12,18 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar, cast
 
 import anyio
-from sqlalchemy import text
 
 from goalport.errors import LeaseHeld, LeaseLost, StoreError
-from goalport.store.database import Commit, DatabaseProcessStore
-from goalport.store.operations import Operation, Statement
-from goalport.store.sqlite_file import DatabaseFile, OpenFile, Synchronous, compiled, spares_connection
-from goalport.store.statements import Dialect
-
-__all__ = ["SqliteProcessStore"]
+from goalport.store.database import DatabaseProcessStore
+from goalport.store.operations import Commit, Operation
+from goalport.store.sqlite_file import DatabaseFile, OpenFile, Synchronous, spares_connection
+from goalport.store.statements import WORDS
 
 T = TypeVar("T")
 
@@ -64,8 +62,6 @@ class SqliteProcessStore(DatabaseProcessStore):
 class _SqliteDatabase:
     """The threads that read and write a file."""
 
-    dialect: Dialect = "sqlite"
-
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
         self._writer = _Writer(file)
@@ -102,18 +98,19 @@ class _SqliteDatabase:
         await self._writer.close()
 
 
-_UNUSED: Final = text("pragma freelist_count")
-_TRIM: Final = text("pragma incremental_vacuum")
 _PAGES: Final = 1_000
 """How many pages are given back in one transaction, so that others can write meanwhile."""
 
 
 def _trimmed() -> Operation[bool]:
     """Give unused pages back to the system. Returns whether there are more."""
-    (row,) = yield _UNUSED, {}
+    (row,) = yield "pragma freelist_count", {}
     unused: int = row["freelist_count"]
     for _ in range(min(unused, _PAGES)):
-        yield _TRIM, {}  # Python's driver takes one step of it at a time, and each gives back one page
+        yield (
+            "pragma incremental_vacuum",
+            {},
+        )  # Python's driver takes one step of it at a time, and each gives back one page
     return unused > _PAGES
 
 
@@ -123,8 +120,10 @@ def _nothing() -> Operation[None]:
     yield
 
 
-_TEXTS: Final[dict[Statement, str]] = {}
-"""Statements as SQLite reads them."""
+@cache
+def _text(statement: str) -> str:
+    """A statement as SQLite reads it."""
+    return statement.format_map(WORDS["sqlite"])
 
 
 def _run(cursor: sqlite3.Cursor, operation: Operation[T]) -> T:
@@ -135,11 +134,10 @@ def _run(cursor: sqlite3.Cursor, operation: Operation[T]) -> T:
             statement, values = operation.send(cast("Any", rows))
         except StopIteration as end:
             return end.value
-        line = _TEXTS.get(statement) or _TEXTS.setdefault(statement, compiled(statement))
         if isinstance(values, Mapping):
-            rows = cursor.execute(line, values).fetchall()
+            rows = cursor.execute(_text(statement), values).fetchall()
         else:
-            cursor.executemany(line, values)
+            cursor.executemany(_text(statement), values)
             rows = ()
 
 

@@ -14,32 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from sqlalchemy import ClauseElement
-from sqlalchemy.dialects import sqlite
-
 from goalport.errors import OlderSchema, StoreError
 from goalport.files import make_private
-from goalport.store.statements import VERSION, VERSION_MADE
 from goalport.store.tables import EXPANSIONS, LATEST_VERSION, MIGRATIONS, steps_after
-
-__all__ = ["DatabaseFile", "OpenFile", "Synchronous", "compiled", "spares_connection"]
 
 Synchronous = Literal["full", "normal"]
 
 _PASSING: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG}
-_DIALECT: Final = sqlite.dialect(paramstyle="named")
+_VERSION: Final = "SELECT coalesce(max(version), 0), coalesce(max(abs(version)), 0) FROM schema_version"
 _LARGEST_LOG: Final = 64 * 2**20
 """Bytes that the write-ahead log keeps after a checkpoint."""
 _PAUSE: Final = 0.01
 """Seconds between attempts to switch to the write-ahead log; SQLite itself does not wait there."""
-
-
-def compiled(statement: ClauseElement) -> str:
-    """A statement as SQLite reads it; its parameters are named as the columns."""
-    return str(statement.compile(dialect=_DIALECT))
-
-
-_VERSION, _VERSION_MADE = compiled(VERSION), compiled(VERSION_MADE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +201,7 @@ class DatabaseFile:
                 for each in statements:
                     connection.execute(each)
                 made = -number if number in EXPANSIONS else number
-                connection.execute(_VERSION_MADE, {"version": made, "applied_at": time.time_ns() // 1000})
+                connection.execute("INSERT INTO schema_version VALUES (?, ?)", (made, time.time_ns() // 1000))
 
     def closed(self) -> StoreError:
         return self._error("It is closed.", "Open another one.")

@@ -1,420 +1,291 @@
-"""The statements of a store in a database, made once by SQLAlchemy Core; each store compiles them for its driver.
+"""The statements of a store in a database: plain SQL, with `:name` for values and `{word}` where databases differ.
 
-The names of parameters are those of the columns, and a few that say what they stand for: `me` is the id of this program
-as `programs` has it, `lifetime` is in microseconds, and `…_list` is a list of texts in JSON. `operations` puts the
-statements together.
+The names of values are those of the columns, and a few that say what they stand for: `me` is the id of this program as
+`programs` has it, `lifetime` and `age` are in microseconds, and `…_list` is a list of texts in JSON. The store puts the
+statements together; each database puts its words in.
 """
 
-from collections.abc import Mapping
-from functools import cache
-from importlib import import_module
-from typing import Any, Final, Literal
-
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Integer,
-    Select,
-    Table,
-    Text,
-    TextClause,
-    and_,
-    bindparam,
-    case,
-    delete,
-    exists,
-    false,
-    func,
-    insert,
-    literal_column,
-    not_,
-    or_,
-    select,
-    text,
-    true,
-    update,
-)
-
-from goalport.store.expressions import NOW, ONE, ZERO, Place, among
-from goalport.store.tables import (
-    PARTS,
-    contexts,
-    dropped_costs,
-    events,
-    journal,
-    keys,
-    messages,
-    process,
-    programs,
-    questions,
-    schema_version,
-)
-
-__all__ = [
-    "CHANGED_CONTEXT",
-    "CLAIMED",
-    "CONTEXT",
-    "CONTEXT_IDS",
-    "COUNTS",
-    "DELETED_CONTEXT",
-    "DROPPED",
-    "DUE",
-    "DUE_HERE",
-    "EVENTS",
-    "EXPIRED",
-    "FAMILY",
-    "FIND",
-    "FORGOTTEN",
-    "FORGOTTEN_KEYS",
-    "HELD",
-    "HISTORY",
-    "INBOX",
-    "JOURNAL",
-    "LEASE",
-    "MEMBERS",
-    "MEMBER_DROPPED",
-    "MESSAGES_DROPPED",
-    "NEIGHBOURS",
-    "OBJECTS",
-    "OLD",
-    "OLDEST_QUESTION",
-    "OWNER",
-    "QUESTIONS",
-    "REAPED",
-    "RELEASED",
-    "REPLIED",
-    "REPLY",
-    "ROOT",
-    "RUNNER",
-    "SAME",
-    "SAME_MEMBER",
-    "SAVED",
-    "SENT",
-    "SIZE",
-    "SPENDINGS",
-    "STILL_OVER",
-    "TAKEN",
-    "TAKEN_BACK",
-    "TIDIED",
-    "TOO_MANY",
-    "VERSION",
-    "VERSIONS",
-    "VERSION_MADE",
-    "WITHDRAWN",
-    "Dialect",
-    "listing",
-    "upserts",
-]
+from collections.abc import Collection, Mapping
+from typing import Final, Literal
 
 Dialect = Literal["sqlite", "postgresql"]
-_ME: Final = bindparam("me", type_=Text)
-_LIVES: Final = exists().where(programs.c.id == process.c.lease_owner, programs.c.alive_until > NOW)
-_FREE: Final = or_(process.c.lease_owner.is_(None), not_(_LIVES))
-_NOBODYS: Final = or_(process.c.lease_owner.is_(None), and_(process.c.lease_owner != _ME, not_(_LIVES)))
 
-_VALUES: Final = {"definition", "state"}
+WORDS: Final[Mapping[Dialect, Mapping[str, str]]] = {
+    "sqlite": {
+        "now": "(SELECT CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER))",
+        "texts": "json_each",
+        "place": "instr",
+        "same": "IS",
+        "unlocked": "",
+        "bytes": "page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size",
+        "cost": (
+            """json_extract(spending.value, '$."goalport.process.ledger:Spending"."usage"."""
+            """"goalport.llm.model:TokenUsage"."cost"')"""
+        ),
+        "spent_at": """json_extract(spending.value, '$."goalport.process.ledger:Spending"."at"."$datetime"[0]')""",
+    },
+    "postgresql": {
+        "now": "(SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT))",
+        "texts": "json_array_elements_text",
+        "place": "strpos",
+        "same": "IS NOT DISTINCT FROM",
+        "unlocked": "FOR UPDATE OF process SKIP LOCKED",
+        "bytes": "pg_database_size(current_database()) AS bytes",
+        "cost": (
+            "CAST(CAST(spending.value AS JSON) #>> '{goalport.process.ledger:Spending,usage,"
+            "goalport.llm.model:TokenUsage,cost}' AS DOUBLE PRECISION)"
+        ),
+        "spent_at": "(CAST(spending.value AS JSON) #>> '{goalport.process.ledger:Spending,at,$datetime,0}')",
+    },
+}
+"""What the databases say differently.
+
+`now` is the clock of the database in microseconds, the one clock by which programs compare times; as a query of its own
+it is evaluated once, and an index can be searched with it. `texts` makes rows with one column, `value`, of a list in
+JSON. `place` says where a text begins in another, from 1; 0: it is not in it. `same` compares what may be null.
+"""
+
+
+def listed(*columns: str, of: str = "") -> str:
+    """The names of columns as a statement lists them; `of`: the table that they are of."""
+    return ", ".join(f"{of}.{each}" if of else each for each in columns)
+
+
+def values(*columns: str) -> str:
+    """The values of columns, by their names."""
+    return ", ".join(f":{each}" for each in columns)
+
+
+def _upsert(table: str, columns: tuple[str, ...], keys: int = 2) -> str:
+    """Adds a row, or changes the one that has its key: the first of the columns."""
+    changed = ", ".join(f"{each} = excluded.{each}" for each in columns[keys:])
+    added = f"INSERT INTO {table} ({listed(*columns)}) VALUES ({values(*columns)})"
+    return f"{added} ON CONFLICT ({listed(*columns[:keys])}) DO UPDATE SET {changed}"
+
+
+# Saving. The lease of a family stands in the row of its root.
 _UPDATED: Final = (
     *("agent", "caller_id", "caller_issuer", "caller_scopes", "caller_claims", "status", "ended", "final"),
-    *("created_at", "finished_at", "long", "whole", "result", "run_time"),
+    *("created_at", "finished_at", "long", "whole", "result", "run_time", "definition", "state"),
 )
 """The columns that a save replaces. A process never changes its family; the rest is of the lease and the store."""
-
-
-def _kept(name: str) -> ColumnElement[Any]:
-    """The value of a column that a save may leave as it is."""
-    return func.coalesce(bindparam(name, type_=Text), process.c[name])
-
-
-_CHANGED: Final[dict[str, Any]] = {
-    **{name: bindparam(name) for name in _UPDATED},
-    **{name: _kept(name) for name in _VALUES},
-}
-
-
-class Upserts:
-    """The statements that add a row or change the one that is there; SQLAlchemy has them for each database."""
-
-    def __init__(self, dialect: Dialect) -> None:
-        # A server on SQLite starts sooner without the dialect of PostgreSQL.
-        self._insert: Any = import_module(f"sqlalchemy.dialects.{dialect}").insert
-        self.made = self._process().on_conflict_do_nothing(index_elements=[process.c.id]).returning(process.c.number)
-        """Adds the root of a new family with its lease; gives its number, or no row if it is there already."""
-        self.member = (
-            self._process()
-            .on_conflict_do_update(index_elements=[process.c.id], set_=_CHANGED)
-            .returning(process.c.number)
-        )
-        """Adds the row of a process or changes it; gives its number."""
-        self.parts = [self._row(each, *list(each.primary_key.columns)) for each in PARTS]
-        """One for each of `PARTS`."""
-        self.events = self._row(events, *list(events.primary_key.columns))
-        self.heartbeat = self._row(programs, programs.c.id, alive_until=NOW + bindparam("lifetime", type_=BigInteger))
-        self.context = self._context()
-        """Adds a context; gives no row if there is one of that id."""
-        self.joined = self._joined()
-        """Keeps a process under a key, unless there is one that it is not `instead_of`; gives what is kept then."""
-
-    def _process(self) -> Any:
-        values: dict[str, Any] = {
-            each.name: bindparam(each.name) for each in process.columns if each is not process.c.number
-        }
-        values |= {name: func.coalesce(bindparam(name, type_=Text), literal_column("'null'")) for name in _VALUES}
-        return self._insert(process).values(values)
-
-    def _context(self) -> Any:
-        given: dict[str, Any] = {"id": bindparam("id"), "value": bindparam("value"), "saved_at": NOW}
-        added = self._insert(contexts).values(given)
-        return added.on_conflict_do_nothing(index_elements=[contexts.c.id]).returning(contexts.c.id)
-
-    def _joined(self) -> Any:
-        columns = (keys.c.digest, keys.c.process, keys.c.made_at)
-        given: dict[str, Any] = {
-            "key": bindparam("key"),
-            "digest": bindparam("digest"),
-            "process": bindparam("process"),
-        }
-        added = self._insert(keys).values({**given, "made_at": NOW})
-        outdated = keys.c.process == bindparam("instead_of", type_=Text)
-        changed = {each.name: case((outdated, added.excluded[each.name]), else_=each) for each in columns}
-        changing = added.on_conflict_do_update(index_elements=[keys.c.key], set_=changed)
-        return changing.returning(keys.c.digest, keys.c.process)
-
-    def _row(self, table: Table, *key: Column[Any], **computed: ColumnElement[Any]) -> Any:
-        values: dict[str, Any] = {each.name: bindparam(each.name) for each in table.columns}
-        values |= computed
-        added = self._insert(table).values(values)
-        changed = {each.name: added.excluded[each.name] for each in table.columns if each not in set(key)}
-        return added.on_conflict_do_update(index_elements=list(key), set_=changed)
-
-
-@cache
-def upserts(dialect: Dialect) -> Upserts:
-    """Made once for all stores of a dialect, so that each statement is compiled once."""
-    return Upserts(dialect)
-
-
-# The lease of a family. Who saves has to have the right token.
-_LEASE: Final[dict[str, Any]] = {
-    "version": process.c.version + ONE,
-    "lease_owner": bindparam("lease_owner"),
-    "wake_at": bindparam("wake_at"),
-}
-_FENCED: Final = and_(process.c.id == bindparam("root"), process.c.lease_token == bindparam("token"))
-LEASE: Final = update(process).where(_FENCED).values(_LEASE).returning(process.c.number, process.c.version)
-SAVED: Final = LEASE.values(_CHANGED)
-"""Changes the row of a root and the lease in it at once."""
 # SQLite writes each index anew that has one of the columns an update names, whether it changes or not. Most saves are
-# of a process that goes on as before; these statements change its row unless such a column is to be changed.
+# of a process that goes on as before; `SAME` and `SAME_MEMBER` change its row unless such a column is to be changed.
 _INDEXED: Final = ("caller_id", "caller_issuer", "status", "finished_at")
-
-
-def _unchanged(*names: str) -> ColumnElement[bool]:
-    return and_(*(process.c[each].is_not_distinct_from(bindparam(each)) for each in names))
-
-
-_REST: Final = {name: value for name, value in _CHANGED.items() if name not in _INDEXED}
+_LONG: Final = ("definition", "state")
+"""The columns that a save may leave as they are."""
+_SHORT: Final = (
+    *("number", "id", "root", "parent", *(each for each in _UPDATED if each not in (*_LONG, "run_time"))),
+    *("version", "lease_owner", "lease_token", "wake_at"),
+)
+_PROCESS: Final = (*_SHORT, "run_time", *_LONG)
+_NEW: Final = tuple(f"coalesce(:{each}, 'null')" if each in _LONG else f":{each}" for each in _PROCESS[1:])
+_CHANGED: Final = {
+    each: f"{each} = coalesce(:{each}, process.{each})" if each in _LONG else f"{each} = :{each}" for each in _UPDATED
+}
+_ALL: Final = ", ".join(_CHANGED.values())
+_REST: Final = ", ".join(change for each, change in _CHANGED.items() if each not in _INDEXED)
+_UNCHANGED: Final = " AND ".join(f"{each} {{same}} :{each}" for each in _INDEXED)
+_ADDED: Final = f"INSERT INTO process ({listed(*_PROCESS[1:])}) VALUES ({listed(*_NEW)}) ON CONFLICT (id)"
+MADE: Final = f"{_ADDED} DO NOTHING RETURNING number"
+"""Adds the root of a new family with its lease; gives its number, or no row if it is there already."""
+MEMBER: Final = f"{_ADDED} DO UPDATE SET {_ALL} RETURNING number"
+"""Adds the row of a process or changes it; gives its number."""
+SAME_MEMBER: Final = f"UPDATE process SET {_REST} WHERE id = :member AND {_UNCHANGED} RETURNING number"
+_FENCED: Final = "id = :root AND lease_token = :token"
+_HELD: Final = "version = version + 1, lease_owner = :lease_owner"
+_RETURNED: Final = "RETURNING number, version"
+LEASE: Final = f"UPDATE process SET {_HELD}, wake_at = :wake_at WHERE {_FENCED} {_RETURNED}"
+SAVED: Final = f"UPDATE process SET {_ALL}, {_HELD}, wake_at = :wake_at WHERE {_FENCED} {_RETURNED}"
+"""Changes the row of a root and the lease in it at once."""
 SAME: Final = (
-    update(process)
-    .where(_FENCED, _unchanged(*_INDEXED, "wake_at"))
-    .values({**_REST, "version": _LEASE["version"], "lease_owner": _LEASE["lease_owner"]})
-    .returning(process.c.number, process.c.version)
+    f"UPDATE process SET {_REST}, {_HELD} WHERE {_FENCED} AND {_UNCHANGED} AND wake_at {{same}} :wake_at {_RETURNED}"
 )
-SAME_MEMBER: Final = (
-    update(process)
-    .where(process.c.id == bindparam("member"), _unchanged(*_INDEXED))
-    .values(_REST)
-    .returning(process.c.number)
-)
-FORGOTTEN: Final = delete(journal).where(
-    journal.c.process == bindparam("process"), journal.c.action == bindparam("action")
-)
-_ROOT_OF_ID: Final = select(process.c.root).where(process.c.id == bindparam("id")).scalar_subquery()
-_LEASE_COLUMNS: Final = (process.c.id, process.c.lease_token, process.c.version, process.c.wake_at, process.c.number)
-CLAIMED: Final = (
-    update(process)
-    .where(process.c.id == _ROOT_OF_ID, or_(process.c.lease_owner == _ME, _FREE))
-    .values(
-        lease_owner=_ME,
-        lease_token=process.c.lease_token + case((process.c.lease_owner == _ME, ZERO), else_=ONE),
-    )
-    .returning(*_LEASE_COLUMNS)
-)
-RELEASED: Final = update(process).where(_FENCED).values(lease_owner=literal_column("NULL"))
-DUE_HERE: Final = select(*_LEASE_COLUMNS).where(process.c.wake_at <= NOW, process.c.lease_owner == _ME)
-HELD: Final = select(process.c.id).where(among(process.c.id, "root_list"), process.c.lease_owner == _ME)
-DUE: Final = (
-    select(process.c.number)
-    .where(process.c.wake_at <= NOW, _NOBODYS, not_(among(process.c.id, "root_list")))
-    .order_by(process.c.wake_at, process.c.number)
-    .limit(bindparam("limit", type_=Integer))
-    .offset(ZERO)
-)
-TAKEN: Final = (
-    update(process)
-    .where(process.c.number.in_(DUE.with_for_update(skip_locked=True, of=process)))
-    .values(lease_owner=_ME, lease_token=process.c.lease_token + ONE)
-    .returning(*_LEASE_COLUMNS)
-)
+OWNER: Final = "SELECT lease_owner FROM process WHERE id = :id"
+FORGOTTEN: Final = "DELETE FROM journal WHERE process = :process AND action = :action"
+_PARTS: Final = {
+    "object": ("process", "number", "kind", "value"),
+    "history": ("process", "place", "value"),
+    "spending": ("process", "place", "value"),
+    "question": ("process", "place", "id", "action", "status", "in_action", "asked_at", "wait", "answer", "reason"),
+    "journal": ("process", "place", "action", "kind", "name", "value"),
+}
+"""The tables of what belongs to a process, in order; each begins with its key."""
+PARTS_SAVED: Final = tuple(_upsert(table, columns) for table, columns in _PARTS.items())
+EVENTS_SAVED: Final = _upsert("event", ("process", "number", "value"))
+
+# Leases.
+_LIVES: Final = "EXISTS (SELECT * FROM program WHERE program.id = process.lease_owner AND alive_until > {now})"
+_NOBODYS: Final = f"(process.lease_owner IS NULL OR process.lease_owner != :me AND NOT {_LIVES})"
+_ROOTS: Final = "IN (SELECT value FROM {texts}(:root_list))"
+_ROOT_OF_ID: Final = "(SELECT root FROM process WHERE id = :id)"
+_LEASE: Final = "id, lease_token, version, wake_at, number"
+CLAIMED: Final = f"""
+    UPDATE process
+    SET lease_owner = :me, lease_token = lease_token + CASE WHEN lease_owner = :me THEN 0 ELSE 1 END
+    WHERE id = {_ROOT_OF_ID} AND (lease_owner = :me OR lease_owner IS NULL OR NOT {_LIVES})
+    RETURNING {_LEASE}
+"""
+RELEASED: Final = f"UPDATE process SET lease_owner = NULL WHERE {_FENCED}"
+DUE_HERE: Final = f"SELECT {_LEASE} FROM process WHERE wake_at <= {{now}} AND lease_owner = :me"
+HELD: Final = f"SELECT id FROM process WHERE id {_ROOTS} AND lease_owner = :me"
+DUE: Final = f"""
+    SELECT number FROM process WHERE wake_at <= {{now}} AND {_NOBODYS} AND id NOT {_ROOTS}
+    ORDER BY wake_at, number LIMIT :limit
+"""
+TAKEN: Final = f"""
+    UPDATE process SET lease_owner = :me, lease_token = lease_token + 1
+    WHERE number IN ({DUE} {{unlocked}})
+    RETURNING {_LEASE}
+"""
 
 # The programs.
-NEIGHBOURS: Final = select(programs).where(programs.c.host == bindparam("host"))
-RUNNER: Final = (
-    select(programs, (programs.c.alive_until > NOW).label("alive"))
-    .join(process, process.c.lease_owner == programs.c.id)
-    .where(process.c.id == _ROOT_OF_ID)
+HEARTBEAT: Final = _upsert("program", ("id", "host", "pid", "started", "alive_until"), 1).replace(
+    ":alive_until", "{now} + :lifetime"
 )
-REAPED: Final = delete(programs).where(programs.c.id == bindparam("id"))
-EXPIRED: Final = delete(programs).where(programs.c.alive_until <= NOW)
+NEIGHBOURS: Final = "SELECT id, host, pid, started FROM program WHERE host = :host"
+RUNNER: Final = f"""
+    SELECT program.id, host, pid, started, alive_until > {{now}} AS alive
+    FROM program JOIN process ON lease_owner = program.id WHERE process.id = {_ROOT_OF_ID}
+"""
+REAPED: Final = "DELETE FROM program WHERE id = :id"
+EXPIRED: Final = "DELETE FROM program WHERE alive_until <= {now}"
 
 # What programs leave for each other.
-SENT: Final = (
-    insert(messages)
-    .values(process=bindparam("process"), value=bindparam("value"), sent_at=NOW, withdrawn=false())
-    .returning(messages.c.number)
-)
-_NUMBERED: Final = messages.c.number == bindparam("number")
-_ROOT: Final = process.alias("root")
-INBOX: Final = (
-    select(messages.c.number, messages.c.process, messages.c.value)
-    .join(process, process.c.id == messages.c.process)
-    .join(_ROOT, _ROOT.c.id == process.c.root)
-    .where(messages.c.reply.is_(None), _ROOT.c.lease_owner == _ME)
-    .order_by(messages.c.number)
-)
-REPLIED: Final = (
-    update(messages)
-    .where(messages.c.number == bindparam("to"), messages.c.reply.is_(None))
-    .values(reply=bindparam("reply"))
-)
-REPLY: Final = select(messages.c.reply).where(_NUMBERED)
-TAKEN_BACK: Final = (
-    delete(messages).where(_NUMBERED, or_(messages.c.reply.is_(None), messages.c.withdrawn)).returning(messages.c.reply)
-)
-WITHDRAWN: Final = update(messages).where(_NUMBERED).values(withdrawn=true()).returning(messages.c.number)
-_DAY_AGO: Final = NOW - literal_column("86400000000", BigInteger)
-_MINUTE_AGO: Final = NOW - literal_column("60000000", BigInteger)
+SENT: Final = """
+    INSERT INTO message (process, sent_at, withdrawn, value) VALUES (:process, {now}, FALSE, :value) RETURNING number
+"""
+INBOX: Final = """
+    SELECT message.number, message.process, message.value
+    FROM message JOIN process ON process.id = message.process JOIN process AS root ON root.id = process.root
+    WHERE message.reply IS NULL AND root.lease_owner = :me ORDER BY message.number
+"""
+REPLIED: Final = "UPDATE message SET reply = :reply WHERE number = :to AND reply IS NULL"
+REPLY: Final = "SELECT reply FROM message WHERE number = :number"
+TAKEN_BACK: Final = "DELETE FROM message WHERE number = :number AND (reply IS NULL OR withdrawn) RETURNING reply"
+WITHDRAWN: Final = "UPDATE message SET withdrawn = TRUE WHERE number = :number RETURNING number"
+_DAY_AGO: Final = "{now} - 86400000000"
 TIDIED: Final = (
-    delete(messages).where(
-        or_(messages.c.sent_at < _DAY_AGO, and_(messages.c.withdrawn, messages.c.sent_at < _MINUTE_AGO))
-    ),
-    delete(keys).where(keys.c.made_at < _DAY_AGO),
-    delete(dropped_costs).where(dropped_costs.c.dropped_at < _DAY_AGO),
+    f"DELETE FROM message WHERE sent_at < {_DAY_AGO} OR withdrawn AND sent_at < {{now}} - 60000000",
+    f"DELETE FROM idempotency_key WHERE made_at < {_DAY_AGO}",
+    f"DELETE FROM dropped_cost WHERE dropped_at < {_DAY_AGO}",
 )
 """Remove messages that nobody waits for any more, and keys and costs that are old."""
+_OUTDATED: Final = "CASE WHEN idempotency_key.process = :instead_of THEN"
+_JOINED: Final = ", ".join(
+    f"{each} = {_OUTDATED} excluded.{each} ELSE idempotency_key.{each} END" for each in ("digest", "process", "made_at")
+)
+JOINED: Final = f"""
+    INSERT INTO idempotency_key (key, digest, process, made_at) VALUES (:key, :digest, :process, {{now}})
+    ON CONFLICT (key) DO UPDATE SET {_JOINED} RETURNING digest, process
+"""
+"""Keeps a process under a key, unless there is one that it is not `instead_of`; gives what is kept then."""
 # The key of a turn leads to its process and, behind a colon, to the message that began it.
-_COLON: Final = literal_column("':'", Text)
-_OF_PROCESS: Final = func.substr(keys.c.process, ONE, Place(keys.c.process + _COLON, _COLON) - ONE)
-FORGOTTEN_KEYS: Final = delete(keys).where(among(_OF_PROCESS, "process_list"))
-CONTEXT_IDS: Final = select(contexts.c.id)
-_CONTEXT_OF_ID: Final = contexts.c.id == bindparam("id")
-CONTEXT: Final = select(contexts.c.value).where(_CONTEXT_OF_ID)
-CHANGED_CONTEXT: Final = (
-    update(contexts)
-    .where(_CONTEXT_OF_ID, contexts.c.value == bindparam("before"))
-    .values(value=bindparam("value"), saved_at=NOW)
-    .returning(contexts.c.id)
-)
+FORGOTTEN_KEYS: Final = """
+    DELETE FROM idempotency_key
+    WHERE substr(process, 1, {place}(process || ':', ':') - 1) IN (SELECT value FROM {texts}(:process_list))
+"""
+CONTEXT_IDS: Final = "SELECT id FROM context"
+CONTEXT: Final = "SELECT value FROM context WHERE id = :id"
+NEW_CONTEXT: Final = """
+    INSERT INTO context (id, value, saved_at) VALUES (:id, :value, {now}) ON CONFLICT (id) DO NOTHING RETURNING id
+"""
+"""Adds a context; gives no row if there is one of that id."""
+CHANGED_CONTEXT: Final = """
+    UPDATE context SET value = :value, saved_at = {now} WHERE id = :id AND value = :before RETURNING id
+"""
 """Changes a context that is as it was `before`; gives no row otherwise."""
-DELETED_CONTEXT: Final = delete(contexts).where(_CONTEXT_OF_ID).returning(contexts.c.id)
+DELETED_CONTEXT: Final = "DELETE FROM context WHERE id = :id RETURNING id"
 
-# Dropping what has ended.
-_MEMBER: Final = process.alias("member")
-_AGE: Final = bindparam("age", type_=BigInteger)
-_OVER: Final = select(process.c.root).where(
-    process.c.finished_at.is_not(None),
-    process.c.id == process.c.root,
-    _NOBODYS,
-    not_(exists().where(_MEMBER.c.root == process.c.root, not_(_MEMBER.c.final))),
-)
-_SOME: Final = _OVER.limit(bindparam("limit", type_=Integer))
-OLD: Final = _SOME.where(process.c.finished_at < NOW - _AGE).order_by(process.c.finished_at).offset(ZERO)
+# Dropping.
+_OVER: Final = f"""
+    SELECT root FROM process
+    WHERE finished_at IS NOT NULL AND id = root AND {_NOBODYS}
+    AND NOT EXISTS (SELECT * FROM process AS member WHERE member.root = process.root AND NOT member.final)
+"""
+OLD: Final = f"{_OVER} AND finished_at < {{now}} - :age ORDER BY finished_at LIMIT :limit"
 """The roots of families that ended before that age."""
-TOO_MANY: Final = _SOME.order_by(process.c.finished_at.desc(), process.c.number.desc()).offset(
-    bindparam("keep", type_=Integer)
-)
+TOO_MANY: Final = f"{_OVER} ORDER BY finished_at DESC, number DESC LIMIT :limit OFFSET :keep"
 """The roots of families that have ended, without the newest."""
 # Where programs write at the same time, nobody claims what is being dropped.
-STILL_OVER: Final = _OVER.where(among(process.c.root, "root_list")).with_for_update(skip_locked=True, of=process)
+STILL_OVER: Final = f"{_OVER} AND root {_ROOTS} {{unlocked}}"
 """Those of some roots whose families have ended and that nobody runs."""
-_NUMBERS: Final = select(process.c.number).where(among(process.c.root, "root_list"))
 DROPPED: Final = (
-    *(delete(each).where(each.c.process.in_(_NUMBERS)) for each in (*PARTS, events)),
-    delete(process).where(among(process.c.root, "root_list")),
+    *(
+        f"DELETE FROM {each} WHERE process IN (SELECT number FROM process WHERE root {_ROOTS})"
+        for each in (*_PARTS, "event")
+    ),
+    f"DELETE FROM process WHERE root {_ROOTS}",
 )
 # By numbers, so that PostgreSQL takes the keys of these tables also where it knows little of what is in them.
-MEMBERS: Final = select(process.c.number).where(process.c.root == bindparam("root"))
-MEMBER_DROPPED: Final = tuple(
-    delete(each).where(each.c[column] == bindparam("member"))
-    for each, column in (*((each, "process") for each in (*PARTS, events)), (process, "number"))
+MEMBERS: Final = "SELECT number FROM process WHERE root = :root"
+MEMBER_DROPPED: Final = (
+    *(f"DELETE FROM {each} WHERE process = :member" for each in (*_PARTS, "event")),
+    "DELETE FROM process WHERE number = :member",
 )
-MESSAGES_DROPPED: Final = delete(messages).where(
-    messages.c.process.in_(select(process.c.id).where(process.c.root == bindparam("root")))
-)
+MESSAGES_DROPPED: Final = "DELETE FROM message WHERE process IN (SELECT id FROM process WHERE root = :root)"
 
 # Reading.
-EVENTS: Final = (
-    select(events.c.value)
-    .join(process, process.c.number == events.c.process)
-    .where(process.c.id == bindparam("root"), events.c.number > bindparam("after"))
-    .order_by(events.c.number)
-    .limit(bindparam("limit", type_=Integer))
-    .offset(ZERO)
+FIND: Final = f"SELECT {listed(*_PROCESS)} FROM process WHERE id = :id"
+ROOT: Final = "SELECT root FROM process WHERE id = :id"
+FAMILY: Final = f"SELECT {listed(*_PROCESS)} FROM process WHERE root = :root ORDER BY number"
+PARTS_OF_FAMILY: Final = tuple(
+    f"SELECT {listed(*columns, of=table)} FROM {table} JOIN process ON process.number = {table}.process"
+    f" WHERE process.root = :root ORDER BY {table}.process, {table}.{columns[1]}"
+    for table, columns in _PARTS.items()
 )
-FIND: Final = select(process).where(process.c.id == bindparam("id"))
-OWNER: Final = select(process.c.lease_owner).where(process.c.id == bindparam("id"))
-ROOT: Final = select(process.c.root).where(process.c.id == bindparam("id"))
-COUNTS: Final = (
-    select(process.c.status, func.count().label("count"))
-    .where(~among(process.c.id, "without_list"))
-    .group_by(process.c.status)
-)
-FAMILY: Final = select(process).where(process.c.root == bindparam("root")).order_by(process.c.number)
-VERSIONS: Final = select(process.c.id, process.c.version).where(
-    among(process.c.id, "root_list"), process.c.id == process.c.root
-)
-OLDEST_QUESTION: Final = (
-    select(func.min(questions.c.asked_at).label("asked_at"))
-    .join_from(questions, process, questions.c.process == process.c.number)
-    .where(questions.c.status == literal_column("'open'"), process.c.ended.is_(false()))
-)
-SIZE: Final[Mapping[Dialect, TextClause]] = {
-    "sqlite": text("select page_count * page_size as bytes from pragma_page_count, pragma_page_size"),
-    "postgresql": text("select pg_database_size(current_database()) as bytes"),
+EVENTS: Final = """
+    SELECT event.value FROM event JOIN process ON process.number = event.process
+    WHERE process.id = :root AND event.number > :after ORDER BY event.number LIMIT :limit
+"""
+COUNTS: Final = """
+    SELECT status, count(*) AS count FROM process
+    WHERE id NOT IN (SELECT value FROM {texts}(:without_list)) GROUP BY status
+"""
+VERSIONS: Final = f"SELECT id, version FROM process WHERE id {_ROOTS} AND id = root"
+OLDEST_QUESTION: Final = """
+    SELECT min(asked_at) AS asked_at FROM question JOIN process ON process.number = question.process
+    WHERE question.status = 'open' AND NOT process.ended
+"""
+SIZE: Final = "SELECT {bytes}"
+_CHOICES: Final = {
+    "after": "number {order} (SELECT number FROM process WHERE id = :after)",
+    "caller_id": "caller_id = :caller_id AND caller_issuer = :caller_issuer",
+    "status_list": "status IN (SELECT value FROM {{texts}}(:status_list))",
 }
-VERSION: Final = select(
-    func.coalesce(func.max(schema_version.c.version), ZERO).label("version"),
-    func.coalesce(func.max(func.abs(schema_version.c.version)), ZERO).label("step"),
-)
-VERSION_MADE: Final = insert(schema_version).values(version=bindparam("version"), applied_at=bindparam("applied_at"))
 
 
-def _of_family(table: Table) -> Select[Any]:
-    order: Column[Any] = list(table.primary_key.columns)[1]
-    return (
-        select(table)
-        .join(process, process.c.number == table.c.process)
-        .where(process.c.root == bindparam("root"))
-        .order_by(table.c.process, order)
-    )
-
-
-OBJECTS, HISTORY, SPENDINGS, QUESTIONS, JOURNAL = (_of_family(each) for each in PARTS)
-"""The rows of a family in each of `PARTS`."""
-
-
-@cache
-def listing(wanted: frozenset[str], *, newest_first: bool) -> Select[Any]:
+def listing(wanted: Collection[str], *, newest_first: bool) -> str:
     """The records of processes in order, without their long values; `wanted` are the parameters that choose."""
-    after = select(process.c.number).where(process.c.id == bindparam("after")).scalar_subquery()
-    chosen = {
-        "after": process.c.number < after if newest_first else process.c.number > after,
-        "caller_id": and_(
-            process.c.caller_id == bindparam("caller_id"), process.c.caller_issuer == bindparam("caller_issuer")
-        ),
-        "status_list": among(process.c.status, "status_list"),
-    }
-    columns = [each for each in process.columns if each.name not in {*_VALUES, "run_time", "caller_claims"}]
-    found = select(*columns).where(*(chosen[each] for each in chosen if each in wanted))
-    found = found.order_by(process.c.number.desc() if newest_first else process.c.number)
-    return found.limit(bindparam("limit", type_=Integer)).offset(ZERO) if "limit" in wanted else found
+    chosen = [text.format(order="<" if newest_first else ">") for each, text in _CHOICES.items() if each in wanted]
+    where, order = f"WHERE {' AND '.join(chosen)}" if chosen else "", "DESC" if newest_first else "ASC"
+    limit = "LIMIT :limit" if "limit" in wanted else ""
+    return f"SELECT {listed(*_SHORT)} FROM process {where} ORDER BY number {order} {limit}"
+
+
+# What the processes of a caller have cost. A caller may have a hundred thousand processes that ended before. Those
+# since the first one that ended after the moment are found by the index of callers. The others that go on are found by
+# that of statuses: SQLite would take the first one for them too, but cannot for what is computed. It would also look
+# for the least number from the first process on, were that not computed.
+SPENT: Final = """
+    SELECT root, sum({cost}) AS cost FROM (
+        SELECT number, root FROM process
+        WHERE caller_id = :caller_id AND caller_issuer = :caller_issuer
+        AND number >= (SELECT min(number + 0) FROM process WHERE finished_at >= :since)
+        UNION
+        SELECT number, root FROM process
+        WHERE caller_id || '' = :caller_id AND caller_issuer = :caller_issuer
+        AND status IN ('not_started', 'running', 'waiting', 'paused', 'stuck', 'resting')
+    ) AS spenders JOIN spending ON spending.process = spenders.number
+    WHERE {spent_at} >= :since_text GROUP BY root
+    UNION ALL
+    SELECT root, sum(cost) AS cost FROM dropped_cost
+    WHERE caller_id = :caller_id AND caller_issuer = :caller_issuer AND spent_at >= :since_text GROUP BY root
+"""
+COSTS_KEPT: Final = """
+    INSERT INTO dropped_cost (root, caller_id, caller_issuer, spent_at, cost, dropped_at)
+    SELECT root, caller_id, caller_issuer, {spent_at}, {cost}, {now}
+    FROM process JOIN spending ON spending.process = process.number
+    WHERE root = :root AND {spent_at} >= :since_text AND {cost} > 0
+"""
+"""Keeps what a family has cost lately that is going to be dropped."""

@@ -1,253 +1,16 @@
-"""The tables of the databases that keep processes and conversations, and the numbered steps that make them.
+"""The tables of the databases that keep processes and conversations: the numbered steps that make them.
 
-Statements are made of `process`, `objects` and the other tables below. What a database really has is made by
-`MIGRATIONS`, which is text and is never changed once it is released; a test compares the two. It knows no driver: each
-store runs the steps in its own way, each in one transaction under an exclusive lock.
+A step is text and is never changed once it is released. Nothing here knows a driver: each store runs the steps in its
+own way, each in one transaction under an exclusive lock.
 
 Times are whole microseconds since 1970 in UTC, so that they compare in every database as they do in Python. Values are
-JSON as text.
+JSON as text. A process has a number besides its id, which keeps the rows of the other tables short, and orders
+processes by when they came. The lease of a family stands in the row of its root; in the others it means nothing. The
+events of a family are under the number of its root; a row has all of one save, and its number is that of the last.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final
-
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Double,
-    Index,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    UniqueConstraint,
-    text,
-)
-
-__all__ = [
-    "LATEST_VERSION",
-    "MIGRATIONS",
-    "PARTS",
-    "contexts",
-    "conversation_messages",
-    "conversations",
-    "dropped_costs",
-    "events",
-    "history",
-    "journal",
-    "keys",
-    "messages",
-    "metadata",
-    "objects",
-    "process",
-    "programs",
-    "questions",
-    "schema_version",
-    "spendings",
-    "steps_after",
-]
-
-metadata = MetaData()
-_LONG_INTEGER = BigInteger().with_variant(Integer(), "sqlite")
-
-process = Table(
-    "process",
-    metadata,
-    # A number besides the id keeps the rows of the other tables short, and orders processes by when they came.
-    Column("number", _LONG_INTEGER, primary_key=True),
-    Column("id", Text, nullable=False, unique=True),
-    Column("root", Text, nullable=False),
-    Column("parent", Text, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("caller_id", Text, nullable=False),
-    Column("caller_issuer", Text, nullable=False),
-    Column("caller_scopes", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("ended", Boolean, nullable=False),
-    Column("final", Boolean, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("finished_at", BigInteger),
-    Column("long", Boolean, nullable=False),
-    Column("whole", Boolean, nullable=False),
-    Column("result", BigInteger),
-    # The lease of a family stands in the row of its root; in the others it means nothing.
-    Column("version", BigInteger, nullable=False),
-    Column("lease_owner", Text),
-    Column("lease_token", BigInteger, nullable=False),
-    Column("wake_at", BigInteger),
-    # The long values come last: SQLite reads a row from its beginning, and most readers need only that.
-    Column("definition", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    # Only who goes on with a process needs it.
-    Column("run_time", BigInteger, nullable=False, server_default=text("0")),
-    Column("caller_claims", Text, nullable=False, server_default=text("'{}'")),
-)
-Index("process_root", process.c.root)
-Index(
-    "process_wake",
-    process.c.wake_at,
-    sqlite_where=process.c.wake_at.is_not(None),
-    postgresql_where=process.c.wake_at.is_not(None),
-)
-Index("process_status", process.c.status)
-Index("process_caller", process.c.caller_id, process.c.caller_issuer, process.c.number)
-Index(
-    "process_finished",
-    process.c.finished_at,
-    sqlite_where=process.c.finished_at.is_not(None),
-    postgresql_where=process.c.finished_at.is_not(None),
-)
-
-
-def _part(name: str, order: str, *columns: Column[str] | Column[bool] | Column[int]) -> Table:
-    """A table of what belongs to a process, in order.
-
-    In SQLite it is no table `WITHOUT ROWID`: the rows that many processes add at once then fill the same pages, and a
-    commit writes half as much.
-    """
-    return Table(
-        name,
-        metadata,
-        Column("process", BigInteger, primary_key=True),
-        Column(order, BigInteger, primary_key=True),
-        *columns,
-    )
-
-
-objects = _part("object", "number", Column("kind", Text), Column("value", Text, nullable=False))
-history = _part("history", "place", Column("value", Text, nullable=False))
-spendings = _part("spending", "place", Column("value", Text, nullable=False))
-questions = _part(
-    "question",
-    "place",
-    Column("id", Text, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("in_action", Boolean, nullable=False),
-    Column("asked_at", BigInteger, nullable=False),
-    Column("wait", Text, nullable=False),
-    Column("answer", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-)
-journal = _part(
-    "journal",
-    "place",
-    Column("action", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("value", Text, nullable=False),
-)
-events = _part("event", "number", Column("value", Text, nullable=False))
-"""Those of a family, under the number of its root. A row has all of one save; its number is that of the last."""
-schema_version = Table(
-    "schema_version",
-    metadata,
-    Column("version", Integer, primary_key=True, autoincrement=False),
-    Column("applied_at", BigInteger, nullable=False),
-)
-
-programs = Table(
-    "program",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("host", Text, nullable=False),
-    Column("pid", BigInteger, nullable=False),
-    Column("started", Text, nullable=False),
-    Column("alive_until", BigInteger, nullable=False),
-)
-messages = Table(
-    "message",
-    metadata,
-    # A number is never used again, or a late reply would go to another message.
-    Column("number", _LONG_INTEGER, primary_key=True),
-    Column("process", Text, nullable=False),
-    Column("sent_at", BigInteger, nullable=False),
-    Column("withdrawn", Boolean, nullable=False),
-    Column("value", Text, nullable=False),
-    Column("reply", Text),
-    sqlite_autoincrement=True,
-)
-Index(
-    "message_open",
-    messages.c.process,
-    sqlite_where=messages.c.reply.is_(None),
-    postgresql_where=messages.c.reply.is_(None),
-)
-keys = Table(
-    "idempotency_key",
-    metadata,
-    Column("key", Text, primary_key=True),
-    Column("digest", Text, nullable=False),
-    Column("process", Text, nullable=False),
-    Column("made_at", BigInteger, nullable=False),
-)
-Index("idempotency_key_made", keys.c.made_at)
-contexts = Table(
-    "context",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("saved_at", BigInteger, nullable=False),
-    Column("value", Text, nullable=False),
-)
-dropped_costs = Table(
-    "dropped_cost",
-    metadata,
-    # What a process has cost that was dropped counts for its caller until the day is over.
-    Column("root", Text, nullable=False),
-    Column("caller_id", Text, nullable=False),
-    Column("caller_issuer", Text, nullable=False),
-    Column("spent_at", Text, nullable=False),
-    Column("cost", Double, nullable=False),
-    Column("dropped_at", BigInteger, nullable=False),
-)
-Index("dropped_cost_caller", dropped_costs.c.caller_id, dropped_costs.c.caller_issuer)
-conversations = Table(
-    "conversation",
-    metadata,
-    Column("number", _LONG_INTEGER, primary_key=True),
-    Column("id", Text, nullable=False, unique=True),
-    Column("chatbot", Text, nullable=False),
-    Column("caller_id", Text, nullable=False),
-    Column("caller_issuer", Text, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("finished", Boolean, nullable=False),
-    Column("head", Text, nullable=False),
-    Column("process", Text, nullable=False),
-    # The ids of those before it, each behind a space.
-    Column("earlier_processes", Text, nullable=False),
-    Column("context_id", Text, nullable=False),
-    Column("caller_scopes", Text, nullable=False),
-    Column("caller_claims", Text, nullable=False),
-    Column("title", Text, nullable=False),
-    # The title once more, as it is searched.
-    Column("searchable", Text, nullable=False),
-)
-Index(
-    "conversation_caller",
-    *(conversations.c[each] for each in ("caller_id", "caller_issuer", "updated_at", "number")),
-)
-Index("conversation_updated", conversations.c.updated_at, conversations.c.number)
-conversation_messages = Table(
-    "conversation_message",
-    metadata,
-    Column("conversation", BigInteger, primary_key=True),
-    Column("number", BigInteger, primary_key=True),
-    Column("id", Text, nullable=False),
-    Column("parent", Text, nullable=False),
-    Column("role", Text, nullable=False),
-    Column("at", BigInteger, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("searchable", Text, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("value", Text, nullable=False),
-    UniqueConstraint("conversation", "id"),
-)
-
-PARTS: Final = (objects, history, spendings, questions, journal)
-"""The tables of what belongs to a process."""
 
 _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "sqlite": {"numbered": "INTEGER PRIMARY KEY", "counted": "INTEGER PRIMARY KEY AUTOINCREMENT"},
@@ -258,6 +21,9 @@ _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """What the databases say differently."""
 
+# The long values come last: SQLite reads a row from its beginning, and most readers need only that. What belongs to a
+# process is in no table `WITHOUT ROWID`: the rows that many processes add at once then fill the same pages, and a
+# commit in SQLite writes half as much.
 _FIRST: Final = (
     "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at BIGINT NOT NULL)",
     """
@@ -317,6 +83,7 @@ _SECOND: Final = (
         alive_until BIGINT NOT NULL
     )
     """,
+    # A number is never used again, or a late reply would go to another message.
     """
     CREATE TABLE message (
         number {counted}, process TEXT NOT NULL, sent_at BIGINT NOT NULL, withdrawn BOOLEAN NOT NULL,
@@ -341,6 +108,7 @@ _SECOND: Final = (
 _THIRD: Final = ("ALTER TABLE process ADD COLUMN caller_claims TEXT NOT NULL DEFAULT '{{}}'",)
 
 _FOURTH: Final = (
+    # What a process has cost that was dropped counts for its caller until the day is over.
     """
     CREATE TABLE dropped_cost (
         root TEXT NOT NULL, caller_id TEXT NOT NULL, caller_issuer TEXT NOT NULL, spent_at TEXT NOT NULL,
@@ -348,6 +116,7 @@ _FOURTH: Final = (
     )
     """,
     "CREATE INDEX dropped_cost_caller ON dropped_cost (caller_id, caller_issuer)",
+    # `earlier_processes` has the ids of those before it, each behind a space; `searchable` is what is searched.
     """
     CREATE TABLE conversation (
         number {numbered}, id TEXT NOT NULL UNIQUE, chatbot TEXT NOT NULL, caller_id TEXT NOT NULL,

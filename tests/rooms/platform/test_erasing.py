@@ -73,7 +73,7 @@ async def opened(kind: str, url: str, folder: Path) -> AsyncGenerator[tuple[Agen
     stores = {
         "sqlite": lambda: SqliteProcessStore(folder / "processes.db"),
         "postgres": lambda: PostgresProcessStore(url),
-        "memory": lambda: InMemoryProcessStore(remembered_bytes=500_000, folder=folder),
+        "memory": InMemoryProcessStore,
     }
     store = stores[kind]()
     documents = SqliteDocumentStore(folder / "documents.db")

@@ -80,6 +80,11 @@ class Delegates:
         return Note(letter.text)
 
 
+class Follower:
+    def on_event(self, event: Event, /) -> None:
+        """Do nothing: that it listens is enough."""
+
+
 async def knows(platform: AgentPlatform, process_id: str) -> bool:
     try:
         await platform.process(process_id)
@@ -137,6 +142,18 @@ async def test_the_process_that_ended_first_is_forgotten_first_whenever_it_began
         await first.rest()
         (last,) = await ran(platform, "Quick")
     assert [await knows(platform, each) for each in (*quick, first.id, last)] == [False, False, True, True, True]
+
+
+async def test_a_process_that_somebody_follows_is_not_forgotten() -> None:
+    platform = AgentPlatform([Quick], store=InMemoryProcessStore(window=1))
+    followed = await platform.run("Quick", UserInput("x"))
+    await followed.rest()
+    leave = followed.subscribe(Follower())
+    last = await ran(platform, "Quick", 3)
+    assert [await knows(platform, each) for each in (followed.id, *last)] == [True, False, False, True]
+    leave()
+    await ran(platform, "Quick")
+    assert not await knows(platform, followed.id)
 
 
 async def test_a_long_goals_result_outlasts_any_number_of_short_calls() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from sqlalchemy import text
 
 from goalport.auth import Authentication, Challenges, Grant, InvalidToken
 from goalport.caller import Caller
@@ -33,10 +32,10 @@ async def limit_pages(store: Any, most: str) -> None:
     """Let the store's file have at most so many pages, as a full disk would."""
 
     def limit() -> Generator[Any, Any, None]:
-        yield text(f"pragma max_page_count = {most}"), {}
+        yield f"pragma max_page_count = {most}", {}
 
     def pages() -> Generator[Any, Any, int]:
-        rows = yield text("pragma page_count"), {}
+        rows = yield "pragma page_count", {}
         return rows[0]["page_count"]
 
     if not most.isdecimal():
@@ -147,7 +146,7 @@ async def test_a_server_whose_schema_a_newer_program_has_changed_is_not_ready(
     publisher = state_of(tmp_path, store=url).publisher
     store: Any = publisher.platform.store
     table = "schema_version" if kind == "sqlite" else "goalport.schema_version"
-    made = text(f"insert into {table} (version, applied_at) values ({LATEST_VERSION + 1}, 0)")  # noqa: S608
+    made = f"insert into {table} (version, applied_at) values ({LATEST_VERSION + 1}, 0)"  # noqa: S608
 
     def upgrade() -> Generator[Any, Any, None]:
         yield made, {}

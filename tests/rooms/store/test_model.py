@@ -104,7 +104,7 @@ LEASE, MESSAGE = st.integers(0, 2), st.integers(0, 3)
 
 
 def steps(programs: int) -> st.SearchStrategy[Sequence[object]]:
-    """What programs do, one after the other."""
+    """What programs do, one after the other; one alone has nobody to take over from, or to write to."""
     me = st.integers(0, programs - 1)
     saves = ROOTS.flatmap(
         lambda root: st.builds(
@@ -118,15 +118,18 @@ def steps(programs: int) -> st.SearchStrategy[Sequence[object]]:
             release=st.booleans(),
         )
     )
-    others = [
-        st.tuples(st.just("claim"), me, IDS),
-        st.tuples(st.just("release"), me, ROOTS, LEASE),
+    shared = [
         st.tuples(st.just("due"), me, st.integers(0, 3)),
         st.tuples(st.just("due"), me, st.just(3)),
         st.tuples(st.just("heartbeat"), me, st.booleans()),
         st.tuples(st.just("send"), me, IDS, JSON),
         st.tuples(st.just("reply"), me, MESSAGE, JSON.filter(lambda value: value is not None)),
         st.tuples(st.just("withdraw"), me, MESSAGE),
+    ]
+    others = [
+        *(shared if programs > 1 else ()),
+        st.tuples(st.just("claim"), me, IDS),
+        st.tuples(st.just("release"), me, ROOTS, LEASE),
         st.tuples(st.just("join"), me, st.sampled_from("kl"), st.sampled_from("de"), IDS, st.just("") | IDS),
         st.tuples(st.just("drop"), me, IDS),
         st.tuples(st.just("prune"), me, st.sampled_from([None, 1, 100_000]), st.none() | st.integers(0, 2)),

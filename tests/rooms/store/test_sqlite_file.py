@@ -10,21 +10,19 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Inspector, create_engine, inspect
 
 from goalport.errors import StoreError
 from goalport.store import JournalRecord, Lease, ObjectRecord, QuestionRecord
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.store.sqlite_file import DatabaseFile
-from goalport.store.tables import LATEST_VERSION, MIGRATIONS, metadata
+from goalport.store.tables import LATEST_VERSION, MIGRATIONS
 from tests.rooms.store.programs import START, known, objects, process, record, reported, save
 
 # The schema.
 
 
-async def test_the_steps_make_the_tables_that_statements_are_made_of(store: SqliteProcessStore, file: Path) -> None:
+async def test_a_new_file_has_taken_each_step(store: SqliteProcessStore, file: Path) -> None:
     await save(store, process("one"))
-    assert columns_in(file) == columns_in(None)
     with closing(sqlite3.connect(file)) as connection:
         versions = connection.execute("select version from schema_version").fetchall()
     assert versions == [(each,) for each in range(1, LATEST_VERSION + 1)]
@@ -33,7 +31,8 @@ async def test_the_steps_make_the_tables_that_statements_are_made_of(store: Sqli
 async def test_the_path_of_a_file_may_be_a_text(file: Path) -> None:
     async with SqliteProcessStore(str(file)) as store:
         await save(store, process("one"))
-    assert columns_in(file) == columns_in(None)
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("select id from process").fetchall() == [("one",)]
 
 
 FIRST_VERSION_ROWS = """
@@ -61,7 +60,7 @@ async def test_a_file_of_the_first_version_is_read_and_goes_on(file: Path) -> No
             connection.execute(each.format(numbered="INTEGER PRIMARY KEY"))
         connection.executescript(FIRST_VERSION_ROWS)
     async with SqliteProcessStore(file) as store:
-        assert columns_in(file) == columns_in(None)
+        assert tables_in(file) == await tables_of_a_new_file(file.parent)
         (one, child), version = await store.family("child")
         known = record("one", status="waiting")._replace(seconds_run=0)
         assert (one.process, child.process.id, version) == (known, "child", 2)
@@ -90,10 +89,10 @@ async def test_in_a_file_of_the_second_version_callers_have_no_claims_until_it_i
     file.parent.mkdir()
     with closing(sqlite3.connect(file)) as connection:
         for each in (*MIGRATIONS[0], *MIGRATIONS[1]):
-            connection.execute(each.format(numbered="INTEGER PRIMARY KEY", counted="INTEGER PRIMARY KEY"))
+            connection.execute(each.format(numbered="INTEGER PRIMARY KEY", counted="INTEGER PRIMARY KEY AUTOINCREMENT"))
         connection.executescript(SECOND_VERSION_ROWS)
     async with SqliteProcessStore(file) as store:
-        assert columns_in(file) == columns_in(None)
+        assert tables_in(file) == await tables_of_a_new_file(file.parent)
         (one,), version = await store.family("one")
         assert (one.process, one.process.caller.claims, version) == (record("one", status="waiting"), {}, 2)
         (lease,) = await store.due(9)
@@ -102,22 +101,18 @@ async def test_in_a_file_of_the_second_version_callers_have_no_claims_until_it_i
         assert one.process.caller.claims == {"tenant": "acme", "groups": ["a", "b"]}
 
 
-def columns_in(file: Path | None) -> object:
-    """The tables with their columns, keys and indexes: those of a file, or those that SQLAlchemy knows."""
-    engine = create_engine("sqlite://" if file is None else f"sqlite:///{file}")
-    if file is None:
-        metadata.create_all(engine)
-    looked = inspect(engine)
-    found = {table: shape(looked, table) for table in looked.get_table_names()}
-    engine.dispose()
-    return found
+async def tables_of_a_new_file(folder: Path) -> object:
+    async with SqliteProcessStore(folder / "new.db"):
+        return tables_in(folder / "new.db")
 
 
-def shape(looked: Inspector, table: str) -> object:
-    keys = looked.get_pk_constraint(table)["constrained_columns"]
-    columns = [(each["name"], each["nullable"] and each["name"] not in keys) for each in looked.get_columns(table)]
-    indexes = sorted((str(each["name"]), each["column_names"]) for each in looked.get_indexes(table))
-    return keys, columns, indexes, sorted(each["column_names"] for each in looked.get_unique_constraints(table))
+def tables_in(file: Path) -> object:
+    """The tables of a file with their columns, and its indexes."""
+    with closing(sqlite3.connect(file)) as connection:
+        schema = "select name, sql from sqlite_master where type = ? order by name"
+        tables = [name for name, _ in connection.execute(schema, ("table",)).fetchall()]
+        columns = {each: connection.execute(f"pragma table_info({each})").fetchall() for each in tables}
+        return columns, connection.execute(schema, ("index",)).fetchall()
 
 
 async def test_a_newer_schema_is_refused_even_when_it_comes_while_the_file_is_open(

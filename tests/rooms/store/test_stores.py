@@ -26,7 +26,7 @@ from goalport.store import (
 )
 from goalport.store.database import DatabaseProcessStore
 from goalport.store.export import exported, imported
-from tests.rooms.store.conftest import MakeStore
+from tests.rooms.store.conftest import MakeDatabase, MakeStore
 from tests.rooms.store.programs import START, process, record, save
 
 PAST, FUTURE = datetime(2026, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
@@ -35,6 +35,12 @@ PAST, FUTURE = datetime(2026, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC
 @pytest.fixture
 def store(make_store: MakeStore) -> ProcessStore:
     return make_store()
+
+
+@pytest.fixture
+def shared(make_database: MakeDatabase) -> ProcessStore:
+    """A store that programs share."""
+    return make_database()()
 
 
 def question(number: int, status: str = "open") -> QuestionRecord:
@@ -204,20 +210,20 @@ async def test_the_lease_of_a_family_that_is_not_kept_is_lost(store: ProcessStor
     assert list(await store.records()) == []
 
 
-async def test_a_family_is_due_from_its_time_on_when_nobody_runs_it(store: ProcessStore) -> None:
+async def test_a_family_is_due_from_its_time_on_when_nobody_runs_it(shared: ProcessStore) -> None:
     later = PAST + timedelta(seconds=1)
     for name, wake_at in {"second": later, "first": PAST, "never": None, "tomorrow": FUTURE}.items():
-        await store.save([process(name)], Lease(name), wake_at=wake_at, release=True)
-    running = await started(store, process("running"), wake_at=PAST)
-    (first,) = await store.due(1)
-    (second,) = await store.due(9)
+        await shared.save([process(name)], Lease(name), wake_at=wake_at, release=True)
+    running = await started(shared, process("running"), wake_at=PAST)
+    (first,) = await shared.due(1)
+    (second,) = await shared.due(9)
     assert ((first.root, first.version), (second.root, second.version)) == (("first", 1), ("second", 1))
-    assert list(await store.due(9)) == []
-    await store.release(first)
-    await store.release(running)
-    assert [each.root for each in await store.due(9)] == ["first", "running"]
-    await store.save([], second, wake_at=FUTURE, release=True)
-    assert list(await store.due(9)) == []
+    assert list(await shared.due(9)) == []
+    await shared.release(first)
+    await shared.release(running)
+    assert [each.root for each in await shared.due(9)] == ["first", "running"]
+    await shared.save([], second, wake_at=FUTURE, release=True)
+    assert list(await shared.due(9)) == []
 
 
 async def test_a_program_says_that_it_lives_and_hears_nothing_of_itself(store: ProcessStore) -> None:
@@ -271,41 +277,41 @@ async def test_records_of_a_caller_or_of_some_statuses_are_listed_alone(store: P
 # Messages.
 
 
-async def test_a_message_is_given_to_who_runs_the_family_until_there_is_a_reply(store: ProcessStore) -> None:
-    lease = await started(store, process("one"), process("child", root="one"))
-    await save(store, process("rests"))
-    first, second = await store.send("child", {"do": "stop"}), await store.send("one", None)
+async def test_a_message_is_given_to_who_runs_the_family_until_there_is_a_reply(shared: ProcessStore) -> None:
+    lease = await started(shared, process("one"), process("child", root="one"))
+    await save(shared, process("rests"))
+    first, second = await shared.send("child", {"do": "stop"}), await shared.send("one", None)
     for each in ("rests", "nobody"):
-        await store.send(each, "?")
-    assert list(await store.inbox()) == [Message(first, "child", {"do": "stop"}), Message(second, "one", None)]
-    assert await store.replied(first) is None
-    await store.reply(first, ["done"])
-    await store.reply(first, "a second reply")
-    assert await store.replied(first) == ["done"]
-    assert [each.number for each in await store.inbox()] == [second]
-    await store.release(lease)
-    assert list(await store.inbox()) == []
+        await shared.send(each, "?")
+    assert list(await shared.inbox()) == [Message(first, "child", {"do": "stop"}), Message(second, "one", None)]
+    assert await shared.replied(first) is None
+    await shared.reply(first, ["done"])
+    await shared.reply(first, "a second reply")
+    assert await shared.replied(first) == ["done"]
+    assert [each.number for each in await shared.inbox()] == [second]
+    await shared.release(lease)
+    assert list(await shared.inbox()) == []
 
 
-async def test_a_message_can_be_taken_back_before_its_reply(store: ProcessStore) -> None:
-    await started(store, process("one"))
-    number = await store.send("one", 1)
-    assert await store.withdraw(number)
-    assert list(await store.inbox()) == []
-    await store.reply(number, "late")
-    assert await store.replied(number) is None
-    assert await store.send("one", 2) > number
+async def test_a_message_can_be_taken_back_before_its_reply(shared: ProcessStore) -> None:
+    await started(shared, process("one"))
+    number = await shared.send("one", 1)
+    assert await shared.withdraw(number)
+    assert list(await shared.inbox()) == []
+    await shared.reply(number, "late")
+    assert await shared.replied(number) is None
+    assert await shared.send("one", 2) > number
 
 
-async def test_a_reply_stays_when_its_message_is_taken_back_until_that_is_done_again(store: ProcessStore) -> None:
-    await started(store, process("one"))
-    number = await store.send("one", 1)
-    await store.reply(number, "done")
-    assert not await store.withdraw(number)
-    assert await store.replied(number) == "done"
-    assert not await store.withdraw(number)
-    assert await store.replied(number) is None
-    assert await store.withdraw(number)
+async def test_a_reply_stays_when_its_message_is_taken_back_until_that_is_done_again(shared: ProcessStore) -> None:
+    await started(shared, process("one"))
+    number = await shared.send("one", 1)
+    await shared.reply(number, "done")
+    assert not await shared.withdraw(number)
+    assert await shared.replied(number) == "done"
+    assert not await shared.withdraw(number)
+    assert await shared.replied(number) is None
+    assert await shared.withdraw(number)
 
 
 # Keys and contexts.

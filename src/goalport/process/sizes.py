@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any, Final
 
-__all__ = ["estimated_size"]
-
 _LOOKS: Final = 64
 """About how many values with parts are looked at."""
 _MOST_PARTS: Final = 1_000
