@@ -21,9 +21,9 @@ from benchmarks.load import Job, Measured
 from benchmarks.report import Table
 from benchmarks.servers import BENCHMARKS, goalport_serves, started
 from benchmarks.wire import ERAS
-from goalport.auth import Authentication, AuthGuard
-from goalport.auth.key_file import new_key
-from goalport.settings import load_settings
+from goalport.server.auth import Authentication, AuthGuard
+from goalport.server.auth.key_file import new_key
+from goalport.workspace.settings import load_settings
 from tests.rooms.auth.issuers import RESOURCE, Issuer, issuing
 
 __all__ = ["Way", "auth", "issuer_here", "ways_to_know"]

@@ -19,10 +19,9 @@ from typing import Final, NamedTuple
 
 from benchmarks.report import Table
 from goalport import ActionContext, AgentPlatform, action
-from goalport.caller import Caller
-from goalport.chat import ChatSession, Conversation, chatbot
-from goalport.events import MessageDelta
-from goalport.llm import (
+from goalport.base.caller import Caller
+from goalport.base.events import MessageDelta
+from goalport.models.llm import (
     AssistantMessage,
     ModelCall,
     ModelCard,
@@ -33,6 +32,7 @@ from goalport.llm import (
     TokenUsage,
     UserMessage,
 )
+from goalport.runtime.chat import ChatSession, Conversation, chatbot
 from goalport.store import InMemoryProcessStore, ProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.store.sqlite_file import Synchronous

@@ -21,10 +21,10 @@ from mcp_types import ElicitRequestParams, ElicitResult
 
 from benchmarks.report import Table
 from benchmarks.servers import BENCHMARKS, goalport_serves, started
-from goalport.platform import AgentPlatform
-from goalport.process import Completed
-from goalport.settings import load_settings
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import Completed
 from goalport.workspace import load_workspace
+from goalport.workspace.settings import load_settings
 from tests.rooms.rest.test_event_streams import Chatterbox, read
 from tests.rooms.rest.web import web
 from tests.rooms.serve.following_tasks import FollowingTasks, ask, create, state_of_task

@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.planner import anew, chain_with_irrelevant, crime, layers, planned, platform_of_agents, random_dag
 from benchmarks.report import Table
 from benchmarks.servers import BENCHMARKS
-from goalport.plan import Fact, Problem
+from goalport.agents.plan import Fact, Problem
 
 __all__ = ["embabel"]
 

@@ -13,9 +13,9 @@ from dbos import DBOS
 
 from benchmarks.durability import OBJECT, RunningProcess
 from benchmarks.report import Table
-from goalport.domain import Export, UserInput, achieves_goal, action, agent
-from goalport.platform import AgentPlatform, DbosEngine
-from goalport.store.postgres import PostgresProcessStore
+from goalport.agents.domain import Export, UserInput, achieves_goal, action, agent
+from goalport.runtime.platform import AgentPlatform, DbosEngine
+from goalport.store.postgres.process_store import PostgresProcessStore
 from tests.postgres import postgres_files, postgres_server
 
 __all__ = ["engines"]

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.durability import AT_ONCE, RunningProcess
 from benchmarks.report import Table
-from goalport.settings import Settings
-from goalport.store.postgres import PostgresProcessStore
+from goalport.store.postgres.process_store import PostgresProcessStore
+from goalport.workspace.settings import Settings
 from tests.postgres import PostgresServer, postgres_files, postgres_server
 
 __all__ = ["fleet"]

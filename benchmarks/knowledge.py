@@ -29,17 +29,17 @@ from typing import Any
 from benchmarks.pydoc_questions import LATER_QUESTIONS, QUESTIONS, Questions
 from benchmarks.report import Table
 from benchmarks.servers import ROOT
-from goalport.documents import Chunk, Chunker, read_plain_text
-from goalport.llm import EmbeddingService
-from goalport.rag import (
+from goalport.knowledge.documents import Chunk, Chunker, read_plain_text
+from goalport.knowledge.rag import (
     DocumentIndex,
     SimilarityResult,
     SqliteDocumentStore,
     TableEmbeddings,
     TextSimilaritySearchRequest,
 )
-from goalport.rag.query import STOP_WORDS
-from goalport.skills import Skills
+from goalport.knowledge.rag.query import STOP_WORDS
+from goalport.knowledge.skills import Skills
+from goalport.models.llm import EmbeddingService
 
 __all__ = ["fill_index", "knowledge", "put_topics", "random_vectors", "score", "word_table"]
 

@@ -15,8 +15,8 @@ from statistics import median
 from benchmarks.knowledge import fill_index, put_topics, random_vectors, score, word_table
 from benchmarks.pydoc_questions import LATER_QUESTIONS, QUESTIONS
 from benchmarks.report import Table
-from goalport.documents import Chunk
-from goalport.rag import PostgresDocumentStore, SqliteDocumentStore, TextSimilaritySearchRequest
+from goalport.knowledge.documents import Chunk
+from goalport.knowledge.rag import PostgresDocumentStore, SqliteDocumentStore, TextSimilaritySearchRequest
 from tests.postgres import PostgresServer, postgres_files, postgres_server
 
 __all__ = ["knowledge_postgres"]

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.report import Table
 from goalport import AgentPlatform, Budget, ProcessOptions, ProcessStatus, State, achieves_goal, action, agent
-from goalport.events import Event
+from goalport.base.events import Event
 
 __all__ = ["loop"]
 

@@ -29,7 +29,7 @@ from benchmarks.report import Table
 from benchmarks.servers import started
 from benchmarks.startup import seconds_of, served_modules
 from goalport import AgentPlatform
-from goalport.llm import Models
+from goalport.models.llm import Models
 
 __all__ = ["models"]
 

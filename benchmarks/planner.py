@@ -11,7 +11,7 @@ from random import Random
 from statistics import median
 from time import perf_counter
 
-from goalport.plan import (
+from goalport.agents.plan import (
     Available,
     Fact,
     HasRun,

@@ -21,7 +21,7 @@ from benchmarks.planner import (
     states,
 )
 from benchmarks.report import Table
-from goalport.plan import Plan, Problem, WorldState, explain, plan
+from goalport.agents.plan import Plan, Problem, WorldState, explain, plan
 
 __all__ = ["planning"]
 

@@ -23,9 +23,9 @@ from urllib.parse import urldefrag
 from benchmarks.knowledge import word_table
 from benchmarks.report import Table
 from benchmarks.servers import BENCHMARKS
-from goalport.documents import Chunk, Chunker, NavigableDocument, read_html
-from goalport.llm import EmbeddingService
-from goalport.rag import SimilarityResult, SqliteDocumentStore, TableEmbeddings, TextSimilaritySearchRequest
+from goalport.knowledge.documents import Chunk, Chunker, NavigableDocument, read_html
+from goalport.knowledge.rag import SimilarityResult, SqliteDocumentStore, TableEmbeddings, TextSimilaritySearchRequest
+from goalport.models.llm import EmbeddingService
 
 _PEERS = BENCHMARKS / "peers"
 _OPEN = {

@@ -18,10 +18,10 @@ from openai import AsyncOpenAI
 from benchmarks.report import Table
 from benchmarks.servers import started
 from goalport import AgentPlatform, Ai
-from goalport.domain import Agent
-from goalport.llm import AssistantMessage, ModelCall, ModelReply, Models
+from goalport.agents.domain import Agent
+from goalport.models.llm import AssistantMessage, ModelCall, ModelReply, Models
+from goalport.runtime.workflow import ScatterGatherBuilder
 from goalport.testing import ScriptedModel
-from goalport.workflow import ScatterGatherBuilder
 
 __all__ = ["scatter"]
 

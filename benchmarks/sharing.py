@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from benchmarks.durability import AT_ONCE, ENTRY, OBJECT, SPENDING, STATE, RunningProcess, Taken, together
 from benchmarks.report import Table
-from goalport.store.postgres import PostgresProcessStore
+from goalport.store.postgres.process_store import PostgresProcessStore
 from tests.postgres import postgres_files, postgres_server
 
 __all__ = ["sharing"]

@@ -18,7 +18,7 @@ from statistics import median
 from benchmarks.report import Table
 from benchmarks.servers import BENCHMARKS, GOALPORT, ROOT, Server, goalport_serves, started
 from benchmarks.wire import HANDSHAKE, Connection, Wire
-from goalport.words import counted
+from goalport.base.words import counted
 
 __all__ = ["seconds_of", "served_modules", "startup", "workspace_of"]
 

@@ -20,8 +20,8 @@ from mcp.client.stdio import stdio_client
 from benchmarks.report import Table
 from benchmarks.servers import ROOT
 from goalport import AgentPlatform
-from goalport.platform import UpstreamServers
-from goalport.upstream import GroupConfig, McpConfig, ServerConfig
+from goalport.runtime.platform import UpstreamServers
+from goalport.tools.upstream import GroupConfig, McpConfig, ServerConfig
 
 __all__ = ["upstream"]
 

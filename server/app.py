@@ -6,9 +6,9 @@
 from pathlib import Path
 
 from goalport import AgentPlatform
-from goalport.settings import load_settings
-from goalport.site import create_app
+from goalport.server import create_app
 from goalport.workspace import load_workspace
+from goalport.workspace.settings import load_settings
 
 root = Path(__file__).parents[1]
 settings = load_settings(root)

@@ -105,10 +105,10 @@ def provider_process() -> Iterator[Providers]:
     lock, copy = CLIENTS / "node" / "package-lock.json", NODE_PACKAGES / ".prepared"
     if not (_MAIN.is_file() and copy.is_file() and copy.read_bytes() == lock.read_bytes()):
         lack(_MISSING)
-    from goalport.llm.dialects import ANTHROPIC, OPENAI
+    from goalport.models.llm.dialects import ANTHROPIC, OPENAI
 
     # Importing these takes seconds on a busy machine, which no test's time limit should have to hold.
-    for name in ("goalport.llm.provider_clients", *OPENAI.imports, *ANTHROPIC.imports):
+    for name in ("goalport.models.llm.provider_clients", *OPENAI.imports, *ANTHROPIC.imports):
         import_module(name)
     with mock_providers() as providers:
         yield providers

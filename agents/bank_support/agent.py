@@ -10,7 +10,7 @@ from typing import Final
 
 from goalport import Ai, Export, achieves_goal, action, agent
 from goalport.errors import BadInput
-from goalport.prompts import Templates
+from goalport.models import Templates
 
 from .advice import Assessment, SupportAdvice, SupportRequest
 from .customer import Customer

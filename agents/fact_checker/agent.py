@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from goalport import ActionContext, Ai, Export, LlmOptions, Provided, UserInput, achieves_goal, action, agent
-from goalport.llm import Models
-from goalport.prompts import Templates
+from goalport.models import Models, Templates
 from goalport.workflow import ScatterGatherBuilder
 
 from .checkers import Checker, checkers

@@ -6,7 +6,7 @@ from typing import Final
 
 from goalport import LlmOptions
 from goalport.errors import ModelNotReady
-from goalport.llm import Models
+from goalport.models import Models
 
 __all__ = ["Checker", "checkers"]
 

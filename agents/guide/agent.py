@@ -11,11 +11,9 @@ from anyio import to_thread
 
 from goalport import ActionContext, Ai, Provided, action, condition, cost
 from goalport.chat import Conversation, chatbot
-from goalport.documents import Chunk
 from goalport.errors import Declined, ModelNotReady
-from goalport.llm import LlmOptions, Models, UserMessage
-from goalport.prompts import Templates
-from goalport.rag import (
+from goalport.knowledge import (
+    Chunk,
     DocumentFolder,
     DocumentIndex,
     ShownPassages,
@@ -23,6 +21,7 @@ from goalport.rag import (
     ToolishRag,
     find_chunks,
 )
+from goalport.models import LlmOptions, Models, Templates, UserMessage
 
 from .notes import Notes
 from .reading import Reading

@@ -3,9 +3,9 @@
 from typing import Annotated, Final
 
 from goalport import ActionContext, Provided, State, action, cost
-from goalport.llm import UserMessage
-from goalport.rag import DocumentIndex
-from goalport.words import excerpt
+from goalport.base.words import excerpt
+from goalport.knowledge import DocumentIndex
+from goalport.models import UserMessage
 
 from .requests import page_turn
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from typing import Final
 
-from goalport.llm import TextDelta, ThinkingDelta
-from goalport.rag import Passage, ShownPassages
+from goalport.knowledge import Passage, ShownPassages
+from goalport.models import TextDelta, ThinkingDelta
 
 from .wording import place_of
 

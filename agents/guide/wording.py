@@ -3,9 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from goalport.documents import Chunk
-from goalport.rag import Passage
-from goalport.words import excerpt
+from goalport.base.words import excerpt
+from goalport.knowledge import Chunk, Passage
 
 __all__ = ["GREETING", "found_in_docs", "place_of"]
 

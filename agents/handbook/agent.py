@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from goalport import ActionContext, Ai, Export, Provided, UserInput, achieves_goal, action, agent
-from goalport.documents import Chunk
 from goalport.errors import BadInput
-from goalport.prompts import Templates
-from goalport.rag import (
+from goalport.knowledge import (
+    Chunk,
     DocumentFolder,
     DocumentIndex,
     Passage,
@@ -18,6 +17,7 @@ from goalport.rag import (
     TryHyDE,
     find_chunks,
 )
+from goalport.models import Templates
 
 from .answers import DocsAnswer, DocsHits, DocsQuery, Draft, Hit, Source, Statement
 from .citations import checked

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from goalport.rag import Passage, ShownPassages
+from goalport.knowledge import Passage, ShownPassages
 
 from .answers import Draft, DraftStatement
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from goalport.words import excerpt
+from goalport.base.words import excerpt
 
 from .answers import Hit, Source, Statement
 

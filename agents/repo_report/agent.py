@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from goalport import ActionContext, Export, Provided, achieves_goal, action, agent, condition, cost
-from goalport.settings import Settings
+from goalport.workspace.settings import Settings
 
 from .census import Census, census_by_names
 from .composing import Findings, compose

@@ -6,7 +6,7 @@ from typing import Final
 
 from goalport import ActionContext, Ai, LlmOptions
 from goalport.errors import InvalidModelOutput, ModelError
-from goalport.prompts import Templates
+from goalport.models import Templates
 from goalport.workflow import Attempt, Feedback, History, RepeatUntilAcceptable
 
 from .report import Draft, ResearchPlan, Standard

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from goalport import Ai, Export, Persona, UserInput, achieves_goal, action, agent
-from goalport.prompts import Templates
+from goalport.models import Templates
 from goalport.tools import ToolGroupRequirement
 
 from .horoscopes import HoroscopeService

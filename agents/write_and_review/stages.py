@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from goalport import Ai, Export, Persona, State, UserInput, WaitFor, achieves_goal, action
-from goalport.prompts import RoleGoalBackstory, Templates
+from goalport.models import RoleGoalBackstory, Templates
 
 from .story import Assessment, HumanFeedback, Lengths, ReviewedStory, Story
 

@@ -26,7 +26,7 @@ Flow = Callable[[], Awaitable[int]]
 def goalport(steps: int) -> Flow:
     from benchmarks.loop import chain
     from goalport import AgentPlatform
-    from goalport.process import Completed
+    from goalport.runtime.process import Completed
 
     made = chain(steps)
     platform = AgentPlatform([made.agent])

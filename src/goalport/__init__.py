@@ -8,7 +8,7 @@ when it is first used, so that code that needs one package only, such as the hel
 # pyright: reportUnsupportedDunderAll=false
 # The names are in __init__.pyi, which pyright does not read for the file beside it.
 
-from goalport.lazy import lazy_exports
+from goalport.base.lazy import lazy_exports
 
 __version__ = "0.1.0"
 
@@ -53,9 +53,9 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
-        "ai": ["Ai"],
-        "blackboard": ["Blackboard"],
-        "domain": [
+        "runtime.ai": ["Ai"],
+        "agents.blackboard": ["Blackboard"],
+        "agents.domain": [
             "Export",
             "Named",
             "PlannerType",
@@ -72,9 +72,9 @@ __getattr__ = lazy_exports(
             "cost",
             "state",
         ],
-        "llm": ["LlmOptions"],
-        "platform": ["AgentInvocation", "AgentPlatform"],
-        "process": [
+        "models.llm": ["LlmOptions"],
+        "runtime.platform": ["AgentInvocation", "AgentPlatform"],
+        "runtime.process": [
             "ActionContext",
             "AgentProcess",
             "Budget",
@@ -83,8 +83,8 @@ __getattr__ = lazy_exports(
             "ProcessStatus",
             "run_subagent",
         ],
-        "prompts": ["Persona"],
-        "settings.declaring": ["settings"],
+        "models.prompts": ["Persona"],
+        "workspace.settings.declaring": ["settings"],
         "tools": ["McpToolExport", "Tool", "ToolGroup", "ToolObject", "tool"],
         "workspace.declarations": ["service"],
     },

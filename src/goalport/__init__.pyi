@@ -1,6 +1,5 @@
-from goalport.ai import Ai as Ai
-from goalport.blackboard import Blackboard as Blackboard
-from goalport.domain import (
+from goalport.agents.blackboard import Blackboard as Blackboard
+from goalport.agents.domain import (
     Export as Export,
     Named as Named,
     PlannerType as PlannerType,
@@ -17,9 +16,11 @@ from goalport.domain import (
     cost as cost,
     state as state,
 )
-from goalport.llm import LlmOptions as LlmOptions
-from goalport.platform import AgentInvocation as AgentInvocation, AgentPlatform as AgentPlatform
-from goalport.process import (
+from goalport.models.llm import LlmOptions as LlmOptions
+from goalport.models.prompts import Persona as Persona
+from goalport.runtime.ai import Ai as Ai
+from goalport.runtime.platform import AgentInvocation as AgentInvocation, AgentPlatform as AgentPlatform
+from goalport.runtime.process import (
     ActionContext as ActionContext,
     AgentProcess as AgentProcess,
     Budget as Budget,
@@ -28,8 +29,6 @@ from goalport.process import (
     ProcessStatus as ProcessStatus,
     run_subagent as run_subagent,
 )
-from goalport.prompts import Persona as Persona
-from goalport.settings.declaring import settings as settings
 from goalport.tools import (
     McpToolExport as McpToolExport,
     Tool as Tool,
@@ -38,5 +37,6 @@ from goalport.tools import (
     tool as tool,
 )
 from goalport.workspace.declarations import service as service
+from goalport.workspace.settings.declaring import settings as settings
 
 __version__: str

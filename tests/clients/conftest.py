@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from goalport.rag import DocumentIngestion, SqliteDocumentStore
+from goalport.knowledge.rag import DocumentIngestion, SqliteDocumentStore
 from tests.clients.running import CLIENTS, NODE_PACKAGES, ROOT, Served, lack, serving
 
 pytest.register_assert_rewrite("tests.clients.asking", "tests.clients.conversation", "tests.clients.playing")

@@ -10,8 +10,8 @@ import pytest
 from anyio import to_thread
 
 from goalport import ActionContext, action
-from goalport.chat import Conversation, FrontEnd, chatbot
-from goalport.llm import UserMessage
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import Conversation, FrontEnd, chatbot
 from tests.clients.running import CLIENTS, obeying
 from tests.providers import Providers
 from tests.rooms.agui.front_end import front_end

@@ -13,9 +13,9 @@ import anyio
 import httpx2
 
 from goalport.tools import Tool
-from goalport.upstream.active_calls import call_hooks
-from goalport.upstream.config_file import read_config
-from goalport.upstream.servers import UpstreamServers
+from goalport.tools.upstream.active_calls import call_hooks
+from goalport.tools.upstream.config_file import read_config
+from goalport.tools.upstream.servers import UpstreamServers
 from tests.clients.running import CLIENTS, CONFORMANCE, environment
 from tests.rooms.upstream.signing_in import free_port
 

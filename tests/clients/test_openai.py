@@ -8,8 +8,8 @@ import pytest
 from anyio import to_thread
 
 from goalport import ActionContext, action
-from goalport.chat import Conversation, chatbot
-from goalport.llm import UserMessage
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import Conversation, chatbot
 from tests.clients.running import CLIENTS, obeying
 from tests.providers import Providers
 from tests.rooms.openai_api.chats import chats, history

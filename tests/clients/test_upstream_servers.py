@@ -13,9 +13,9 @@ from typing import Any
 import anyio
 import pytest
 
-from goalport.upstream.active_calls import Asked, call_hooks
-from goalport.upstream.config import ServerConfig
-from goalport.upstream.status import ServerState
+from goalport.tools.upstream.active_calls import Asked, call_hooks
+from goalport.tools.upstream.config import ServerConfig
+from goalport.tools.upstream.status import ServerState
 from tests.clients.conftest import python_environment
 from tests.clients.running import CLIENTS, NODE_PACKAGES
 from tests.rooms.upstream.connected import WatchedServers, connected

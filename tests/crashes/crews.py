@@ -23,7 +23,7 @@ from goalport import (
     run_subagent,
     tool,
 )
-from goalport.llm import ModelCall, ToolReply
+from goalport.models.llm import ModelCall, ToolReply
 from goalport.store import ProcessStore
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import ToolGroup

@@ -16,12 +16,12 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 
 from goalport import AgentPlatform, AgentProcess, UserInput
-from goalport.errors import AlreadyAnswered, UnknownName
-from goalport.events import Event
-from goalport.process import Completed, Outcome, Waiting
+from goalport.base.errors import AlreadyAnswered, UnknownName
+from goalport.base.events import Event
+from goalport.runtime.process import Completed, Outcome, Waiting
 from goalport.store.database import DatabaseProcessStore
 from goalport.store.operations import Database, Operation
-from goalport.store.postgres import PostgresProcessStore
+from goalport.store.postgres.process_store import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 from tests.crashes.crews import Effects, studio
 from tests.forks import FORKS

@@ -17,7 +17,7 @@ from goalport import (
     action,
     agent,
 )
-from goalport.errors import Retryable
+from goalport.base.errors import Retryable
 from goalport.store import ProcessStore
 from tests.crashes.crews import Effects
 from tests.crashes.faults import Crew, opened

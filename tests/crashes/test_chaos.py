@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 
 from goalport import ActionContext, AgentPlatform, Export, UserInput, achieves_goal, action, agent
-from goalport.errors import StoreError
+from goalport.base.errors import StoreError
 from tests.crashes.crews import Effects
 from tests.crashes.faults import Crew, opened
 from tests.forks import FORKS

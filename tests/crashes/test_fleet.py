@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from goalport import AgentPlatform, AgentProcess, ProcessStatus
-from goalport.errors import UnknownName
-from goalport.process import Completed, Failed, Killed, Stuck
+from goalport.base.errors import UnknownName
+from goalport.runtime.process import Completed, Failed, Killed, Stuck
 from goalport.store import ProcessStore
 from tests.crashes.faults import Crew, opened
 from tests.crashes.guards import Report, castle, drives

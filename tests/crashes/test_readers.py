@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from goalport import AgentPlatform, UserInput
-from goalport.process import Completed
+from goalport.runtime.process import Completed
 from goalport.store import StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
 from tests.crashes.guards import Password, Porter, Report

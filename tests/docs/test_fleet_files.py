@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from ruamel.yaml import YAML
 
-from goalport.settings import Settings
-from goalport.site.health import HEALTH_PATHS
+from goalport.server.site.health import HEALTH_PATHS
+from goalport.workspace.settings import Settings
 from tests.clients.running import ROOT
 
 COMPOSE: dict[str, Any] = cast("Any", YAML(typ="safe")).load(ROOT / "server/compose.yaml")

@@ -9,10 +9,10 @@ from mcp_types import CallToolResult, TextResourceContents
 
 from goalport import AgentPlatform
 from goalport.cli import execute
-from goalport.llm import ModelCall, Models
-from goalport.settings import load_settings
+from goalport.models import ModelCall, Models
 from goalport.testing import ScriptedModel, calls_tool, client_of
 from goalport.workspace import load_workspace
+from goalport.workspace.settings import load_settings
 from tests.docs.fences import fences, write_files
 from tests.rooms.documents.files import pdf
 

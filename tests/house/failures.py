@@ -8,11 +8,11 @@ from tests.house.tree import SHIPPED, SourceFile, imported, sources
 
 BROAD = frozenset({"Exception", "BaseException"})
 EDGES = {
-    "src/goalport/process/": (
+    "src/goalport/runtime/process/": (
         None,
         "actions and listeners of users raise anything, and the process must end or go on",
     ),
-    "src/goalport/ai/": (
+    "src/goalport/runtime/ai/": (
         2,
         "a user's guard may raise anything, and the text must not pass then; a reference too, and it stays as it was",
     ),
@@ -20,19 +20,19 @@ EDGES = {
         2,
         "a user's tool may raise anything, in a thread too, and the model must read what went wrong",
     ),
-    "src/goalport/llm/": (
+    "src/goalport/models/llm/": (
         1,
         "a provider's library raises anything when a server answers strangely, and a typed error must come of it",
     ),
-    "src/goalport/rag/": (
+    "src/goalport/knowledge/rag/": (
         2,
         "a user's embedding service or listener may raise anything: an error names the service, and the search goes on",
     ),
-    "src/goalport/upstream/": (
+    "src/goalport/tools/upstream/": (
         1,
         "another's server, and the library that speaks to it, may raise anything, and only its own tools may suffer",
     ),
-    "src/goalport/references/": (
+    "src/goalport/knowledge/references/": (
         1,
         "a user's class may raise anything, and the other entries must be read",
     ),
@@ -40,19 +40,22 @@ EDGES = {
         1,
         "an author's `upcast` or default may raise anything, and must not look like our bug",
     ),
-    "src/goalport/publish/": (1, "a user's type may raise anything when it is read, and must become a problem"),
-    "src/goalport/serve/": (1, "a bug in one request must become an answer"),
-    "src/goalport/web/": (1, "a bug in one request must become an answer"),
-    "src/goalport/agui/": (1, "a bug in one run must become the event that ends it"),
-    "src/goalport/auth/": (1, "a verifier that fails in any way must let nobody pass, and others be served"),
-    "src/goalport/site/": (1, "a changed file may break loading in any way, and what was loaded before must be served"),
-    "src/goalport/platform/": (
+    "src/goalport/server/publish/": (1, "a user's type may raise anything when it is read, and must become a problem"),
+    "src/goalport/server/doors/mcp/": (1, "a bug in one request must become an answer"),
+    "src/goalport/server/web/": (1, "a bug in one request must become an answer"),
+    "src/goalport/server/doors/agui/": (1, "a bug in one run must become the event that ends it"),
+    "src/goalport/server/auth/": (1, "a verifier that fails in any way must let nobody pass, and others be served"),
+    "src/goalport/server/site/": (
+        1,
+        "a changed file may break loading in any way, and what was loaded before must be served",
+    ),
+    "src/goalport/runtime/platform/": (
         9,
         "what an author wrote, a cost method, a service, a repository too, may raise anything, and nobody may wait",
     ),
     "src/goalport/cli/": (1, "a person at a terminal gets one line and the fix; --debug shows the traceback"),
-    "src/goalport/workflow/": (1, "a branch may raise anything, and the others may be enough"),
-    "src/goalport/words": (1, "an author's exception may raise where it is asked for its message"),
+    "src/goalport/runtime/workflow/": (1, "a branch may raise anything, and the others may be enough"),
+    "src/goalport/base/words": (1, "an author's exception may raise where it is asked for its message"),
     "src/goalport/workspace": (1, "a user's module may raise anything when imported, and the others must load"),
 }
 """The only places that may catch everything: how often (None: it is their work), and why it is right there."""

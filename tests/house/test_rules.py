@@ -81,21 +81,30 @@ AGREE = distribution.locks_agree
 VERSION = distribution.version_and_changelog_agree
 COMMANDS = distribution.documented_commands_exist
 
-PLAN, SERVE, PROCESS = "src/goalport/plan/astar.py", "src/goalport/serve/server.py", "src/goalport/process/edge.py"
+PLAN, SERVE, PROCESS = (
+    "src/goalport/agents/plan/astar.py",
+    "src/goalport/server/doors/mcp/server.py",
+    "src/goalport/runtime/process/edge.py",
+)
 AGENT, AGENT_FOLDER = "agents/one.py", "agents/two/__init__.py"
 SEVEN = "a, b, c, d, e, f, g"
 HALVES = "def _half():\n    return 1\ndef _all():\n    return 2\n"
 
 BROKEN = (
-    Case(DOWN, PLAN, "from goalport.process import tick", "plan (floor 1) imports process (floor 5)"),
-    Case(DOWN, PLAN, "import goalport.process.tick", "astar.py:1: plan (floor 1) imports process (floor 5)"),
+    Case(DOWN, PLAN, "from goalport.runtime.process import tick", "plan (floor 1) imports process (floor 5)"),
+    Case(DOWN, PLAN, "import goalport.runtime.process.tick", "astar.py:1: plan (floor 1) imports process (floor 5)"),
     Case(DOWN, PLAN, "def f():\n    from goalport import process", "astar.py:2: plan (floor 1) imports process"),
     Case(DOWN, PLAN, "from ..serve import door", "plan (floor 1) imports serve (floor 11)"),
     Case(DOWN, PLAN, "from .. import serve", "plan (floor 1) imports serve (floor 11)"),
     Case(DOWN, PLAN, "from importlib import import_module\nimport_module('goalport.cli')", "imports cli (floor 13)"),
-    Case(DOWN, PLAN, "from goalport.prompts import x", "plan (floor 1) imports prompts (floor 1)"),
+    Case(DOWN, PLAN, "from goalport.models.prompts import x", "plan (floor 1) imports prompts (floor 1)"),
     Case(DOWN, PLAN, "from goalport import UserInput", "imports the package itself"),
-    Case(DOWN, "src/goalport/platform.py", "from goalport import serve", "platform (floor 7) imports serve (floor 11)"),
+    Case(
+        DOWN,
+        "src/goalport/runtime/platform.py",
+        "from goalport import serve",
+        "platform (floor 7) imports serve (floor 11)",
+    ),
     Case(DOWN, "src/goalport/cli/app.py", "import goalport.testing", "cli (floor 13) imports testing (floor 15)"),
     Case(
         DOWN,
@@ -104,7 +113,9 @@ BROKEN = (
         "the package itself (floor 14) imports testing",
     ),
     Case(DOWN, "src/goalport/garage/car.py", "x = 1", "garage is no room yet; place it on a floor"),
-    Case(HIDDEN, PLAN, "if TYPE_CHECKING:\n    from goalport.errors import X", "astar.py:2: goalport.errors.X under"),
+    Case(
+        HIDDEN, PLAN, "if TYPE_CHECKING:\n    from goalport.base.errors import X", "astar.py:2: goalport.errors.X under"
+    ),
     Case(HIDDEN, PLAN, "if typing.TYPE_CHECKING:\n    from . import x", "goalport.plan.x under TYPE_CHECKING"),
     Case(SDK, PLAN, "from mcp.shared.inbound import x", "astar.py:1: plan imports mcp.shared.inbound.x"),
     Case(SDK, PLAN, "def f():\n    import mcp", "astar.py:2: plan imports mcp; only auth, serve,"),
@@ -139,15 +150,15 @@ BROKEN = (
     Case(OWNED, PROCESS, "def f(process):\n    process.usage += 1", "changes process.usage"),
     Case(OWNED, PROCESS, "def f(process):\n    process.plan, b = 1, 2", "changes process.plan"),
     Case(OWNED, PROCESS, "def f(board):\n    board.stated.clear()", "changes board.stated"),
-    Case(words.modules_are_named_after_a_thing, "src/goalport/plan/utils.py", "", "utils says nothing"),
+    Case(words.modules_are_named_after_a_thing, "src/goalport/agents/plan/utils.py", "", "utils says nothing"),
     Case(words.modules_are_named_after_a_thing, "agents/one/common/x.py", "", "common says nothing"),
     Case(THING, PLAN, "class ToolManager: ...", "class ToolManager; Manager says nothing"),
     Case(THING, PLAN, "class _BasePlan: ...", "Base says nothing"),
     Case(THING, PLAN, "class MCPImpl: ...", "Impl says nothing"),
     Case(words.modules_say_what_they_are, PLAN, "x = 1", "astar.py: no docstring"),
     Case(words.modules_say_what_they_are, "tools/maths.py", "# comment", "tools/maths.py: no docstring"),
-    Case(PUBLIC, "src/goalport/errors.py", "class A: ...", "errors.py: no __all__"),
-    Case(PUBLIC, "src/goalport/plan/__init__.py", "x = 1", "plan/__init__.py: no __all__"),
+    Case(PUBLIC, "src/goalport/base/errors.py", "class A: ...", "errors.py: no __all__"),
+    Case(PUBLIC, "src/goalport/agents/plan/__init__.py", "x = 1", "plan/__init__.py: no __all__"),
     Case(words.nothing_is_left_for_later, PLAN, "x = 1  # TODO: y", "astar.py:1: TODO"),
     Case(words.nothing_is_left_for_later, "tests/test_x.py", "# FIXME", "FIXME"),
     Case(STUB, PLAN, "def f() -> None: ...", "f does nothing"),
@@ -190,7 +201,11 @@ BROKEN = (
 )
 
 KEPT = (
-    Case(DOWN, SERVE, "from goalport.process import tick\nfrom goalport.serve.ready import Ready\nimport starlette"),
+    Case(
+        DOWN,
+        SERVE,
+        "from goalport.runtime.process import tick\nfrom goalport.serve.ready import Ready\nimport starlette",
+    ),
     Case(DOWN, SERVE, "from goalport import __version__, process"),
     Case(DOWN, "src/goalport/testing/client.py", "from goalport import Ai\nfrom goalport.cli import main"),
     Case(DOWN, "src/goalport/__main__.py", "from goalport.cli import main"),
@@ -269,12 +284,14 @@ def test_the_report_counts_rooms_and_names_what_may_be_more_parts_than_ideas(tmp
     repository(
         tmp_path, Case(SIGNATURES, PLAN, '"""A.\n\nB."""\n\nfrom goalport.plan.cut import cut\n\n\ncut()  # now\n')
     )
-    (tmp_path / "src/goalport/plan/cut.py").write_text("def cut():\n    return _half() + _all() + _all()\n" + HALVES)
+    (tmp_path / "src/goalport/agents/plan/cut.py").write_text(
+        "def cut():\n    return _half() + _all() + _all()\n" + HALVES
+    )
     assert rooms.Room("plan", 2, 14, 8, 3, 1) in rooms.rooms(tmp_path)
     assert list(rooms.modules_of_one_user(tmp_path)) == [
         "goalport.plan.cut (6 lines) is used by goalport.plan.astar alone"
     ]
-    assert list(rooms.functions_called_once(tmp_path)) == ["src/goalport/plan/cut.py:3: _half"]
+    assert list(rooms.functions_called_once(tmp_path)) == ["src/goalport/agents/plan/cut.py:3: _half"]
     assert "| plan | 2 | 14 | 8 | 3 | 1 (33 %) |" in rooms.report(tmp_path)
 
 

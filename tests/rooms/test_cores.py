@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from goalport.cores import usable_cores
-from goalport.settings import load_settings
+from goalport.base.cores import usable_cores
+from goalport.workspace.settings import load_settings
 
 
 def limited(root: Path, own: str, limits: dict[str, str]) -> int:

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from goalport.errors import SettingsError
-from goalport.sealing import sealing_keys
-from goalport.settings import Settings, load_settings
+from goalport.base.errors import SettingsError
+from goalport.base.sealing import sealing_keys
+from goalport.workspace.settings import Settings, load_settings
 
 
 def settings(root: Path, *keys: str) -> Settings:

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from goalport import AgentPlatform, UserInput, achieves_goal, agent
-from goalport.secrecy import SecretHider, hide_known, register_secrets
+from goalport.base.secrecy import SecretHider, hide_known, register_secrets
 from tests.rooms.toy_domain import Draft
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from goalport.ai import LlmOperations
-from goalport.errors import SettingsError
-from goalport.llm import ModelsSettings, ProviderSettings
-from goalport.settings import (
+from goalport.base.errors import SettingsError
+from goalport.models.llm import ModelsSettings, ProviderSettings
+from goalport.runtime.ai import LlmOperations
+from goalport.workspace.settings import (
     AuditSettings,
     AuthSettings,
     AutonomySettings,

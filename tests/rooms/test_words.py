@@ -7,7 +7,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType
 
-from goalport.words import (
+from goalport.base.words import (
     class_name,
     cleaned,
     corrections,

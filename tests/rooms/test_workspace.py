@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from goalport.errors import WorkspaceError
+from goalport.base.errors import WorkspaceError
 from goalport.tools import McpToolExport, Tool, ToolGroup
 from goalport.workspace import Workspace, load_workspace, workspace_importer
 
 AGENT = """
-from goalport.domain import achieves_goal, agent
+from goalport.agents.domain import achieves_goal, agent
 
 @agent(description="Greets")
 class {name}:
@@ -197,7 +197,7 @@ def test_a_workspace_with_an_agent_gets_no_hint(tmp_path: Path) -> None:
 
 
 def test_a_builder_that_was_never_asked_to_build_its_agent_is_told_of(tmp_path: Path) -> None:
-    text = "from goalport.workflow import AgentBuilder\n\nlenders = AgentBuilder('Lenders', component=True)\n"
+    text = "from goalport.runtime.workflow import AgentBuilder\n\nlenders = AgentBuilder('Lenders', component=True)\n"
     write(tmp_path, {"agents/a.py": text + AGENT.format(name="A"), "agents/b.py": f"{text}lender = lenders.build()\n"})
     assert load_workspace(tmp_path).hints == (
         f"{tmp_path}/agents/a.py: the builder of Lenders was never asked to build its agent. Write .build().",
@@ -247,7 +247,10 @@ def test_a_marked_class_that_is_abstract_is_a_base_and_no_agent(tmp_path: Path) 
 
 
 def test_programmatic_agents_are_found_like_classes(tmp_path: Path) -> None:
-    write(tmp_path, {"agents/a.py": "from goalport.domain import Agent\nmade = Agent(name='Made', description='x')"})
+    write(
+        tmp_path,
+        {"agents/a.py": "from goalport.agents.domain import Agent\nmade = Agent(name='Made', description='x')"},
+    )
 
     (made,) = load_workspace(tmp_path).agents()
     assert getattr(made, "name", None) == "Made"

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from goalport import ActionContext, Tool, WaitFor, action, condition, tool
 from goalport.chat import Conversation, chatbot
-from goalport.llm import UserMessage
+from goalport.models import UserMessage
 
 @dataclass(frozen=True)
 class Parcel:

@@ -88,7 +88,7 @@ model = ScriptedModel([says] * 50)
 """
 GREETER = """
 from goalport import ActionContext, Blackboard, UserInput, achieves_goal, action, agent, component, cost
-from goalport.llm import UserMessage
+from goalport.models import UserMessage
 
 
 @agent(description="Sings")

@@ -15,7 +15,7 @@ from mcp_types import CallToolResult, TextResourceContents
 
 from goalport import ActionContext, action
 from goalport.chat import Conversation, chatbot
-from goalport.llm import UserMessage
+from goalport.models import UserMessage
 from tests.rooms.rest.web import Web, web
 from tests.rooms.serve.askers import Answering, call
 from tests.rooms.serve.served import ERAS, text_of

@@ -70,7 +70,7 @@ from dataclasses import dataclass
 
 from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent, condition
 from goalport.chat import Conversation, chatbot
-from goalport.llm import UserMessage
+from goalport.models import UserMessage
 from goalport_workspace.server.shop import Clerk, Line, Prices
 
 @dataclass(frozen=True)
@@ -282,8 +282,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from goalport import ActionContext, service
-from goalport.ai import Objection
-from goalport.autonomy import Candidate
+from goalport.runtime import Objection
+from goalport.runtime import Candidate
 from goalport.events import ActionFinished, Event
 from goalport.workspace import argument_resolver, guard, listener, ranker
 
@@ -328,7 +328,7 @@ TELLERS = """
 from dataclasses import dataclass
 
 from goalport import Ai, UserInput, achieves_goal, agent
-from goalport.llm import AssistantMessage, ModelCard, ModelReply, TokenUsage
+from goalport.models import AssistantMessage, ModelCard, ModelReply, TokenUsage
 from goalport_workspace.tools.extensions import Tenant
 
 class House:

@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from goalport.ai import LlmOperations
-from goalport.llm import ModelsSettings
-from goalport.settings import RetrySettings, Settings, load_settings
-from goalport.settings.tables import LimitSettings, ProcessSettings
+from goalport.models import ModelsSettings
+from goalport.runtime import LlmOperations
+from goalport.workspace.settings import RetrySettings, Settings, load_settings
+from goalport.workspace.settings.tables import LimitSettings, ProcessSettings
 
 ROOT = Path(__file__).parents[2]
 

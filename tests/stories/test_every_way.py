@@ -59,8 +59,8 @@ def count_letters(text: str) -> int:
     "tools/library.py": """
 from pathlib import Path
 from goalport import tool
-from goalport.rag import DocumentIngestion, SqliteDocumentStore, ToolishRag
-from goalport.skills import Skills
+from goalport.knowledge import DocumentIngestion, SqliteDocumentStore, ToolishRag
+from goalport.knowledge import Skills
 from goalport.tools import McpToolExport
 
 ROOT = Path(__file__).parent.parent

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from goalport.auth import Authentication
-from goalport.auth.key_file import KeyFile, new_key
-from goalport.auth.stdio import stdio_grant
-from goalport.caller import EVERY_SCOPE
+from goalport.base.caller import EVERY_SCOPE
 from goalport.errors import SettingsError
-from goalport.settings import load_settings
+from goalport.server.auth import Authentication
+from goalport.server.auth.key_file import KeyFile, new_key
+from goalport.server.auth.stdio import stdio_grant
+from goalport.workspace.settings import load_settings
 from tests.rooms.serve.served import text_of
 from tests.stories.servers import over_stdio
 

@@ -16,7 +16,7 @@ import sys
 import anyio
 from mcp_types import CallToolResult, TextContent, Tool
 from goalport import tool
-from goalport.serve import raw_tool
+from goalport.server.doors.mcp import raw_tool
 
 async def work(seconds):
     print("working begins", file=sys.stderr, flush=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from goalport import ActionContext, UserInput, achieves_goal, action, agent
 from goalport.chat import Conversation, chatbot
-from goalport.llm import UserMessage
+from goalport.models import UserMessage
 
 @dataclass(frozen=True)
 class Text:
@@ -65,7 +65,7 @@ from pydantic import BaseModel
 
 from goalport import Export, achieves_goal, agent
 
-logging.getLogger("goalport.serve.calls").setLevel("DEBUG")
+logging.getLogger("goalport.server.doors.mcp.calls").setLevel("DEBUG")
 
 class Number(BaseModel):
     value: int

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from goalport import ActionContext, Export, LlmOptions, Persona, UserInput, achieves_goal, action, agent, settings
 from goalport.chat import Conversation, chatbot
-from goalport.llm import UserMessage
+from goalport.models import UserMessage
 
 PLACE = os.environ.get("WEATHER_PLACE", "none")
 
@@ -223,7 +223,7 @@ from dataclasses import dataclass
 
 from goalport import Ai, UserInput, achieves_goal, agent
 from goalport.errors import ModelUnavailable
-from goalport.llm import AssistantMessage, ModelCall, ModelCard, ModelReply, TextDelta, ThinkingDelta, TokenUsage
+from goalport.models import AssistantMessage, ModelCall, ModelCard, ModelReply, TextDelta, ThinkingDelta, TokenUsage
 
 class Other:
     card = ModelCard(name="other", provider="own")

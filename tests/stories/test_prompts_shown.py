@@ -8,7 +8,7 @@ import anyio
 
 from goalport import AgentPlatform, Ai, ProcessOptions, UserInput, achieves_goal, agent
 from goalport.events import Event, ModelCalled
-from goalport.llm import Image, Message, UserMessage
+from goalport.models import Image, Message, UserMessage
 from goalport.testing import ScriptedModel
 from tests.rooms.llm.servers import chat, serving
 from tests.rooms.toy_domain import Story
@@ -17,8 +17,8 @@ from tests.stories.servers import GOALPORT, workspace
 SHOP = '''
 from dataclasses import dataclass
 from goalport import Ai, UserInput, achieves_goal, agent, tool
-from goalport.prompts import Persona
-from goalport.references import Reference
+from goalport.models import Persona
+from goalport.knowledge import Reference
 
 @dataclass(frozen=True)
 class Offer:

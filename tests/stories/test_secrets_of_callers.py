@@ -8,14 +8,14 @@ import anyio
 import httpx2
 import pytest
 
-from goalport.auth.key_file import KeyFile, hash_of, new_key
 from goalport.cli import execute
-from goalport.platform import AgentPlatform
-from goalport.publish.publisher import Publisher
-from goalport.settings import load_settings
-from goalport.site import startup_report
-from goalport.site.app import Site
+from goalport.runtime import AgentPlatform
+from goalport.server import startup_report
+from goalport.server.auth.key_file import KeyFile, hash_of, new_key
+from goalport.server.publish.publisher import Publisher
+from goalport.server.site.app import Site
 from goalport.workspace import load_workspace
+from goalport.workspace.settings import load_settings
 from tests.spans import recorded_spans
 from tests.stories.servers import workspace
 

@@ -16,7 +16,7 @@ from tests.stories.servers import Running, running
 
 SHOP = """
 from mcp_types import CallToolResult, TextContent, Tool
-from goalport.serve import raw_tool
+from goalport.server.doors.mcp import raw_tool
 
 async def order(context, params):
     wanted = {"type": "object", "properties": {"cake": {"type": "string"}}}

@@ -13,7 +13,7 @@ from tests.stories.test_waiting import BAKER
 NOTED = """
 from dataclasses import dataclass
 from goalport import AgentPlatform, Export, ProcessOptions, UserInput, achieves_goal, agent
-from goalport.process import Context
+from goalport.runtime import Context
 
 @dataclass(frozen=True)
 class Wish:

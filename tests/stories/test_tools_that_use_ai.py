@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Annotated
 
 from goalport import ActionContext, AgentPlatform, Ai, OperationContext, Provided, run_subagent, tool
-from goalport.ai import AgenticTool
-from goalport.process import agent_tool
-from goalport.settings import Settings
+from goalport.runtime import AgenticTool
+from goalport.runtime import agent_tool
+from goalport.workspace.settings import Settings
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import McpToolExport, Parameter, Tool, with_confirmation
 from goalport_workspace.agents.poets import Poem, Poet, Theme

@@ -5,8 +5,8 @@ from typing import Literal, assert_type
 
 from pydantic import BaseModel
 
-from goalport.ai import AgenticTool, Ai, LlmEngine
-from goalport.llm import AssistantMessage, LlmOptions, Models, UserMessage
+from goalport.models.llm import AssistantMessage, LlmOptions, Models, UserMessage
+from goalport.runtime.ai import AgenticTool, Ai, LlmEngine
 from goalport.testing import ScriptedModel
 from goalport.tools import ToolGroupResolver
 

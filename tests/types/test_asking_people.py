@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from goalport import UserInput, WaitFor
-from goalport.domain import VisitedUrl
-from goalport.errors import Declined
+from goalport.agents.domain import VisitedUrl
+from goalport.base.errors import Declined
 from goalport.testing import FakeOperationContext
 from goalport.tools import Tool, with_confirmation
 

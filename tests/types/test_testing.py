@@ -5,8 +5,8 @@ from typing import assert_type
 from pydantic import BaseModel
 
 from goalport import ActionContext, Ai, OperationContext
-from goalport.ai import Determination, Interaction
-from goalport.llm import LlmOptions, Models, ThinkingDelta
+from goalport.models.llm import LlmOptions, Models, ThinkingDelta
+from goalport.runtime.ai import Determination, Interaction
 from goalport.testing import Answers, FakeEngine, FakeOperationContext, LlmInvocation, ScriptedModels, contains
 
 

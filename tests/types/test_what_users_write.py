@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import assert_type
 
-from goalport.domain import Export, SomeOf, UserInput, achieves_goal, action, agent, component, condition, cost
-from goalport.platform import AgentInvocation, AgentPlatform, Invoked
+from goalport.agents.domain import Export, SomeOf, UserInput, achieves_goal, action, agent, component, condition, cost
+from goalport.runtime.platform import AgentInvocation, AgentPlatform, Invoked
 from goalport.tools import tool
 
 

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from typing import assert_type
 
 from goalport import ActionContext, Ai
-from goalport.domain import Agent
-from goalport.testing import FakeOperationContext
-from goalport.workflow import (
+from goalport.agents.domain import Agent
+from goalport.runtime.workflow import (
     Attempt,
     BranchFailure,
     ConsensusBuilder,
@@ -19,6 +18,7 @@ from goalport.workflow import (
     SimpleAgentBuilder,
     Workflow,
 )
+from goalport.testing import FakeOperationContext
 
 
 @dataclass(frozen=True)

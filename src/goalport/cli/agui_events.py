@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from goalport.cli.dialogues import Question, ReplyEnd
-from goalport.events import (
+from goalport.base.events import (
     ActionStarted,
     ConversationCompacted,
     Event,
@@ -18,6 +17,7 @@ from goalport.events import (
     SourcesShown,
     ToolCalled,
 )
+from goalport.cli.dialogues import Question, ReplyEnd
 
 __all__ = ["ReplyEvents"]
 

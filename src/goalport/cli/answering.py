@@ -12,11 +12,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from goalport.base.errors import BadInput
 from goalport.cli.options import StructuredResult, WorkspaceFolder, given_text
 from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.sources import Asked, Server, Source, run_here, source_of
 from goalport.cli.terminal import say
-from goalport.errors import BadInput
 
 FAILED, INTERRUPTED = 1, 130
 _REASON = "It was ended with `goalport kill`."

@@ -9,11 +9,11 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from goalport.base.errors import BadInput, StoreError
+from goalport.base.words import counted
 from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.cli.terminal import say
-from goalport.errors import BadInput, StoreError
-from goalport.settings import load_settings
-from goalport.words import counted
+from goalport.workspace.settings import load_settings
 
 _PATIENCE: Final = 60.0
 """Seconds that another program may keep a database locked."""

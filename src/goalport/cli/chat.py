@@ -13,6 +13,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from goalport.base.errors import BadInput
+from goalport.base.secrecy import hide
+from goalport.base.words import listed
 from goalport.cli.chat_input import GivenMessages, messages_here
 from goalport.cli.chat_loop import ChatLoop
 from goalport.cli.chat_replies import Replies
@@ -24,11 +27,8 @@ from goalport.cli.prompts import Option, Unanswered, prompts_here
 from goalport.cli.sources import runner_here
 from goalport.cli.stored import driven
 from goalport.cli.workspace import LoadedWorkspace, kept_in_memory
-from goalport.errors import BadInput
-from goalport.platform.choosing_chatbot import choosing_chatbot
-from goalport.secrecy import hide
-from goalport.settings import Settings, load_settings
-from goalport.words import listed
+from goalport.runtime.platform.choosing_chatbot import choosing_chatbot
+from goalport.workspace.settings import Settings, load_settings
 
 _HISTORY = "chat_history"
 _ALL = "all"

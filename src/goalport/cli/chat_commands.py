@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from goalport.errors import BadInput
-from goalport.words import offer
+from goalport.base.errors import BadInput
+from goalport.base.words import offer
 
 __all__ = ["COMMANDS", "Command", "command_lines", "read_line"]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from goalport.base.errors import BadInput, GoalportError
 from goalport.cli.answering import read_answer
 from goalport.cli.chat_commands import command_lines, read_line
 from goalport.cli.chat_input import Messages
@@ -17,7 +18,6 @@ from goalport.cli.dialogues import Chats, Dialogue, Reply
 from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.terminal import say, show, show_lines, show_markdown
 from goalport.cli.transcripts import transcript
-from goalport.errors import BadInput, GoalportError
 
 __all__ = ["ChatLoop"]
 

@@ -14,12 +14,12 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
+from goalport.base.errors import GoalportError
 from goalport.cli.arrow_keys import on_standard_error
 from goalport.cli.chat_commands import COMMANDS
 from goalport.cli.dialogues import Chats
 from goalport.cli.line_history import kept_lines
 from goalport.cli.prompts import Interrupted, Unanswered
-from goalport.errors import GoalportError
 
 __all__ = ["TypedMessages"]
 

@@ -9,15 +9,15 @@ from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import Any
 
+from goalport.base.errors import AlreadyAnswered
+from goalport.base.secrecy import traceback_of
+from goalport.base.words import cleaned, visible
 from goalport.cli.chat_view import ChatView
 from goalport.cli.dialogues import Dialogue, Question, Reply, ReplyEnd
 from goalport.cli.options import DEBUG
 from goalport.cli.prompts import Unanswered
 from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_json, show_lines
-from goalport.errors import AlreadyAnswered
-from goalport.secrecy import traceback_of
-from goalport.words import cleaned, visible
 
 __all__ = ["Replies"]
 

@@ -7,10 +7,8 @@ whole is drawn as Markdown on a terminal. In a pipe both are plain. It knows no 
 import sys
 from typing import Final, TextIO
 
-from goalport.cli.terminal import show_markdown
-from goalport.cli.views import step_line
-from goalport.colours import takes_colours
-from goalport.events import (
+from goalport.base.colours import takes_colours
+from goalport.base.events import (
     ActionRetried,
     ConversationCompacted,
     Event,
@@ -19,7 +17,9 @@ from goalport.events import (
     SourcesShown,
     ToolReturned,
 )
-from goalport.words import one_line, visible
+from goalport.base.words import one_line, visible
+from goalport.cli.terminal import show_markdown
+from goalport.cli.views import step_line
 
 __all__ = ["ChatView"]
 

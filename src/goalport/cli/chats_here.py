@@ -9,19 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from goalport.caller import OPERATOR
-from goalport.chat import ChatSession, Turn
+from goalport.base.caller import OPERATOR
+from goalport.base.errors import BadInput
+from goalport.base.events import Event
 from goalport.cli.dialogues import EndedReply, Question, Reply, ReplyEnd, Said
 from goalport.cli.sources import local_time
 from goalport.cli.terminal import Record
 from goalport.cli.workspace import LoadedWorkspace, failure_in_words, unexpected_error
-from goalport.errors import BadInput
-from goalport.events import Event
-from goalport.llm import UserMessage
-from goalport.platform import AgentPlatform
-from goalport.process import find_question
-from goalport.publish.forms import form_of
-from goalport.publish.own_resources import question_view
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import ChatSession, Turn
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import find_question
+from goalport.server.publish.forms import form_of
+from goalport.server.publish.own_resources import question_view
 from goalport.store import ConversationRecord
 
 __all__ = ["READER", "ChatsHere", "conversation_line"]

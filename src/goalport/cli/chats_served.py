@@ -10,14 +10,14 @@ from contextlib import aclosing
 from typing import Any, Final, cast
 from urllib.parse import quote
 
+from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError
+from goalport.base.events import Event
+from goalport.base.words import listed
 from goalport.cli.agui_events import ReplyEvents
 from goalport.cli.dialogues import EndedReply, Question, Reply, ReplyEnd, Said
 from goalport.cli.server_client import ServerClient
 from goalport.cli.terminal import Record
-from goalport.errors import AlreadyAnswered, BadInput, GoalportError
-from goalport.events import Event
-from goalport.process import new_id
-from goalport.words import listed
+from goalport.runtime.process import new_id
 
 __all__ = ["ChatsServed"]
 

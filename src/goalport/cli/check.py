@@ -11,17 +11,17 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from goalport.base.colours import coloured
+from goalport.base.words import counted
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format
 from goalport.cli.workspace import LoadedWorkspace, open_workspace
-from goalport.colours import coloured
-from goalport.platform import mistakes_in, remarks_on_chatbots, remarks_on_givers
-from goalport.platform.knowledge import document_problems
-from goalport.publish.goal_tools import GoalTool
-from goalport.publish.portability import without_hints
-from goalport.publish.publication import publish
-from goalport.publish.report import models_in_words, remarks_on_goals, switched_off, warnings_on_arguments
-from goalport.words import counted
+from goalport.runtime.platform import mistakes_in, remarks_on_chatbots, remarks_on_givers
+from goalport.runtime.platform.knowledge import document_problems
+from goalport.server.publish.goal_tools import GoalTool
+from goalport.server.publish.portability import without_hints
+from goalport.server.publish.publication import publish
+from goalport.server.publish.report import models_in_words, remarks_on_goals, switched_off, warnings_on_arguments
 
 FINE, WRONG = 0, 1
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from goalport.auth.key_file import KEY_VARIABLE
 from goalport.cli.clients import Client, Entry, Scope
+from goalport.server.auth.key_file import KEY_VARIABLE
 
 __all__ = ["KeyInClient", "key_in"]
 

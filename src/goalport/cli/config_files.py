@@ -18,8 +18,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, cast
 
-from goalport.errors import GoalportError
-from goalport.strict_json import read_json
+from goalport.base.errors import GoalportError
+from goalport.base.strict_json import read_json
 
 Content = MutableMapping[str, Any]
 

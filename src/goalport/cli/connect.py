@@ -17,16 +17,16 @@ from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
-from goalport.auth.key_file import KEY_VARIABLE, PREFIX, is_whole
+from goalport.base.errors import BadInput, UnknownName
+from goalport.base.hosts import http_url
+from goalport.base.secrecy import hide
 from goalport.cli.client_keys import KeyInClient, key_in
 from goalport.cli.clients import CLIENTS, Address, Client, Entry, Machine, Scope, Subprocess, Target, Transport
 from goalport.cli.config_files import Unmergeable, merged, with_entry
 from goalport.cli.options import WorkspaceFolder, given_text, workspace_root
 from goalport.cli.terminal import Record, confirmed, say, show, show_difference
-from goalport.errors import BadInput, UnknownName
-from goalport.hosts import http_url
-from goalport.secrecy import hide
-from goalport.settings import Settings, load_settings
+from goalport.server.auth.key_file import KEY_VARIABLE, PREFIX, is_whole
+from goalport.workspace.settings import Settings, load_settings
 
 _NO_KEY_OVER_STDIO: Final = (
     "--key goes with --transport http. Over stdio the client starts the server itself, as the user of this machine;"

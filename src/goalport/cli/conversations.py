@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from goalport.chat import Conversations
+from goalport.base.errors import BadInput
 from goalport.cli.chats_here import READER, conversation_line
 from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.cli.sources import run_here
@@ -19,8 +19,8 @@ from goalport.cli.stored import driven, has_store, opened_store, stored_settings
 from goalport.cli.terminal import Record, confirmed, say, show, show_json, show_lines, show_markdown
 from goalport.cli.transcripts import transcript
 from goalport.cli.workspace import kept_in_memory
-from goalport.errors import BadInput
-from goalport.settings import load_settings
+from goalport.runtime.chat import Conversations
+from goalport.workspace.settings import load_settings
 
 Id = Annotated[str, Parameter(help="The id of a conversation; `goalport conversations list` has it.")]
 Ids = Annotated[tuple[str, ...], Parameter(name="ID", help="The ids of conversations.", negative="")]

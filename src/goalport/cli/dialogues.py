@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from goalport.base.events import Event
 from goalport.cli.terminal import Record
-from goalport.events import Event
 
 __all__ = ["Chats", "Dialogue", "EndedReply", "Reply", "ReplyEnd", "Said"]
 

@@ -13,18 +13,14 @@ from typing import Annotated, Final, Literal, TypeVar, get_args
 import anyio
 from cyclopts import App, Parameter
 
-from goalport.caller import ANONYMOUS
+from goalport.base.caller import ANONYMOUS
+from goalport.base.errors import BadInput, UnknownName
+from goalport.base.words import counted, excerpt, one_line
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format, Record, say, show, show_json, show_lines
 from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings
-from goalport.documents import Chunk, Chunker, ChunkerConfig, RefreshPolicy, WebFetcher
-from goalport.errors import BadInput, UnknownName
-from goalport.llm import TokenUsage
-from goalport.platform.knowledge import document_index, index_file
-from goalport.postgres import PostgresAddress
-from goalport.process import DirectCalls, Spending, spending_outside
-from goalport.process.ledger import in_dollars
-from goalport.rag import (
+from goalport.knowledge.documents import Chunk, Chunker, ChunkerConfig, RefreshPolicy, WebFetcher
+from goalport.knowledge.rag import (
     DocumentIndex,
     DocumentIngestion,
     IngestedDocument,
@@ -33,10 +29,14 @@ from goalport.rag import (
     TextSimilaritySearchRequest,
     find_chunks,
 )
-from goalport.rag.ingestion import absolute, is_page, stored_within
-from goalport.settings import Settings
+from goalport.knowledge.rag.ingestion import absolute, is_page, stored_within
+from goalport.models.llm import TokenUsage
+from goalport.runtime.platform.knowledge import document_index, index_file
+from goalport.runtime.process import DirectCalls, Spending, spending_outside
+from goalport.runtime.process.ledger import in_dollars
+from goalport.store.postgres import PostgresAddress
 from goalport.tools import calling_from
-from goalport.words import counted, excerpt, one_line
+from goalport.workspace.settings import Settings
 
 DONE, FAILED = 0, 1
 _PAUSE: Final = 1.0

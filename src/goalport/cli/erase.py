@@ -7,14 +7,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from goalport.caller import Caller, user_of_machine
+from goalport.base.caller import Caller, user_of_machine
+from goalport.base.errors import BadInput
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import say
-from goalport.errors import BadInput
-from goalport.platform.erasure import caller_known_as
-from goalport.publish.audit_trail import AuditTrail
-from goalport.settings import Settings
-from goalport.settings.audit import audit_of
+from goalport.runtime.platform.erasure import caller_known_as
+from goalport.server.publish.audit_trail import AuditTrail
+from goalport.workspace.settings import Settings
+from goalport.workspace.settings.audit import audit_of
 
 _REASON = "It was erased with `goalport erase`."
 

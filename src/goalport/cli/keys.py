@@ -14,16 +14,16 @@ from typing import Annotated, Final
 from cyclopts import App, Parameter
 from pydantic import ValidationError
 
-from goalport.auth.key_file import KeyFile, NewKey, new_key
-from goalport.auth.key_uses import KeyUses
-from goalport.caller import user_of_machine
+from goalport.base.caller import user_of_machine
+from goalport.base.errors import BadInput, SettingsError, UnknownName
+from goalport.base.words import counted, listed, validation_reason
 from goalport.cli.options import WorkspaceFolder, duration_of, workspace_root
 from goalport.cli.sources import local_time
 from goalport.cli.terminal import Record, say, show
-from goalport.errors import BadInput, SettingsError, UnknownName
-from goalport.settings import KeyEntry, Settings, load_settings
-from goalport.settings.audit import audit_of
-from goalport.words import counted, listed, validation_reason
+from goalport.server.auth.key_file import KeyFile, NewKey, new_key
+from goalport.server.auth.key_uses import KeyUses
+from goalport.workspace.settings import KeyEntry, Settings, load_settings
+from goalport.workspace.settings.audit import audit_of
 
 _NEVER: Final = "never"
 _OVERLAP: Final = "7d"

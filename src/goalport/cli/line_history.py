@@ -10,9 +10,9 @@ from pathlib import Path
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
+from goalport.base.errors import BadInput
+from goalport.base.secrecy import hide
 from goalport.cli.terminal import say
-from goalport.errors import BadInput
-from goalport.secrecy import hide
 
 __all__ = ["KeptLines", "kept_lines"]
 

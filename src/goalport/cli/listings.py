@@ -9,15 +9,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from goalport.agents.domain import Action, Agent, Condition, Input
+from goalport.agents.domain.formulas import names_known, needs_of
+from goalport.base.words import type_label
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format, Record, show
 from goalport.cli.workspace import LoadedWorkspace, open_with_warnings
-from goalport.domain import Action, Agent, Condition, Input
-from goalport.domain.formulas import names_known, needs_of
-from goalport.llm import ModelCard
-from goalport.publish.goal_tools import Offer, Refusal, offers_of
-from goalport.publish.publication import publish
-from goalport.words import type_label
+from goalport.models.llm import ModelCard
+from goalport.server.publish.goal_tools import Offer, Refusal, offers_of
+from goalport.server.publish.publication import publish
 
 OfAgent = Annotated[str | None, Parameter(help="Only those of this agent.")]
 

@@ -17,9 +17,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from goalport.cli.views import reply_text
-from goalport.colours import takes_colours
-from goalport.events import (
+from goalport.base.colours import takes_colours
+from goalport.base.events import (
     ActionFinished,
     ActionRetried,
     ActionStarted,
@@ -32,7 +31,8 @@ from goalport.events import (
     QuestionAsked,
     ToolCalled,
 )
-from goalport.words import one_line, visible
+from goalport.base.words import one_line, visible
+from goalport.cli.views import reply_text
 
 __all__ = ["LiveView"]
 

@@ -15,10 +15,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from goalport import __version__
+from goalport.base.errors import WorkspaceError
 from goalport.cli.terminal import say
-from goalport.errors import WorkspaceError
-from goalport.settings import Settings
 from goalport.workspace import FOLDERS, PACKAGE
+from goalport.workspace.settings import Settings
 
 SUFFIX = ".template"
 """Keeps tools that process Python, TOML or ignore files from processing the templates."""

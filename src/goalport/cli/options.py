@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final, cast
 
 from cyclopts import Parameter
 
-from goalport.errors import BadInput, WorkspaceError
-from goalport.words import one_line
+from goalport.base.errors import BadInput, WorkspaceError
+from goalport.base.words import one_line
 
 DEBUG: ContextVar[bool] = ContextVar("debug", default=False)
 """Whether `--debug` was given: errors are printed with their traceback."""

@@ -11,14 +11,24 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from goalport.agents.domain import Action, Agent, Goal
+from goalport.agents.plan import (
+    Available,
+    Explanation,
+    Fact,
+    HasRun,
+    LastResult,
+    Plan,
+    StepReason,
+    UnreachableGoal,
+    in_words,
+)
+from goalport.base.errors import UnknownName
+from goalport.base.words import counted, type_label
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.workspace import GoalChoice, open_goal
-from goalport.domain import Action, Agent, Goal
-from goalport.errors import UnknownName
-from goalport.plan import Available, Explanation, Fact, HasRun, LastResult, Plan, StepReason, UnreachableGoal, in_words
-from goalport.platform import AgentPlatform
-from goalport.process import asks_a_model, planner_for
-from goalport.words import counted, type_label
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import asks_a_model, planner_for
 
 REACHED, UNREACHED = 0, 1
 

@@ -10,10 +10,10 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from goalport.base.events import from_json
+from goalport.base.observe import in_words
+from goalport.base.words import one_line
 from goalport.cli.sources import local_time
-from goalport.events import from_json
-from goalport.observe import in_words
-from goalport.words import one_line
 
 __all__ = ["event_lines", "page_of"]
 

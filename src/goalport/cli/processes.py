@@ -12,11 +12,11 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from goalport import __version__
+from goalport.base.errors import BadInput
 from goalport.cli.options import WorkspaceFolder, duration_of
 from goalport.cli.process_page import event_lines, page_of
 from goalport.cli.sources import Server, Source, run_here, source_of
 from goalport.cli.terminal import say, show as show_records, show_json, show_lines
-from goalport.errors import BadInput
 
 Status = Literal[
     "running", "waiting", "resting", "stuck", "paused", "not_started", "completed", "failed", "terminated", "killed"

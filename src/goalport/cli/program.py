@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, Group, UnknownCommandError, UnknownOptionError, UnusedCliTokensError
 
 from goalport import __version__
+from goalport.base.colours import coloured
+from goalport.base.errors import BadInput, GoalportError, UnknownName
+from goalport.base.secrecy import traceback_of
+from goalport.base.words import offer, visible
 from goalport.cli.options import DEBUG
-from goalport.colours import coloured
-from goalport.errors import BadInput, GoalportError, UnknownName
-from goalport.secrecy import traceback_of
-from goalport.words import offer, visible
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 """The exit codes: success, a failure, wrong usage, stopped with Ctrl-C."""

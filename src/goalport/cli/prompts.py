@@ -13,8 +13,8 @@ from getpass import getpass
 from select import select
 from typing import NamedTuple, Protocol
 
+from goalport.base.words import one_line
 from goalport.cli.terminal import say
-from goalport.words import one_line
 
 __all__ = [
     "DUMB_TERMINALS",

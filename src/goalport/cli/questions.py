@@ -11,13 +11,13 @@ from contextlib import suppress
 from datetime import date, datetime, time
 from typing import Any, Final, TypeVar, cast
 
+from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError
+from goalport.base.words import cleaned, corrections, one_line, requirement
 from goalport.cli.prompts import Option, Prompts, prompts_here
 from goalport.cli.terminal import say
-from goalport.errors import AlreadyAnswered, BadInput, GoalportError
-from goalport.publish.elicitation import FlatForm, FormField
-from goalport.publish.portability import Schema
+from goalport.server.publish.elicitation import FlatForm, FormField
+from goalport.server.publish.portability import Schema
 from goalport.tools import schema_problems
-from goalport.words import cleaned, corrections, one_line, requirement
 
 __all__ = ["answer_of"]
 

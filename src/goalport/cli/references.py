@@ -8,13 +8,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from goalport.base.errors import UnknownName
 from goalport.cli.options import WorkspaceFolder
 from goalport.cli.terminal import Format, Record, show, show_lines
 from goalport.cli.workspace import loop_of, open_with_warnings
-from goalport.errors import UnknownName
-from goalport.prompts import contribution_of
-from goalport.references import LlmReference, NamedReferences, Refreshing, refreshed
-from goalport.references.reference import described
+from goalport.knowledge.references import LlmReference, NamedReferences, Refreshing, refreshed
+from goalport.knowledge.references.reference import described
+from goalport.models.prompts import contribution_of
 
 
 def references(

@@ -11,7 +11,9 @@ from typing import Annotated, Final
 import anyio
 from cyclopts import Parameter
 
-from goalport.caller import OPERATOR
+from goalport.agents.domain import Input, PlannerType, UserInput
+from goalport.base.caller import OPERATOR
+from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError, NothingChosen
 from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.questions import answer_of
@@ -27,10 +29,8 @@ from goalport.cli.workspace import (
     open_with_agents,
     unexpected_error,
 )
-from goalport.domain import Input, PlannerType, UserInput
-from goalport.errors import AlreadyAnswered, BadInput, GoalportError, NothingChosen
-from goalport.platform import AgentPlatform
-from goalport.process import (
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import (
     AgentProcess,
     Completed,
     Failed,
@@ -42,9 +42,9 @@ from goalport.process import (
     Waiting,
     asks_a_model,
 )
-from goalport.publish.answers import reason_of
-from goalport.publish.handle import OpenQuestion
-from goalport.publish.output import Wire
+from goalport.server.publish.answers import reason_of
+from goalport.server.publish.handle import OpenQuestion
+from goalport.server.publish.output import Wire
 
 FAILED, MISUSED, UNFIT = 1, 2, 3
 _NOBODY: Final = (

@@ -16,10 +16,10 @@ from typing import Annotated, Literal
 import anyio
 from cyclopts import Parameter
 
+from goalport.base.errors import BadInput, WorkspaceError
+from goalport.base.garbage import without_collection
+from goalport.base.handshake import EarlyHandshake
 from goalport.cli.options import WorkspaceFolder, workspace_root
-from goalport.errors import BadInput, WorkspaceError
-from goalport.garbage import without_collection
-from goalport.handshake import EarlyHandshake
 
 _SIGNS = ("agents", "tools", "mcp_config.json", "server/settings.toml")
 """A folder is a workspace if it contains one of these."""
@@ -99,9 +99,9 @@ def _serve_stdio(root: Path, options: Mapping[str, object], *, reload: bool) -> 
     handshake = EarlyHandshake(root)
     with _stdout_to_stderr():
         # These import all libraries; a client over stdio does not have to wait for that.
-        from goalport.auth.key_file import KEY_VARIABLE
         from goalport.cli.workspace import open_workspace, warn_without_agents
-        from goalport.site import serve_stdio
+        from goalport.server.auth.key_file import KEY_VARIABLE
+        from goalport.server.site import serve_stdio
 
         loaded = open_workspace(root, **options)
     warn_without_agents(loaded)
@@ -112,8 +112,8 @@ def _serve_stdio(root: Path, options: Mapping[str, object], *, reload: bool) -> 
 
 def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool, insecure: bool) -> int | None:
     """Serve with this process, as a worker if a supervisor started it, or supervise workers; the exit code."""
-    from goalport.settings import load_settings
-    from goalport.workers import WorkerChannel, check_workers, supervise
+    from goalport.server.workers import WorkerChannel, check_workers, supervise
+    from goalport.workspace.settings import load_settings
 
     channel = WorkerChannel.inherited()
     with _warnings(shown=channel is None):  # the supervisor has read the same settings
@@ -126,7 +126,7 @@ def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool, inse
     with without_collection():
         # These import all libraries, which the supervisor does not need.
         from goalport.cli.workspace import open_with_settings, warn_without_agents
-        from goalport.site import serve_http
+        from goalport.server.site import serve_http
 
         is_first = channel is None or channel.announces
         with _warnings(shown=is_first):

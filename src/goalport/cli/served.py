@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any, Final, cast
 from urllib.parse import quote
 
+from goalport.base.errors import BadInput
 from goalport.cli.server_client import ServerClient
 from goalport.cli.sources import Page, local_time
 from goalport.cli.terminal import Record, say, show_result
-from goalport.errors import BadInput
 
 __all__ = ["ServedProcesses"]
 

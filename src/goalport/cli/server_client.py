@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 import anyio
 import httpx2
 
-from goalport.auth.key_file import KEY_VARIABLE
+from goalport.base.errors import BadInput, GoalportError, causes
+from goalport.base.hosts import http_url
+from goalport.base.secrecy import hide
+from goalport.base.words import cleaned, one_line
 from goalport.cli.terminal import say
-from goalport.errors import BadInput, GoalportError, causes
-from goalport.hosts import http_url
-from goalport.secrecy import hide
-from goalport.words import cleaned, one_line
+from goalport.server.auth.key_file import KEY_VARIABLE
 
 __all__ = ["ServerClient", "ServerRefusal", "ServerUnavailable", "address_in"]
 

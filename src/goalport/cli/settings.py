@@ -9,13 +9,13 @@ from typing import Annotated, cast
 
 from cyclopts import Parameter
 
+from goalport.base.secrecy import hide, register_secrets
 from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.cli.terminal import Format, say, show
-from goalport.platform.workspace_parts import declared_settings
-from goalport.secrecy import hide, register_secrets
-from goalport.settings import load_settings, secrets_in, secrets_of
-from goalport.settings.loading import listed_settings
+from goalport.runtime.platform.workspace_parts import declared_settings
 from goalport.workspace import load_workspace
+from goalport.workspace.settings import load_settings, secrets_in, secrets_of
+from goalport.workspace.settings.loading import listed_settings
 
 
 def settings(

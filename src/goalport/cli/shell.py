@@ -15,6 +15,9 @@ from typing import Annotated
 
 from cyclopts import App, Group, Parameter
 
+from goalport.base.errors import BadInput, UnknownName
+from goalport.base.secrecy import hide
+from goalport.base.words import offer, one_line, type_label
 from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.cli.program import INTERRUPTED, LOOK, MISUSED, START, app as program, execute
 from goalport.cli.shell_commands import bound
@@ -28,9 +31,6 @@ from goalport.cli.workspace import (
     open_with_warnings,
     warn_without_agents,
 )
-from goalport.errors import BadInput, UnknownName
-from goalport.secrecy import hide
-from goalport.words import offer, one_line, type_label
 
 __all__ = ["Shell", "shell"]
 

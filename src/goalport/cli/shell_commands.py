@@ -8,10 +8,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
+from goalport.base.errors import DeclarationError
 from goalport.cli.terminal import show_lines, show_markdown, show_result
 from goalport.cli.workspace import KeptWorkspace
-from goalport.errors import DeclarationError
-from goalport.publish.output import OutputFormat
+from goalport.server.publish.output import OutputFormat
 from goalport.workspace import Command
 
 __all__ = ["bound"]

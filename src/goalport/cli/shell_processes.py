@@ -10,15 +10,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from goalport.base.errors import BadInput, GoalportError, UnknownName
+from goalport.base.events import as_json
 from goalport.cli.sources import Asked, Page, Source
 from goalport.cli.stored import QuestionHere, record_line
 from goalport.cli.terminal import Record
 from goalport.cli.workspace import KeptWorkspace
-from goalport.errors import BadInput, GoalportError, UnknownName
-from goalport.events import as_json
-from goalport.platform import AgentPlatform
-from goalport.process import AgentProcess, find_question
-from goalport.publish.own_resources import process_view
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import AgentProcess, find_question
+from goalport.server.publish.own_resources import process_view
 
 __all__ = ["ShellProcesses", "shell_process"]
 

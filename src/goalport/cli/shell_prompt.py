@@ -14,6 +14,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from goalport.base.errors import BadInput, GoalportError
 from goalport.cli.arrow_keys import on_standard_error
 from goalport.cli.chats_here import READER
 from goalport.cli.line_history import kept_lines
@@ -21,10 +22,9 @@ from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.stored import has_store, opened_store
 from goalport.cli.terminal import say
 from goalport.cli.workspace import KeptWorkspace
-from goalport.errors import BadInput, GoalportError
-from goalport.publish.goal_tools import Offer, offers_of
-from goalport.settings import load_settings
+from goalport.server.publish.goal_tools import Offer, offers_of
 from goalport.store import ConversationRecord, ProcessRecord, ProcessStore
+from goalport.workspace.settings import load_settings
 
 __all__ = ["ShellPrompt"]
 

@@ -9,17 +9,17 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from goalport.base.errors import BadInput, DocumentError
+from goalport.base.words import counted
 from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.cli.terminal import Format, Record, confirmed, say, show, show_json, show_lines
 from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings
-from goalport.documents import Folder
-from goalport.errors import BadInput, DocumentError
-from goalport.settings import load_settings
-from goalport.skills import Skill, Skills, SkillTrust, check_skills
-from goalport.skills.skill import SKILL_FILE, scanned
-from goalport.skills.skills import PROJECT_FOLDERS, skills_in
-from goalport.skills.trust import TRUST_FILE, fingerprint
-from goalport.words import counted
+from goalport.knowledge.documents import Folder
+from goalport.knowledge.skills import Skill, Skills, SkillTrust, check_skills
+from goalport.knowledge.skills.skill import SKILL_FILE, scanned
+from goalport.knowledge.skills.skills import PROJECT_FOLDERS, skills_in
+from goalport.knowledge.skills.trust import TRUST_FILE, fingerprint
+from goalport.workspace.settings import load_settings
 
 FINE, WRONG = 0, 1
 Folders = Annotated[Path, Parameter(help="Folders of skills, or folders with skills in their folders.")]

@@ -15,9 +15,9 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 from cyclopts import Parameter
 
+from goalport.base.secrecy import hide
 from goalport.cli.options import workspace_root
 from goalport.cli.terminal import Record
-from goalport.secrecy import hide
 
 __all__ = [
     "NOTHING_STORED",
@@ -170,7 +170,7 @@ def _outside(server: str | None, folder: Path, *, of_all: bool) -> Source:
         from goalport.cli.served import ServedProcesses
 
         return ServedProcesses(server, f" --server {hide(server)}", of_all=of_all)
-    from goalport.settings import load_settings
+    from goalport.workspace.settings import load_settings
 
     settings, place = load_settings(root), "" if folder == Path() else f" --workspace {folder}"
     if settings.store != "memory":

@@ -10,15 +10,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from pathlib import Path
 from typing import Any, Final, cast
 
+from goalport.base.errors import BadInput, UnknownName, Unreadable
 from goalport.cli.options import workspace_root
 from goalport.cli.sources import NOTHING_STORED, Page, local_time
 from goalport.cli.terminal import Record, say, show_result
 from goalport.cli.views import StepPrinter
 from goalport.cli.workspace import LoadedWorkspace, open_with_settings, warn_of_problems
-from goalport.errors import BadInput, UnknownName, Unreadable
-from goalport.platform import AgentPlatform
-from goalport.platform.backends import workspace_store
-from goalport.process import (
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.platform.backends import workspace_store
+from goalport.runtime.process import (
     ActionInvocation,
     AgentProcess,
     Completed,
@@ -28,12 +28,12 @@ from goalport.process import (
     Waiting,
     find_question,
 )
-from goalport.publish.answers import reason_of
-from goalport.publish.forms import form_of
-from goalport.publish.output import OutputFormat
-from goalport.publish.own_resources import invocation_view, process_view, question_view
-from goalport.settings import Settings, load_settings
+from goalport.server.publish.answers import reason_of
+from goalport.server.publish.forms import form_of
+from goalport.server.publish.output import OutputFormat
+from goalport.server.publish.own_resources import invocation_view, process_view, question_view
 from goalport.store import Codec, Json, ProcessRecord, ProcessStore, Runner, StoredProcess, StoredTypes
+from goalport.workspace.settings import Settings, load_settings
 
 __all__ = [
     "QuestionHere",

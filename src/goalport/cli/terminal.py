@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from goalport.colours import coloured, takes_colours
-from goalport.errors import BadInput
-from goalport.words import visible
+from goalport.base.colours import coloured, takes_colours
+from goalport.base.errors import BadInput
+from goalport.base.words import visible
 
 _WIDEST = 10_000
 Record = Mapping[str, object]

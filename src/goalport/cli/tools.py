@@ -16,18 +16,18 @@ import anyio
 from anyio import to_thread
 from cyclopts import App, Parameter
 
-from goalport.caller import OPERATOR
+from goalport.base.caller import OPERATOR
+from goalport.base.errors import ToolError, UnknownName
+from goalport.base.words import counted
 from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.terminal import Format, Record, say, show, show_json, show_result
 from goalport.cli.workspace import LoadedWorkspace, open_with_warnings, open_workspace
-from goalport.errors import ToolError, UnknownName
-from goalport.platform import AgentPlatform
-from goalport.process import DirectCalls
-from goalport.publish.exported_tools import FunctionTool
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import DirectCalls
+from goalport.server.publish.exported_tools import FunctionTool
 from goalport.tools import Tool
-from goalport.upstream.active_calls import call_hooks
-from goalport.upstream.status import ServerReport, ServerState
-from goalport.words import counted
+from goalport.tools.upstream.active_calls import call_hooks
+from goalport.tools.upstream.status import ServerReport, ServerState
 
 DONE, FAILED = 0, 1
 

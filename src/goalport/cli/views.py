@@ -9,9 +9,7 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from goalport.cli.prompts import DUMB_TERMINALS
-from goalport.cli.terminal import say
-from goalport.events import (
+from goalport.base.events import (
     ActionFinished,
     ActionRetried,
     ActionStarted,
@@ -22,6 +20,8 @@ from goalport.events import (
     ProgressUpdated,
     ToolCalled,
 )
+from goalport.cli.prompts import DUMB_TERMINALS
+from goalport.cli.terminal import say
 
 __all__ = ["StepPrinter", "View", "reply_text", "step_line", "view_here"]
 

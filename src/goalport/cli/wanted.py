@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from goalport.autonomy import Achieved, Choice, start_objects
+from goalport.agents.domain import Agent, Goal, UserInput, WaitFor
+from goalport.base.errors import BadInput, DeclarationError
+from goalport.base.events import Event
+from goalport.base.words import type_label
 from goalport.cli.questions import answer_of
 from goalport.cli.views import View
 from goalport.cli.workspace import GoalChoice, goal_named
-from goalport.domain import Agent, Goal, UserInput, WaitFor
-from goalport.errors import BadInput, DeclarationError
-from goalport.events import Event
-from goalport.platform import AgentPlatform
-from goalport.process import Question, Spending, spending_outside
-from goalport.publish.handle import OpenQuestion
-from goalport.publish.output import OutputFormat, Wire
-from goalport.publish.published_arguments import PublishedArguments
-from goalport.words import type_label
+from goalport.runtime.autonomy import Achieved, Choice, start_objects
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import Question, Spending, spending_outside
+from goalport.server.publish.handle import OpenQuestion
+from goalport.server.publish.output import OutputFormat, Wire
+from goalport.server.publish.published_arguments import PublishedArguments
 
 __all__ = ["NamedGoal", "Sentence", "Start", "Wanted"]
 

@@ -13,17 +13,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from goalport.agents.domain import Agent, Goal
+from goalport.base.errors import BadInput, DeploymentError, GoalportError, SettingsError, UnknownName
+from goalport.base.observe import LogListener, log_to_stderr
+from goalport.base.secrecy import hide
 from goalport.cli.options import DEBUG, workspace_root
 from goalport.cli.terminal import say
-from goalport.domain import Agent, Goal
-from goalport.errors import BadInput, DeploymentError, GoalportError, SettingsError, UnknownName
-from goalport.observe import LogListener, log_to_stderr
-from goalport.platform import AgentPlatform
-from goalport.process import AgentProcess
-from goalport.publish.goal_tools import Offer, offers_of, start_sets
-from goalport.secrecy import hide
-from goalport.settings import Settings, load_settings
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import AgentProcess
+from goalport.server.publish.goal_tools import Offer, offers_of, start_sets
 from goalport.workspace import Workspace, load_workspace
+from goalport.workspace.settings import Settings, load_settings
 
 _LOGGING = frozenset({"log_level", "log_format", "log_personality"})
 """The settings without which a command that a person types has no log."""

@@ -16,12 +16,12 @@ Below: `encoder` and `decoder`. Above: `process` makes records with it, and a da
 from collections.abc import Iterator
 from typing import cast
 
-from goalport.errors import Unstorable
+from goalport.base.errors import Unstorable
+from goalport.base.words import type_name
 from goalport.store.decoder import Decoder
 from goalport.store.encoder import Encoder, Places, Seal, StoredTypes
 from goalport.store.records import ObjectRecord, StoredProcess
 from goalport.store.standard_types import Json
-from goalport.words import type_name
 
 __all__ = ["Codec", "decoded", "encoded", "references"]
 

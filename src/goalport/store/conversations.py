@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
-from goalport.caller import Caller
-from goalport.errors import BadInput
+from goalport.base.caller import Caller
+from goalport.base.errors import BadInput
 
 _MOST_WORDS: Final = 100
 """How many different words are searched for at once: each is looked for in every message."""

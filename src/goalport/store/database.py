@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, Self
 
-from goalport.caller import Caller
-from goalport.errors import LeaseHeld, LeaseLost, StoreError
+from goalport.base.caller import Caller
+from goalport.base.errors import LeaseHeld, LeaseLost, StoreError
 from goalport.store import statements as the
 from goalport.store.conversations import ConversationStore
 from goalport.store.database_conversations import DatabaseConversations

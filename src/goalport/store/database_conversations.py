@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from goalport.caller import Caller
+from goalport.base.caller import Caller
 from goalport.store.conversations import ConversationRecord, MessageRecord, searchable, words_of
 from goalport.store.operations import ObservedDatabase, Operation, Values, deletes, reads
 from goalport.store.rows import Row, caller_in, caller_row, json_text, microseconds, time_of

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn, cast
 from pydantic import SecretBytes, SecretStr
 from pydantic_core import Url, from_json
 
-from goalport.errors import SettingsError, Unreadable, Unstorable
+from goalport.base.errors import SettingsError, Unreadable, Unstorable
 from goalport.store.encoder import LONG_TEXT, Seal, StoredTypes, is_url
 from goalport.store.layouts import EnumLayout, Layout, Notes
 from goalport.store.standard_types import BAD_DATA, STANDARD_TAGS, Json

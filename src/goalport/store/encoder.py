@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 from pydantic import Secret, SecretBytes, SecretStr
 from pydantic_core import to_json
 
-from goalport.errors import SettingsError, Unstorable
+from goalport.base.errors import SettingsError, Unstorable
 from goalport.store.layouts import EnumLayout, Layout, Notes, layout_of
 from goalport.store.refusals import why_unknown
 from goalport.store.standard_types import STANDARD, Json, Standard, plain_float, plain_text

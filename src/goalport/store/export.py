@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
-from goalport.caller import Caller
-from goalport.errors import BadInput
+from goalport.base.caller import Caller
+from goalport.base.errors import BadInput
 from goalport.store.records import JournalRecord, ObjectRecord, ProcessRecord, QuestionRecord, StoredProcess
 
 FORMAT: Final = 1

@@ -18,10 +18,10 @@ from pydantic import BaseModel, WithJsonSchema
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from goalport.blackboard import field_kinds, is_alias, taken_apart
-from goalport.domain import SomeOf
-from goalport.domain.values import part_names
-from goalport.errors import Unreadable, Unstorable
+from goalport.agents.blackboard import field_kinds, is_alias, taken_apart
+from goalport.agents.domain import SomeOf
+from goalport.agents.domain.values import part_names
+from goalport.base.errors import Unreadable, Unstorable
 from goalport.store.refusals import holds_more
 from goalport.store.type_names import TypeNames, Upcast, persistent_mark
 

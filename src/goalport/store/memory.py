@@ -14,8 +14,8 @@ from itertools import count, islice, takewhile
 from operator import itemgetter
 from typing import Final, TypeVar
 
-from goalport.caller import Caller
-from goalport.errors import LeaseLost
+from goalport.base.caller import Caller
+from goalport.base.errors import LeaseLost
 from goalport.store.conversations import ConversationRecord, MessageRecord, searchable, words_of
 from goalport.store.records import (
     EventRecord,

@@ -13,7 +13,7 @@ from functools import partial, wraps
 from types import CoroutineType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
-from goalport.errors import StoreError
+from goalport.base.errors import StoreError
 from goalport.store.rows import Row
 
 P = ParamSpec("P")

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import anyio
 
-from goalport.caller import Caller
+from goalport.base.caller import Caller
 from goalport.store.conversations import ConversationStore
 
 
@@ -68,7 +68,7 @@ class QuestionRecord(NamedTuple):
     action: str
     """The name of the action that asked."""
     wait: object
-    """What is asked: a `goalport.domain.WaitFor`."""
+    """What is asked: a `goalport.agents.WaitFor`."""
     in_action: bool
     """Whether the action continues with the answer; otherwise it ended with the question."""
     asked_at: datetime

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from goalport.caller import Caller
+from goalport.base.caller import Caller
 from goalport.store.records import (
     EventRecord,
     JournalRecord,

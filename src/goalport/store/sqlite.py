@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar, cast
 
 import anyio
 
-from goalport.errors import LeaseHeld, LeaseLost, StoreError
+from goalport.base.errors import LeaseHeld, LeaseLost, StoreError
 from goalport.store.database import DatabaseProcessStore
 from goalport.store.operations import Commit, Operation
 from goalport.store.sqlite_file import DatabaseFile, OpenFile, Synchronous, spares_connection

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from goalport.errors import OlderSchema, StoreError
-from goalport.files import make_private
+from goalport.base.errors import OlderSchema, StoreError
+from goalport.base.files import make_private
 from goalport.store.tables import EXPANSIONS, LATEST_VERSION, MIGRATIONS, steps_after
 
 Synchronous = Literal["full", "normal"]

@@ -21,8 +21,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic_core import TzInfo
 
-from goalport.errors import Unstorable
-from goalport.words import type_name
+from goalport.base.errors import Unstorable
+from goalport.base.words import type_name
 
 __all__ = ["BAD_DATA", "STANDARD", "STANDARD_TAGS", "Json", "Standard", "plain_float", "plain_text"]
 

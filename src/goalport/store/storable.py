@@ -13,12 +13,12 @@ from typing import Any, Final, Literal, TypeVar, get_origin
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from typing_extensions import is_typeddict
 
-from goalport.blackboard import alternatives, field_kinds, plain, taken_apart
-from goalport.errors import Unstorable
+from goalport.agents.blackboard import alternatives, field_kinds, plain, taken_apart
+from goalport.base.errors import Unstorable
+from goalport.base.words import type_name
 from goalport.store.encoder import NO_KEY, StoredTypes
 from goalport.store.layouts import EnumLayout, Layout
 from goalport.store.standard_types import STANDARD
-from goalport.words import type_name
 
 __all__ = ["storable"]
 

@@ -22,10 +22,10 @@ from typing import Annotated, Any, Final, Literal, NewType, TypeVar, Union, cast
 
 from typing_extensions import TypeAliasType
 
-from goalport.blackboard import taken_apart
-from goalport.errors import DeclarationError, Unreadable, Unstorable
+from goalport.agents.blackboard import taken_apart
+from goalport.base.errors import DeclarationError, Unreadable, Unstorable
+from goalport.base.words import class_name, offer, type_name
 from goalport.store.standard_types import Json
-from goalport.words import class_name, offer, type_name
 
 __all__ = ["TYPE_FORMS", "TypeNames", "TypeReader", "TypeWriter", "Upcast", "persistent", "persistent_mark"]
 

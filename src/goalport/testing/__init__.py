@@ -10,7 +10,7 @@ The pytest plugin with the fixtures `agent_platform`, `mcp_client` and `scripted
 # pyright: reportUnsupportedDunderAll=false
 # The names are in __init__.pyi, which pyright does not read for the file beside it.
 
-from goalport.lazy import lazy_exports
+from goalport.base.lazy import lazy_exports
 
 __all__ = [
     "Answers",

@@ -11,14 +11,17 @@ from typing import Any, Final, TypeVar, cast
 
 from anyio import CapacityLimiter
 
-from goalport.ai import Ai, Engine, Interaction, Request, StreamedObject
-from goalport.blackboard import DEFAULT_BINDING, Typed, matcher
-from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import Action, Agent, Condition, RetryPolicy, WaitFor, parts_of, read_agent
-from goalport.events import Event
-from goalport.llm import TextDelta, ThinkingDelta, UserMessage
-from goalport.observe import RareLog
-from goalport.process import (
+from goalport.agents.blackboard import DEFAULT_BINDING, Typed, matcher
+from goalport.agents.domain import Action, Agent, Condition, RetryPolicy, WaitFor, parts_of, read_agent
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.base.events import Event
+from goalport.base.observe import RareLog
+from goalport.base.words import with_article
+from goalport.knowledge.references import LlmReference, NamedReferences, Reference
+from goalport.models.llm import TextDelta, ThinkingDelta, UserMessage
+from goalport.models.prompts import PromptContributor, Templates, Text
+from goalport.runtime.ai import Ai, Engine, Interaction, Request, StreamedObject
+from goalport.runtime.process import (
     SERVICE_TYPES,
     ActionContext,
     AgentProcess,
@@ -27,13 +30,10 @@ from goalport.process import (
     Scope,
     agent_tool,
 )
-from goalport.process.parameters import fill, missing
-from goalport.process.scope import inferred_type, inputs_of
-from goalport.prompts import PromptContributor, Templates, Text
-from goalport.references import LlmReference, NamedReferences, Reference
+from goalport.runtime.process.parameters import fill, missing
+from goalport.runtime.process.scope import inferred_type, inputs_of
 from goalport.testing.invocations import LlmInvocation, answer_to
 from goalport.tools import Tool, ToolGroup, ToolGroupResolver
-from goalport.words import with_article
 
 __all__ = ["FakeEngine", "FakeOperationContext", "SubProcess"]
 

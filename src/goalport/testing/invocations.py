@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from goalport.ai import Determination, Interaction, Request
-from goalport.ai.output_type import output_type
-from goalport.llm import AssistantMessage, Message, UserMessage
-from goalport.words import excerpt, type_name, with_article
+from goalport.base.words import excerpt, type_name, with_article
+from goalport.models.llm import AssistantMessage, Message, UserMessage
+from goalport.runtime.ai import Determination, Interaction, Request
+from goalport.runtime.ai.output_type import output_type
 
 __all__ = [
     "InteractionMatch",

@@ -10,8 +10,7 @@ from typing import TypeVar, cast
 
 from typing_extensions import TypeForm
 
-from goalport.ai import Determination, Interaction, Request
-from goalport.llm import (
+from goalport.models.llm import (
     AssistantMessage,
     EmbeddingService,
     LanguageModel,
@@ -25,6 +24,7 @@ from goalport.llm import (
     TokenUsage,
     UserMessage,
 )
+from goalport.runtime.ai import Determination, Interaction, Request
 from goalport.testing.invocations import InteractionMatch, LlmInvocation, PromptMatch
 from goalport.testing.rules import Answers, PlainOutput, RequestPattern, Rules
 from goalport.testing.scripted import USAGE, Script, pieces_of, reply_of

@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
-from goalport.platform import CONFIG_FILE, AgentPlatform, UpstreamServers
-from goalport.settings import load_settings
+from goalport.runtime.platform import CONFIG_FILE, AgentPlatform, UpstreamServers
 from goalport.testing.models import ScriptedModels
 from goalport.testing.upstream import upstream_of
 from goalport.tools import ToolGroup
 from goalport.workspace import Workspace
+from goalport.workspace.settings import load_settings
 
 if TYPE_CHECKING:
     import pytest
@@ -61,9 +61,9 @@ async def client_of(
     """
     from mcp import Client
 
-    from goalport.publish.publisher import Publisher
-    from goalport.serve.server import make_server
-    from goalport.serve.state import McpState
+    from goalport.server.doors.mcp.server import make_server
+    from goalport.server.doors.mcp.state import McpState
+    from goalport.server.publish.publisher import Publisher
 
     with TemporaryDirectory() as folder:
         root = workspace.root if workspace else Path(folder)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from goalport.errors import AlreadyAnswered, BadInput, GoalportError
-from goalport.events import ActionStarted, Event
-from goalport.llm import (
+from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError
+from goalport.base.events import ActionStarted, Event
+from goalport.models.llm import (
     LanguageModel,
     LlmOptions,
     ModelCall,
@@ -23,8 +23,8 @@ from goalport.llm import (
     TextDelta,
     ThinkingDelta,
 )
-from goalport.platform import AgentPlatform
-from goalport.process import (
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import (
     ActionContext,
     ActionInvocation,
     AgentProcess,
@@ -33,7 +33,7 @@ from goalport.process import (
     Waiting,
     family_of,
 )
-from goalport.process.journal import Step, fingerprint_of_model_call
+from goalport.runtime.process.journal import Step, fingerprint_of_model_call
 from goalport.store import Codec, Json, LeftOut, QuestionRecord, StoredProcess, StoredTypes, decoded, imported
 from goalport.testing.scripted import pieces_of
 from goalport.tools import Tool, ToolGroup, ToolResult

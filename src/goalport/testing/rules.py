@@ -9,9 +9,10 @@ from enum import Enum
 from functools import partial
 from typing import Generic, Self, TypeVar
 
-from goalport.ai import Request
-from goalport.ai.output_type import output_type
-from goalport.llm import TextDelta, ThinkingDelta
+from goalport.base.words import with_article
+from goalport.models.llm import TextDelta, ThinkingDelta
+from goalport.runtime.ai import Request
+from goalport.runtime.ai.output_type import output_type
 from goalport.testing.invocations import (
     InteractionMatch,
     LlmInvocation,
@@ -21,7 +22,6 @@ from goalport.testing.invocations import (
     words_of,
 )
 from goalport.testing.scripted import Script, Streamed
-from goalport.words import with_article
 
 __all__ = ["Answers", "PlainOutput", "RequestPattern", "Rules", "UnexpectedPrompt"]
 

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from pydantic_core import to_json
 
-from goalport.llm import (
+from goalport.models.llm import (
     AssistantMessage,
     ModelCall,
     ModelCard,

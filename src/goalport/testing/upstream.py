@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
-from goalport.platform import UpstreamServers
-from goalport.upstream import McpConfig, ServerConfig
-from goalport.upstream.config_file import read_config
-from goalport.upstream.connection import Transport
+from goalport.runtime.platform import UpstreamServers
+from goalport.tools.upstream import McpConfig, ServerConfig
+from goalport.tools.upstream.config_file import read_config
+from goalport.tools.upstream.connection import Transport
 
 if TYPE_CHECKING:
     from mcp.server import Server

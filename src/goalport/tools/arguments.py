@@ -18,11 +18,11 @@ from typing import Annotated, Any, Final, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
-from goalport.blackboard import alternatives
-from goalport.errors import BadInput, DeclarationError, GoalportError, ToolError
-from goalport.introspection import Origin
+from goalport.agents.blackboard import alternatives
+from goalport.base.errors import BadInput, DeclarationError, GoalportError, ToolError
+from goalport.base.introspection import Origin
+from goalport.base.words import corrections, first_line, validation_problems, with_article
 from goalport.tools.schemas import UNREADABLE, PlainSchema, why_not_json
-from goalport.words import corrections, first_line, validation_problems, with_article
 
 __all__ = [
     "CURRENT",

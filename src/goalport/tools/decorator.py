@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, overload
 
-from goalport.caller import require_scopes
+from goalport.base.caller import require_scopes
 
 __all__ = ["ToolMark", "mark_of", "tool"]
 

@@ -10,17 +10,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, Self, cast, get_args
 
-from goalport.caller import Caller, require_scopes
-from goalport.errors import BadInput, DeclarationError, Declined, Signal, ToolError, leaves, signal_in
-from goalport.events import SourcesShown
-from goalport.introspection import Origin, read_docstring
-from goalport.secrecy import hide
+from goalport.base.caller import Caller, require_scopes
+from goalport.base.errors import BadInput, DeclarationError, Declined, Signal, ToolError, leaves, signal_in
+from goalport.base.events import SourcesShown
+from goalport.base.introspection import Origin, read_docstring
+from goalport.base.secrecy import hide
+from goalport.base.words import class_name, corrections, error_summary, excerpt
 from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
 from goalport.tools.decorator import ToolMark, mark_of
 from goalport.tools.functions import ContextValue, FunctionHandler, MappingHandler, needs_process
 from goalport.tools.results import ToolResult, read_output
 from goalport.tools.schemas import coerce_numbers, schema_problems
-from goalport.words import class_name, corrections, error_summary, excerpt
 
 __all__ = [
     "CALL_SITE",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from goalport.caller import require_scopes
+from goalport.base.caller import require_scopes
 from goalport.tools.definition import Tool
 from goalport.tools.groups import ToolGroup
 from goalport.tools.naming import Naming, identity, prefixed, reference_prefix

@@ -21,9 +21,9 @@ from typing import Any, Generic, TypeVar, cast
 
 from anyio import CapacityLimiter, WouldBlock, to_thread
 
-from goalport.errors import NonRetryable, leaves
-from goalport.introspection import Origin
-from goalport.secrecy import hide
+from goalport.base.errors import NonRetryable, leaves
+from goalport.base.introspection import Origin
+from goalport.base.secrecy import hide
 from goalport.tools.arguments import CURRENT, PREPARE, Arguments
 from goalport.tools.results import Output, ToolResult
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from goalport.errors import DeclarationError
+from goalport.base.errors import DeclarationError
+from goalport.base.words import did_you_mean, listed, nearest, offer
 from goalport.tools.definition import Approval, Tool, current_call_site
 from goalport.tools.objects import duplicate_names, tools_of
-from goalport.words import did_you_mean, listed, nearest, offer
 
 __all__ = ["CoreToolGroups", "Permission", "ToolGroup", "ToolGroupRequirement", "ToolGroupResolver", "ToolGroupSource"]
 

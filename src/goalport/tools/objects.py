@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from goalport.errors import DeclarationError
+from goalport.base.errors import DeclarationError
 from goalport.tools.definition import Tool
 from goalport.tools.naming import Naming, composed, identity, prefixed
 

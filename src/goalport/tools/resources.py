@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from goalport.caller import Caller
+from goalport.base.caller import Caller
 
 __all__ = ["ListedResource", "ReadResource", "ResourcePage", "ResourceProvider", "ResourceTemplate"]
 

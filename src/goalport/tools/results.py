@@ -17,8 +17,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, core_schema, to_json, to_jsonable_python
 from typing_extensions import is_typeddict
 
-from goalport.errors import DeclarationError, ToolError
-from goalport.introspection import Origin
+from goalport.base.errors import DeclarationError, ToolError
+from goalport.base.introspection import Origin
+from goalport.base.words import shortened, validation_problems
 from goalport.tools.schemas import (
     UNREADABLE,
     PlainSchema,
@@ -27,7 +28,6 @@ from goalport.tools.schemas import (
     rooted,
     why_not_json,
 )
-from goalport.words import shortened, validation_problems
 
 if TYPE_CHECKING:
     from mcp_types import ContentBlock

@@ -22,9 +22,9 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import PydanticSerializationError
 from typing_extensions import is_typeddict
 
-from goalport.blackboard import field_kinds
+from goalport.agents.blackboard import field_kinds
+from goalport.base.words import field_path, first_line, one_line, requirement, shown, type_name
 from goalport.tools.validators import SECONDS, NotChecked, schema_errors, violations
-from goalport.words import field_path, first_line, one_line, requirement, shown, type_name
 
 __all__ = [
     "UNREADABLE",

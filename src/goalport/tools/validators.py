@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from goalport.words import one_line, shown
+from goalport.base.words import one_line, shown
 
 __all__ = ["SECONDS", "NotChecked", "schema_errors", "violations"]
 

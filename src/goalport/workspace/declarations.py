@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from goalport.domain import inject
-from goalport.introspection import Origin
+from goalport.agents.domain import inject
+from goalport.base.introspection import Origin
 
 __all__ = ["Declaration", "argument_resolver", "declaration_of", "guard", "listener", "ranker", "service"]
 
@@ -70,11 +70,11 @@ is first needed; a generator function or a context manager is entered then, and 
 listener = _Decorator("listener")
 """What hears every event (`goalport.events.EventListener`)."""
 guard = _Decorator("guard")
-"""What checks all that is sent to models and comes from them (`goalport.ai.Guard`)."""
+"""What checks all that is sent to models and comes from them (`goalport.runtime.Guard`)."""
 argument_resolver = _Decorator("argument_resolver")
-"""What fills parameters of its own choice (`goalport.process.ArgumentResolver`)."""
+"""What fills parameters of its own choice (`goalport.runtime.ArgumentResolver`)."""
 ranker = _Decorator("ranker")
-"""What chooses agents and goals in place of a model (`goalport.autonomy.Ranker`)."""
+"""What chooses agents and goals in place of a model (`goalport.runtime.Ranker`)."""
 
 
 def declaration_of(value: object) -> Declaration | None:

@@ -11,16 +11,16 @@ from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
-from goalport.domain import Agent, is_marked, is_state, lacks_mark
-from goalport.errors import WorkspaceError
-from goalport.introspection import Origin, lacking_in
-from goalport.settings import share_environment, table_of
+from goalport.agents.domain import Agent, is_marked, is_state, lacks_mark
+from goalport.base.errors import WorkspaceError
+from goalport.base.introspection import Origin, lacking_in
 from goalport.tools import McpToolExport, Tool, mark_of
 from goalport.tools.definition import exported_methods
 from goalport.workspace.commands import Command, command_of
 from goalport.workspace.declarations import Declaration, declaration_of
 from goalport.workspace.importer import install_importer
 from goalport.workspace.loading import LoadedModule, LoadProblem, attempt, find_modules, load_module
+from goalport.workspace.settings import share_environment, table_of
 
 __all__ = ["Workspace", "load_workspace"]
 

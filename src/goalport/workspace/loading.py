@@ -14,8 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from goalport.errors import GoalportError
-from goalport.words import did_you_mean, error_summary, excerpt, nearest
+from goalport.base.errors import GoalportError
+from goalport.base.words import did_you_mean, error_summary, excerpt, nearest
 from goalport.workspace.importer import FOLDERS, PACKAGE
 
 __all__ = ["LoadProblem", "LoadedModule", "attempt", "find_modules", "load_module"]

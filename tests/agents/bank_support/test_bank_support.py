@@ -13,7 +13,7 @@ from agents.bank_support.agent import BankSupport, CardPolicy
 from agents.bank_support.customer import Customer
 from agents.bank_support.customers import CustomersOfFile
 from goalport import AgentPlatform, Tool
-from goalport.llm import ModelCall, ToolReply, UserMessage
+from goalport.models import ModelCall, ToolReply, UserMessage
 from goalport.testing import McpClient, ScriptedModel, calls_tool, plan_of
 from goalport.testing.scripted import Script
 

@@ -12,8 +12,8 @@ from agents.fact_checker.facts import Assertions, FactChecks, Finding
 from agents.fact_checker.verdicts import consolidated
 from goalport import AgentInvocation, AgentPlatform, Budget, ProcessOptions, ToolGroup, UserInput, tool
 from goalport.errors import ModelUnavailable
-from goalport.llm import ModelCall, ModelCard, Models, ModelsSettings
-from goalport.process import Terminated
+from goalport.models import ModelCall, ModelCard, Models, ModelsSettings
+from goalport.runtime import Terminated
 from goalport.testing import McpClient, ScriptedModel, calls_tool, plan_of
 from tests.providers import Providers
 

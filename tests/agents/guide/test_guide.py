@@ -9,11 +9,11 @@ from anyio import fail_after
 
 from agents.guide.agent import Guide
 from goalport import AgentPlatform
-from goalport.caller import Caller
+from goalport.base.caller import Caller
 from goalport.chat import ChatSession, TurnResult
 from goalport.errors import ModelUnavailable
 from goalport.events import ActionStarted, Event, MessageDelta
-from goalport.llm import Models, ModelsSettings, UserMessage
+from goalport.models import Models, ModelsSettings, UserMessage
 from goalport.testing import ScriptedModel, calls_tool
 from tests.providers import Providers
 

@@ -12,10 +12,15 @@ from mcp_types import CallToolResult
 from agents.handbook.agent import Handbook
 from agents.handbook.answers import DocsQuery
 from goalport import UserInput
-from goalport.documents import Chunk
 from goalport.events import Event, SourcesShown
-from goalport.llm import ModelCall, Models, ModelsSettings
-from goalport.rag import DocumentIngestion, SqliteDocumentStore, TableEmbeddings, TextSimilaritySearchRequest
+from goalport.knowledge import (
+    Chunk,
+    DocumentIngestion,
+    SqliteDocumentStore,
+    TableEmbeddings,
+    TextSimilaritySearchRequest,
+)
+from goalport.models import ModelCall, Models, ModelsSettings
 from goalport.testing import McpClient, ScriptedModel, calls_tool, plan_of
 from tests.providers import Providers
 

@@ -8,7 +8,7 @@ from mcp_types import CallToolResult
 
 from agents.meal.agent import MealPreparation
 from agents.meal.kitchen import Cook, Order
-from goalport.llm import Models, ModelsSettings
+from goalport.models import Models, ModelsSettings
 from goalport.testing import McpClient, ScriptedModel, calls_tool
 from goalport.testing.scripted import Script
 from tests.providers import Providers

@@ -10,8 +10,8 @@ from mcp_types import CallToolResult, TextContent
 from agents.repo_report.agent import Limits, RepositoryReporter
 from agents.repo_report.report import RepositoryReport
 from goalport.events import ActionFinished, Event
-from goalport.settings import load_settings
 from goalport.testing import McpClient
+from goalport.workspace.settings import load_settings
 from tests.agents.repo_report.folders import Folder, Repository
 
 

@@ -11,7 +11,7 @@ from agents.repo_report.agent import RepositoryReporter
 from agents.repo_report.paths import read, written
 from agents.repo_report.request import RepositoryRequest
 from goalport import AgentPlatform
-from goalport.settings import load_settings
+from goalport.workspace.settings import load_settings
 from tests.agents.repo_report.folders import Folder, Repository
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from agents.repo_report.agent import Limits, RepositoryReporter
 from agents.repo_report.request import RepositoryRequest
-from goalport.settings import load_settings
 from goalport.testing import plan_of
+from goalport.workspace.settings import load_settings
 from tests.agents.repo_report.conftest import Reporting
 from tests.agents.repo_report.folders import Folder, Repository
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from goalport.platform import AgentPlatform
+from goalport.runtime import AgentPlatform
 from tests.agents.repo_report.conftest import Reporting
 from tests.agents.repo_report.folders import Folder, Repository
 

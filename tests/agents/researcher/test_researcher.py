@@ -10,8 +10,8 @@ from agents.researcher.agent import Researcher
 from agents.researcher.report import Draft, ResearchPlan, Source, Standard
 from goalport import AgentPlatform, Budget, LlmOptions, ProcessOptions, ToolGroup, UserInput, tool
 from goalport.errors import ModelRefused, ModelUnavailable
-from goalport.llm import ModelCall, ModelCard, Models, ModelsSettings, UserMessage
-from goalport.process import Terminated
+from goalport.models import ModelCall, ModelCard, Models, ModelsSettings, UserMessage
+from goalport.runtime import Terminated
 from goalport.testing import McpClient, ScriptedModel, calls_tool, plan_of
 from goalport.testing.scripted import Script
 from goalport.workflow import Feedback

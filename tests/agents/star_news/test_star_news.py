@@ -15,8 +15,8 @@ from agents.star_news.people import SIGNS, Sign, StarPerson
 from goalport import AgentPlatform, ToolGroup, UserInput, tool
 from goalport.errors import ToolError
 from goalport.events import Event, ModelCalled
-from goalport.llm import ModelCall, SystemMessage, ToolReply, UserMessage
-from goalport.process import Stuck
+from goalport.models import ModelCall, SystemMessage, ToolReply, UserMessage
+from goalport.runtime import Stuck
 from goalport.testing import McpClient, ScriptedModel, calls_tool, plan_of
 from goalport.testing.scripted import Script
 

@@ -11,9 +11,9 @@ import httpx2
 from ag_ui.core import Event
 from pydantic import TypeAdapter
 
-from goalport.platform import AgentPlatform
-from goalport.publish.publisher import Publisher
-from goalport.site.app import Site
+from goalport.runtime.platform import AgentPlatform
+from goalport.server.publish.publisher import Publisher
+from goalport.server.site.app import Site
 from tests.listening import address_of, serving
 from tests.rooms.rest.web import ByHeader
 from tests.rooms.serve.served import state_of

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import anyio
 
 from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.chat import Conversation, chatbot
-from goalport.llm import TextDelta, ThinkingDelta, UserMessage
+from goalport.models.llm import TextDelta, ThinkingDelta, UserMessage
+from goalport.runtime.chat import Conversation, chatbot
 
 
 @chatbot(description="Thinks aloud, and speaks in pieces")

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from goalport import ActionContext, action
-from goalport.chat import chatbot
-from goalport.llm import UserMessage
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import chatbot
 from tests.rooms.agui.front_end import front_end
 from tests.rooms.agui.talkers import Cook, Thinker, Waiter
 from tests.rooms.auth.test_scopes import challenge_of

@@ -5,8 +5,8 @@ from typing import Any
 
 import anyio
 
-from goalport.caller import ANONYMOUS
-from goalport.secrecy import register_secrets
+from goalport.base.caller import ANONYMOUS
+from goalport.base.secrecy import register_secrets
 from tests.rooms.agui.front_end import Thread, front_end, kinds, only
 from tests.rooms.agui.talkers import Shy, Thinker
 from tests.rooms.chat.talkers import Careful, Moody, Parrot

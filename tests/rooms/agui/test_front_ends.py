@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from goalport import ActionContext, action
-from goalport.caller import ANONYMOUS
-from goalport.chat import FrontEnd, chatbot
-from goalport.llm import UserMessage
+from goalport.base.caller import ANONYMOUS
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import FrontEnd, chatbot
 from tests.rooms.agui.front_end import Thread, front_end, only
 from tests.rooms.agui.test_requests import HELLO, given, post
 from tests.rooms.chat.talkers import Parrot

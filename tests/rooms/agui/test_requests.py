@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from goalport import ActionContext, action
-from goalport.caller import ANONYMOUS
-from goalport.chat import chatbot
-from goalport.llm import Image, UserMessage
+from goalport.base.caller import ANONYMOUS
+from goalport.models.llm import Image, UserMessage
+from goalport.runtime.chat import chatbot
 from tests.rooms.agui.front_end import FrontEnd, front_end, only
 from tests.rooms.agui.talkers import Cook, Kitchen
 from tests.rooms.chat.talkers import Parrot

@@ -5,11 +5,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from goalport.ai import Ai, LlmEngine, LlmOperations, NoOperation, Operation, ReplyRecord, SentPrompts, Unrecorded
-from goalport.errors import Signal
-from goalport.events import Event
-from goalport.llm import EmbeddingService, LanguageModel, ModelCall, Models, TokenUsage
-from goalport.prompts import Templates
+from goalport.base.errors import Signal
+from goalport.base.events import Event
+from goalport.models.llm import EmbeddingService, LanguageModel, ModelCall, Models, TokenUsage
+from goalport.models.prompts import Templates
+from goalport.runtime.ai import (
+    Ai,
+    LlmEngine,
+    LlmOperations,
+    NoOperation,
+    Operation,
+    ReplyRecord,
+    SentPrompts,
+    Unrecorded,
+)
 from goalport.testing import ScriptedModel
 from goalport.tools import ToolGroup, ToolGroupResolver
 

@@ -24,11 +24,11 @@ from goalport import (
     agent,
     tool,
 )
-from goalport.ai import AgenticTool, LlmOperations, MaxLength
-from goalport.errors import DeclarationError, ModelUnavailable, ReplanRequested, TerminateAction
-from goalport.events import ToolCalled
-from goalport.llm import LlmOptions, ModelCall, TokenUsage, ToolReply
-from goalport.process import Completed, Terminated
+from goalport.base.errors import DeclarationError, ModelUnavailable, ReplanRequested, TerminateAction
+from goalport.base.events import ToolCalled
+from goalport.models.llm import LlmOptions, ModelCall, TokenUsage, ToolReply
+from goalport.runtime.ai import AgenticTool, LlmOperations, MaxLength
+from goalport.runtime.process import Completed, Terminated
 from goalport.testing import FakeOperationContext, ScriptedModel, calls_tool, contains
 from goalport.testing.models import ScriptedModels
 from goalport.tools import Parameter, ToolResult, prefixed

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from goalport.ai import Ai, LlmOperations
-from goalport.errors import ModelNotReady, TemplateError, UnknownName
-from goalport.events import ModelCalled, ModelRetried
-from goalport.llm import (
+from goalport.base.errors import ModelNotReady, TemplateError, UnknownName
+from goalport.base.events import ModelCalled, ModelRetried
+from goalport.knowledge.references import Reference
+from goalport.models.llm import (
     AssistantMessage,
     Image,
     LlmOptions,
@@ -22,8 +22,8 @@ from goalport.llm import (
     SystemMessage,
     UserMessage,
 )
-from goalport.prompts import Conditional, CurrentDate, Persona, RoleGoalBackstory, Text
-from goalport.references import Reference
+from goalport.models.prompts import Conditional, CurrentDate, Persona, RoleGoalBackstory, Text
+from goalport.runtime.ai import Ai, LlmOperations
 from goalport.testing import ScriptedModel
 from goalport.tools import Tool
 from tests.rooms.ai.scripted import Watched, ai_with, scripted

@@ -6,8 +6,8 @@ from typing import Annotated, cast
 import pytest
 from pydantic import BaseModel, Field
 
-from goalport.errors import DeclarationError, InvalidModelOutput, UnknownName
-from goalport.llm import AssistantMessage, UserMessage
+from goalport.base.errors import DeclarationError, InvalidModelOutput, UnknownName
+from goalport.models.llm import AssistantMessage, UserMessage
 from goalport.testing import ScriptedModel
 from tests.rooms.ai.scripted import ai_with, scripted
 

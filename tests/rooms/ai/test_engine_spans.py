@@ -6,8 +6,8 @@ from collections.abc import Generator
 import pytest
 from opentelemetry.trace import StatusCode, get_tracer
 
-from goalport.errors import ModelUnavailable, ToolError
-from goalport.llm import TokenUsage
+from goalport.base.errors import ModelUnavailable, ToolError
+from goalport.models.llm import TokenUsage
 from goalport.testing import ScriptedModel, calls_tool
 from tests.rooms.ai.scripted import ai_with
 from tests.spans import Spans, recorded_spans

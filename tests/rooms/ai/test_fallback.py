@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from goalport.ai import Ai, LlmEngine, LlmOperations
-from goalport.errors import InvalidModelOutput, ModelError, ModelNotReady, ModelRefused, ModelUnavailable
-from goalport.events import ModelReplied, ProgressUpdated
-from goalport.llm import (
+from goalport.base.errors import InvalidModelOutput, ModelError, ModelNotReady, ModelRefused, ModelUnavailable
+from goalport.base.events import ModelReplied, ProgressUpdated
+from goalport.models.llm import (
     AssistantMessage,
     LlmOptions,
     ModelCall,
@@ -19,6 +18,7 @@ from goalport.llm import (
     ToolCall,
     UserMessage,
 )
+from goalport.runtime.ai import Ai, LlmEngine, LlmOperations
 from goalport.testing import ScriptedModel
 from goalport.tools import ToolGroupResolver
 from tests.rooms.ai.scripted import Watched, ai_with, scripted
@@ -135,7 +135,7 @@ async def test_an_object_inside_of_one_that_was_cut_off_is_not_taken_for_it() ->
 async def test_a_text_that_was_cut_off_says_so(caplog: pytest.LogCaptureFixture) -> None:
     operation = Watched()
     ai = ai_with(ScriptedModel([cut(content="Once upon"), "All of it", cut(content="Once")]), operation=operation)
-    with caplog.at_level(logging.WARNING, "goalport.ai"):
+    with caplog.at_level(logging.WARNING, "goalport.runtime.ai"):
         answer = await ai.respond([UserMessage("A story")])
         assert (answer.content, answer.finish) == ("Once upon", "length")
         assert (await ai.respond([UserMessage("A story")])).finish == "stop"

@@ -6,10 +6,10 @@ from typing import cast
 import pytest
 from pydantic import BaseModel
 
-from goalport.ai import Ai, Guard, LlmEngine, MaxLength, Objection, PatternGuard, Severity, StreamedObject
-from goalport.errors import DeclarationError, GuardViolation, ReplanRequested
-from goalport.events import GuardTripped
-from goalport.llm import AssistantMessage, ThinkingDelta, UserMessage
+from goalport.base.errors import DeclarationError, GuardViolation, ReplanRequested
+from goalport.base.events import GuardTripped
+from goalport.models.llm import AssistantMessage, ThinkingDelta, UserMessage
+from goalport.runtime.ai import Ai, Guard, LlmEngine, MaxLength, Objection, PatternGuard, Severity, StreamedObject
 from goalport.testing import ScriptedModel
 from tests.rooms.ai.scripted import Watched, ai_with, scripted
 

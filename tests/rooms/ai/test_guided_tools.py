@@ -5,9 +5,9 @@ from enum import Enum
 
 import pytest
 
-from goalport.ai import AgenticTool, PlaybookTool, StateMachineTool, Unlock, after, after_artifact, after_calls
-from goalport.errors import DeclarationError
-from goalport.llm import ModelCall, ToolReply
+from goalport.base.errors import DeclarationError
+from goalport.models.llm import ModelCall, ToolReply
+from goalport.runtime.ai import AgenticTool, PlaybookTool, StateMachineTool, Unlock, after, after_artifact, after_calls
 from goalport.testing import calls_tool
 from goalport.tools import Tool, ToolResult, tool
 from tests.rooms.ai.scripted import scripted

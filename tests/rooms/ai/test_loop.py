@@ -7,10 +7,19 @@ import anyio
 import pytest
 from mcp_types import EmbeddedResource, ImageContent, ResourceLink, TextContent, TextResourceContents
 
-from goalport.ai import LlmOperations
-from goalport.errors import ModelRefused, ReplanRequested, TerminateAction, ToolError, ToolNotFound, TooManyTurns
-from goalport.events import ModelCalled, ModelReplied, ToolCalled, ToolReturned
-from goalport.llm import AssistantMessage, Image, ModelCall, ModelCard, ModelReply, TokenUsage, ToolCall, ToolReply
+from goalport.base.errors import ModelRefused, ReplanRequested, TerminateAction, ToolError, ToolNotFound, TooManyTurns
+from goalport.base.events import ModelCalled, ModelReplied, ToolCalled, ToolReturned
+from goalport.models.llm import (
+    AssistantMessage,
+    Image,
+    ModelCall,
+    ModelCard,
+    ModelReply,
+    TokenUsage,
+    ToolCall,
+    ToolReply,
+)
+from goalport.runtime.ai import LlmOperations
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import ToolResult, tool
 from tests.rooms.ai.scripted import Watched, ai_with, scripted

@@ -11,10 +11,10 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict
 
-from goalport.ai import LlmOperations
-from goalport.domain import UserInput
-from goalport.errors import DeclarationError, InvalidModelOutput, TerminateAction
-from goalport.llm import AssistantMessage, ModelReply, SystemMessage, UserMessage
+from goalport.agents.domain import UserInput
+from goalport.base.errors import DeclarationError, InvalidModelOutput, TerminateAction
+from goalport.models.llm import AssistantMessage, ModelReply, SystemMessage, UserMessage
+from goalport.runtime.ai import LlmOperations
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import ToolResult, tool
 from tests.rooms.ai.scripted import Watched, ai_with, scripted

@@ -9,9 +9,9 @@ from anyio import fail_after
 from mcp_types import ImageContent
 from pydantic import BaseModel, Field
 
-from goalport.ai import Ai, LlmEngine
-from goalport.errors import InvalidModelOutput
-from goalport.llm import Image, Models
+from goalport.base.errors import InvalidModelOutput
+from goalport.models.llm import Image, Models
+from goalport.runtime.ai import Ai, LlmEngine
 from goalport.tools import ToolGroupResolver, tool
 from tests.providers import Providers
 

@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
-from goalport.errors import DeclarationError
-from goalport.llm import ToolReply
-from goalport.process.journal import fingerprint_of_model_call
-from goalport.prompts import Text
-from goalport.references import Reference
+from goalport.base.errors import DeclarationError
+from goalport.knowledge.references import Reference
+from goalport.models.llm import ToolReply
+from goalport.models.prompts import Text
+from goalport.runtime.process.journal import fingerprint_of_model_call
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import CoreToolGroups, Tool, ToolGroup, ToolObject, tool
 from tests.rooms.ai.scripted import Watched, ai_with

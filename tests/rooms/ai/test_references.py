@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from goalport.ai import Ai
-from goalport.ai.ready_references import ready_references
-from goalport.errors import TerminateAgent
-from goalport.llm import SystemMessage
-from goalport.references import LlmReference, TextReference
+from goalport.base.errors import TerminateAgent
+from goalport.knowledge.references import LlmReference, TextReference
+from goalport.models.llm import SystemMessage
+from goalport.runtime.ai import Ai
+from goalport.runtime.ai.ready_references import ready_references
 from goalport.testing import ScriptedModel, calls_tool, streams
 from goalport.tools import Tool
 from tests.rooms.ai.scripted import ai_with

@@ -9,10 +9,10 @@ import pytest
 from anyio import fail_after
 from pydantic import BaseModel, Field
 
-from goalport.ai import LlmOperations, StreamedObject
-from goalport.errors import InvalidModelOutput
-from goalport.events import ModelCalled, ModelReplied, ToolCalled, ToolReturned
-from goalport.llm import AssistantMessage, ModelCall, ModelReply, TextDelta, ThinkingDelta
+from goalport.base.errors import InvalidModelOutput
+from goalport.base.events import ModelCalled, ModelReplied, ToolCalled, ToolReturned
+from goalport.models.llm import AssistantMessage, ModelCall, ModelReply, TextDelta, ThinkingDelta
+from goalport.runtime.ai import LlmOperations, StreamedObject
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import tool
 from tests.rooms.ai.scripted import Watched, ai_with

@@ -7,8 +7,8 @@ import pytest
 from anyio import fail_after
 from pydantic import BaseModel
 
-from goalport.ai import Ai, LlmEngine, StreamedObject
-from goalport.llm import Models, ThinkingDelta
+from goalport.models.llm import Models, ThinkingDelta
+from goalport.runtime.ai import Ai, LlmEngine, StreamedObject
 from goalport.tools import ToolGroupResolver, tool
 from tests.providers import Providers
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from goalport import Tool, tool
-from goalport.ai import AgenticTool, UnfoldingTool
-from goalport.ai.toolbox import Toolbox
-from goalport.errors import ToolError
-from goalport.llm import ModelCall, ToolReply
+from goalport.base.errors import ToolError
+from goalport.models.llm import ModelCall, ToolReply
+from goalport.runtime.ai import AgenticTool, UnfoldingTool
+from goalport.runtime.ai.toolbox import Toolbox
 from goalport.testing import calls_tool
 from goalport.tools import Parameter, ToolResult
 from tests.rooms.ai.scripted import scripted

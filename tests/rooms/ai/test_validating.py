@@ -7,8 +7,8 @@ import pytest
 from pydantic import AfterValidator, BaseModel, ValidationError, ValidationInfo
 
 from goalport import AgentPlatform
-from goalport.ai import service_of
-from goalport.errors import InvalidModelOutput
+from goalport.base.errors import InvalidModelOutput
+from goalport.runtime.ai import service_of
 from goalport.testing import ScriptedModel
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx2
 
-from goalport.publish.publisher import Publisher
-from goalport.site.app import Site
-from goalport.site.limits import ConnectionLimits, Connections
-from goalport.site.protocol import LimitedProtocol
+from goalport.server.publish.publisher import Publisher
+from goalport.server.site.app import Site
+from goalport.server.site.limits import ConnectionLimits, Connections
+from goalport.server.site.protocol import LimitedProtocol
 from tests.listening import listening
 from tests.rooms.auth.issuers import RESOURCE
 from tests.rooms.serve.served import state_of

@@ -18,11 +18,11 @@ from goalport import (
     action,
     agent,
 )
-from goalport.caller import Caller
-from goalport.errors import DeclarationError
-from goalport.process import Failed
-from goalport.publish.own_resources import agent_view
-from goalport.publish.report import report_of
+from goalport.base.caller import Caller
+from goalport.base.errors import DeclarationError
+from goalport.runtime.process import Failed
+from goalport.server.publish.own_resources import agent_view
+from goalport.server.publish.report import report_of
 from goalport.store.sqlite import SqliteProcessStore
 from tests.rooms.serve.served import state_of
 

@@ -15,10 +15,10 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 from pydantic import AnyUrl
 
 from goalport import Export, UserInput, achieves_goal, agent
-from goalport.auth import InvalidToken
-from goalport.auth.jwt import JwtVerifier
-from goalport.auth.provider_client import ProviderClient
-from goalport.settings import load_settings
+from goalport.server.auth import InvalidToken
+from goalport.server.auth.jwt import JwtVerifier
+from goalport.server.auth.provider_client import ProviderClient
+from goalport.workspace.settings import load_settings
 from tests.authorization import REDIRECT, Answer, AuthorizationServer, Mirror, authorization_server
 from tests.rooms.auth.guarded import guarded
 from tests.rooms.auth.issuers import RESOURCE

@@ -17,7 +17,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from goalport import Export, UserInput, achieves_goal, agent
-from goalport.auth import (
+from goalport.base.caller import Caller
+from goalport.base.errors import SettingsError
+from goalport.base.secrecy import register_secrets
+from goalport.server.auth import (
     Authentication,
     AuthGuard,
     Challenges,
@@ -26,11 +29,8 @@ from goalport.auth import (
     VerifierUnavailable,
     current_caller,
 )
-from goalport.auth.metadata import ProtectedResource
-from goalport.caller import Caller
-from goalport.errors import SettingsError
-from goalport.secrecy import register_secrets
-from goalport.settings import load_settings
+from goalport.server.auth.metadata import ProtectedResource
+from goalport.workspace.settings import load_settings
 from tests.listening import listening
 from tests.rooms.auth.guarded import INFO, Guarded, by, guarded
 from tests.rooms.auth.issuers import RESOURCE, issuing
@@ -304,7 +304,7 @@ async def test_a_flood_of_refused_tokens_is_one_line_of_the_log_for_each_reason(
     verifier = Changing()
     register_secrets(verifier, ["s3cret-of-some-server"])  # which has what looks like a secret hidden in the log
     async with listening(app_behind(verifier)) as address, httpx2.AsyncClient(base_url=address) as http:
-        with caplog.at_level(logging.INFO, "goalport.auth"):
+        with caplog.at_level(logging.INFO, "goalport.server.auth"):
             for error in (InvalidToken("revoked"), InvalidToken("expired"), VerifierUnavailable("down"), KeyError()):
                 verifier.raises = error
                 for number in range(3):

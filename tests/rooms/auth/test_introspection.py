@@ -7,11 +7,11 @@ from typing import Any
 import anyio
 import pytest
 
-from goalport.auth import InvalidToken
-from goalport.auth.introspection import IntrospectionVerifier
-from goalport.auth.provider_client import ProviderClient
-from goalport.errors import SettingsError
-from goalport.settings import load_settings
+from goalport.base.errors import SettingsError
+from goalport.server.auth import InvalidToken
+from goalport.server.auth.introspection import IntrospectionVerifier
+from goalport.server.auth.provider_client import ProviderClient
+from goalport.workspace.settings import load_settings
 from tests.rooms.auth.guarded import by, guarded
 from tests.rooms.auth.issuers import RESOURCE, Issuer, issuing
 

@@ -12,12 +12,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from goalport.auth import Grant, InvalidToken, VerifierUnavailable
-from goalport.auth.issuer_keys import metadata_urls
-from goalport.auth.jwt import JwtVerifier
-from goalport.auth.provider_client import ProviderClient
-from goalport.errors import SettingsError
-from goalport.settings import load_settings
+from goalport.base.errors import SettingsError
+from goalport.server.auth import Grant, InvalidToken, VerifierUnavailable
+from goalport.server.auth.issuer_keys import metadata_urls
+from goalport.server.auth.jwt import JwtVerifier
+from goalport.server.auth.provider_client import ProviderClient
+from goalport.workspace.settings import load_settings
 from tests.rooms.auth.guarded import by, guarded
 from tests.rooms.auth.issuers import RESOURCE, Issuer, SigningKey, issuing
 

@@ -15,11 +15,11 @@ import httpx2
 import pytest
 
 from goalport import AgentPlatform, AgentProcess, Export, UserInput, achieves_goal, agent
-from goalport.auth.key_file import KeyFile, is_whole, new_key
-from goalport.auth.key_uses import KeyUses
-from goalport.errors import SettingsError
-from goalport.settings import load_settings
-from goalport.site import create_app
+from goalport.base.errors import SettingsError
+from goalport.server.auth.key_file import KeyFile, is_whole, new_key
+from goalport.server.auth.key_uses import KeyUses
+from goalport.server.site import create_app
+from goalport.workspace.settings import load_settings
 from tests.stories.servers import READY, running
 
 READ = ("goals:read",)
@@ -102,7 +102,7 @@ async def test_without_a_valid_key_nobody_passes_and_is_told_why(tmp_path: Path)
 
 
 async def test_a_running_server_follows_the_key_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalport.auth.keys._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("goalport.server.auth.keys._LOOK_SECONDS", 0.0)
     anna = make_key(tmp_path)
     async with served(tmp_path) as http:
         bob = make_key(tmp_path, "bob")
@@ -134,7 +134,7 @@ SPOILT = [
 async def test_while_the_file_cannot_be_read_nobody_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
-    monkeypatch.setattr("goalport.auth.keys._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("goalport.server.auth.keys._LOOK_SECONDS", 0.0)
     anna, path = make_key(tmp_path), file_of(tmp_path).path
     whole = path.read_text()
     async with served(tmp_path) as http:

@@ -7,10 +7,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from goalport.auth import Authentication, AuthGuard
-from goalport.auth.proxy import PEER
-from goalport.errors import SettingsError
-from goalport.settings import load_settings
+from goalport.base.errors import SettingsError
+from goalport.server.auth import Authentication, AuthGuard
+from goalport.server.auth.proxy import PEER
+from goalport.workspace.settings import load_settings
 from tests.listening import listening
 from tests.rooms.auth.guarded import INFO, by, guarded
 from tests.rooms.auth.issuers import issuing

@@ -26,7 +26,7 @@ FILES = {
 from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 
 from goalport import tool
-from goalport.serve.raw import raw_prompt, raw_resource, raw_template
+from goalport.server.doors.mcp.raw import raw_prompt, raw_resource, raw_template
 from goalport.tools import McpToolExport
 
 

@@ -9,9 +9,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from goalport import ActionContext, action
-from goalport.caller import Caller
-from goalport.chat import chatbot
-from goalport.llm import UserMessage
+from goalport.base.caller import Caller
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import chatbot
 from tests.rooms.auth.test_scopes import challenge_of
 from tests.rooms.auth.tokens import client_of, spoken
 from tests.rooms.rest.web import web

@@ -12,13 +12,13 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from goalport import Export, McpToolExport, ToolObject, UserInput, achieves_goal, agent, tool
-from goalport.auth import Access
-from goalport.auth.current import granted
-from goalport.caller import Caller
-from goalport.publish.publisher import Publisher
-from goalport.serve.server import GoalServer, make_server
-from goalport.serve.state import McpState
-from goalport.upstream.config_file import read_config
+from goalport.base.caller import Caller
+from goalport.server.auth import Access
+from goalport.server.auth.current import granted
+from goalport.server.doors.mcp.server import GoalServer, make_server
+from goalport.server.doors.mcp.state import McpState
+from goalport.server.publish.publisher import Publisher
+from goalport.tools.upstream.config_file import read_config
 from tests.rooms.auth.tokens import spoken
 from tests.rooms.serve.served import ERAS, state_of, text_of
 
@@ -33,7 +33,7 @@ def subsets(scopes: Iterable[str]) -> list[tuple[str, ...]]:
 
 def of_everything() -> str:
     """A module that exports a tool, a prompt, a resource and a template for each set of scopes."""
-    lines = ["from mcp_types import *", "from goalport import tool", "from goalport.serve.raw import *"]
+    lines = ["from mcp_types import *", "from goalport import tool", "from goalport.server.doors.mcp.raw import *"]
     lines += ["async def say(context, params): return GetPromptResult(messages=[])"]
     lines += ["async def read(context, params): return ReadResourceResult(contents=[])"]
     for number, scopes in enumerate(subsets(EVERY)):

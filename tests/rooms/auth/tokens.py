@@ -10,10 +10,10 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from goalport.auth import Authentication, Challenges, Grant, InvalidToken
-from goalport.auth.metadata import ProtectedResource
-from goalport.auth.verifiers import caller_of
-from goalport.settings import AuthSettings
+from goalport.server.auth import Authentication, Challenges, Grant, InvalidToken
+from goalport.server.auth.metadata import ProtectedResource
+from goalport.server.auth.verifiers import caller_of
+from goalport.workspace.settings import AuthSettings
 from tests.rooms.rest.web import Web
 
 METADATA = "https://here/.well-known/oauth-protected-resource/mcp"

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from goalport.autonomy import Autonomy, Choice
-from goalport.domain import Export, UserInput, achieves_goal, action, agent, component
-from goalport.errors import BadInput, GoalNotApproved, InvalidModelOutput, NoAgentFound, NoGoalFound
-from goalport.llm import AssistantMessage, ModelCall, ModelCard, UserMessage
-from goalport.platform import AgentPlatform
-from goalport.process import Completed
+from goalport.agents.domain import Export, UserInput, achieves_goal, action, agent, component
+from goalport.base.errors import BadInput, GoalNotApproved, InvalidModelOutput, NoAgentFound, NoGoalFound
+from goalport.models.llm import AssistantMessage, ModelCall, ModelCard, UserMessage
+from goalport.runtime.autonomy import Autonomy, Choice
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import Completed
 from goalport.testing import ScriptedModel
 from goalport.testing.scripted import Script
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from goalport.autonomy import Achieved, front_agent
-from goalport.caller import Caller
-from goalport.domain import Export, PlannerType, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.errors import NoAgentFound, NoGoalFound, ProcessStuck
-from goalport.platform import AgentPlatform, SupervisorInvocation
-from goalport.process import AgentProcess, Completed, Failed
+from goalport.agents.domain import Export, PlannerType, UserInput, WaitFor, achieves_goal, action, agent
+from goalport.base.caller import Caller
+from goalport.base.errors import NoAgentFound, NoGoalFound, ProcessStuck
+from goalport.runtime.autonomy import Achieved, front_agent
+from goalport.runtime.platform import AgentPlatform, SupervisorInvocation
+from goalport.runtime.process import AgentProcess, Completed, Failed
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing import ScriptedModel
 from tests.rooms.toy_domain import Draft, Parcel, Person

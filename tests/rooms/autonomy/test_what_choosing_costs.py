@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from goalport.domain import UserInput, achieves_goal, agent
-from goalport.errors import NoAgentFound
-from goalport.events import Event, ModelCalled, ModelReplied
-from goalport.platform import AgentPlatform
-from goalport.process import Budget, Completed, ProcessOptions, Terminated, spending_outside
+from goalport.agents.domain import UserInput, achieves_goal, agent
+from goalport.base.errors import NoAgentFound
+from goalport.base.events import Event, ModelCalled, ModelReplied
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import Budget, Completed, ProcessOptions, Terminated, spending_outside
 from goalport.testing import ScriptedModel
 from tests.rooms.toy_domain import Draft, Receipt
 from tests.spans import Spans, recorded_spans

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from goalport import ActionContext, Blackboard, achieves_goal, action, condition, cost
-from goalport.chat import Conversation, chatbot
-from goalport.llm import AssistantMessage, UserMessage
+from goalport.models.llm import AssistantMessage, UserMessage
+from goalport.runtime.chat import Conversation, chatbot
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 from anyio import fail_after
 
 from goalport import ActionContext, AgentPlatform, action, cost
-from goalport.caller import Caller
-from goalport.chat import chatbot
-from goalport.llm import UserMessage
+from goalport.base.caller import Caller
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import chatbot
 from goalport.store.sqlite import SqliteProcessStore
 
 ANNA = Caller("anna")

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from goalport import ActionContext, AgentPlatform, action
-from goalport.ai import PatternGuard
-from goalport.caller import Caller
-from goalport.chat import Conversation, chatbot
-from goalport.chat.compaction import estimated_tokens, next_compaction
-from goalport.chat.conversation import LEFT_OUT
-from goalport.errors import ModelRefused
-from goalport.events import ConversationCompacted
-from goalport.llm import AssistantMessage, Message, Models, ModelsSettings, ToolCall, ToolReply, UserMessage
+from goalport.base.caller import Caller
+from goalport.base.errors import ModelRefused
+from goalport.base.events import ConversationCompacted
+from goalport.models.llm import AssistantMessage, Message, Models, ModelsSettings, ToolCall, ToolReply, UserMessage
+from goalport.runtime.ai import PatternGuard
+from goalport.runtime.chat import Conversation, chatbot
+from goalport.runtime.chat.compaction import estimated_tokens, next_compaction
+from goalport.runtime.chat.conversation import LEFT_OUT
 from goalport.store import InMemoryProcessStore
 from goalport.testing import ScriptedModel
 

@@ -11,13 +11,13 @@ import anyio.lowlevel
 import pytest
 
 from goalport import ActionContext, AgentPlatform, action
-from goalport.caller import Caller
-from goalport.chat import chatbot
-from goalport.errors import UnknownName
-from goalport.llm import AssistantMessage, UserMessage
-from goalport.platform.dbos_engine import DbosEngine
+from goalport.base.caller import Caller
+from goalport.base.errors import UnknownName
+from goalport.models.llm import AssistantMessage, UserMessage
+from goalport.runtime.chat import chatbot
+from goalport.runtime.platform.dbos_engine import DbosEngine
 from goalport.store import InMemoryProcessStore, MessageRecord, ProcessStore
-from goalport.store.postgres import PostgresProcessStore
+from goalport.store.postgres.process_store import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 from tests.postgres import PostgresServer
 from tests.rooms.chat.talkers import Careful, Parrot

@@ -9,10 +9,10 @@ import pytest
 from anyio import fail_after
 
 from goalport import ActionContext, AgentPlatform, action
-from goalport.caller import ANONYMOUS, Caller
-from goalport.chat import Conversation, chatbot
-from goalport.llm import AssistantMessage, ModelCall, ModelCard, ModelReply, Models, ModelsSettings, UserMessage
-from goalport.process import Context, Killed
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.models.llm import AssistantMessage, ModelCall, ModelCard, ModelReply, Models, ModelsSettings, UserMessage
+from goalport.runtime.chat import Conversation, chatbot
+from goalport.runtime.process import Context, Killed
 from goalport.store import InMemoryProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing import ScriptedModel

@@ -10,9 +10,9 @@ from typing import Any
 from anyio import fail_after
 
 from goalport import ActionContext, AgentPlatform, action
-from goalport.caller import Caller
-from goalport.chat import chatbot
-from goalport.llm import UserMessage
+from goalport.base.caller import Caller
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import chatbot
 from goalport.store import Lease, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing import ScriptedModel

@@ -3,9 +3,9 @@
 import gc
 
 from goalport import AgentPlatform
-from goalport.caller import Caller
-from goalport.chat.recent import RecentProcesses
-from goalport.llm import UserMessage
+from goalport.base.caller import Caller
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat.recent import RecentProcesses
 from tests.rooms.chat.talkers import Careful, Parrot
 
 ANNA = Caller("anna")

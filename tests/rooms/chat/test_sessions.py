@@ -6,11 +6,11 @@ import pytest
 from anyio import fail_after
 
 from goalport import AgentPlatform
-from goalport.caller import Caller
-from goalport.chat import AgentProcessChatbot, ChatSession
-from goalport.errors import BadInput, ConversationEnded
-from goalport.events import Event, MessageDelta, MessageSent, QuestionAsked
-from goalport.llm import UserMessage
+from goalport.base.caller import Caller
+from goalport.base.errors import BadInput, ConversationEnded
+from goalport.base.events import Event, MessageDelta, MessageSent, QuestionAsked
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import AgentProcessChatbot, ChatSession
 from tests.rooms.chat.talkers import Careful, Moody, Nudge, Parrot, Plain, Slow, TwoMinds, Wave
 
 ANNA, BEN = Caller("anna"), Caller("ben")

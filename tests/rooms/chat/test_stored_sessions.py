@@ -10,10 +10,10 @@ from anyio import create_task_group, fail_after
 from anyio.lowlevel import checkpoint
 
 from goalport import AgentPlatform
-from goalport.caller import Caller
-from goalport.chat import ChatSession
-from goalport.events import MessageDelta
-from goalport.llm import UserMessage
+from goalport.base.caller import Caller
+from goalport.base.events import MessageDelta
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import ChatSession
 from goalport.store.sqlite import SqliteProcessStore
 from tests.rooms.chat.talkers import Careful, Nudge, Parrot, Slow
 
@@ -109,7 +109,7 @@ async def test_two_programs_on_one_store_answer_one_after_another(tmp_path: Path
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from goalport.llm import UserMessage
+from goalport.models.llm import UserMessage
 from tests.rooms.chat.test_stored_sessions import ANNA, program
 
 async def main():

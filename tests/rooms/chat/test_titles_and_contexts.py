@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from goalport import ActionContext, AgentPlatform, action
-from goalport.caller import Caller
-from goalport.chat import FrontEnd, chatbot
-from goalport.llm import AssistantMessage, UserMessage
-from goalport.process import Context
+from goalport.base.caller import Caller
+from goalport.models.llm import AssistantMessage, UserMessage
+from goalport.runtime.chat import FrontEnd, chatbot
+from goalport.runtime.process import Context
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing import ScriptedModel
 from tests.rooms.chat.talkers import Parrot

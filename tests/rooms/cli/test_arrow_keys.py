@@ -61,7 +61,7 @@ class Binder:
 SHOP = """
 from dataclasses import dataclass
 from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.domain import VisitedUrl
+from goalport.agents.domain import VisitedUrl
 
 @dataclass(frozen=True)
 class Room:

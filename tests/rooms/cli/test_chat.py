@@ -14,9 +14,9 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from goalport import ActionContext, WaitFor, achieves_goal, action
-from goalport.chat import Conversation, chatbot
-from goalport.domain import RetryPolicy
-from goalport.llm import TextDelta, ThinkingDelta, UserMessage
+from goalport.runtime.chat import Conversation, chatbot
+from goalport.agents.domain import RetryPolicy
+from goalport.models.llm import TextDelta, ThinkingDelta, UserMessage
 
 @dataclass(frozen=True)
 class Parcel:
@@ -80,8 +80,8 @@ class Support:
 """.replace("achieves_goal, action\n", "achieves_goal, action, condition\n")
 ECHO = """
 from goalport import ActionContext, action
-from goalport.chat import chatbot
-from goalport.llm import UserMessage
+from goalport.runtime.chat import chatbot
+from goalport.models.llm import UserMessage
 
 @chatbot(description="Says it again")
 class Echo:

@@ -10,9 +10,9 @@ import pytest
 from anyio import to_thread
 
 from goalport import ActionContext, WaitFor, action, condition
-from goalport.chat import Conversation, chatbot
 from goalport.cli.chats_here import READER
-from goalport.llm import UserMessage
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import Conversation, chatbot
 from tests.rooms.auth.tokens import spoken
 from tests.rooms.cli.conftest import Command, Ran
 from tests.rooms.rest.web import Web, web

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from goalport.cli.documents import ShownDocuments
-from goalport.documents import ChunkerConfig
-from goalport.rag import IngestedDocument, Outcome
-from goalport.settings import DocumentsSettings
+from goalport.knowledge.documents import ChunkerConfig
+from goalport.knowledge.rag import IngestedDocument, Outcome
+from goalport.workspace.settings import DocumentsSettings
 from tests.postgres import PostgresServer
 from tests.rooms.cli.conftest import Command
 
@@ -179,7 +179,7 @@ def test_limits_and_names_that_fit_nothing_are_refused(goalport: Command, docs: 
 EMBEDDINGS = """
 from pathlib import Path
 
-from goalport.llm import TokenUsage, Vectors
+from goalport.models.llm import TokenUsage, Vectors
 
 
 class Paid:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from goalport.auth import Authentication
-from goalport.auth.key_file import new_key
-from goalport.settings import load_settings
+from goalport.server.auth import Authentication
+from goalport.server.auth.key_file import new_key
+from goalport.workspace.settings import load_settings
 from tests.rooms.cli.conftest import Command
 from tests.rooms.rest.web import PROCESS, web
 from tests.rooms.serve.askers import Pizzeria

@@ -70,8 +70,8 @@ class Sorter:
 
 CHATBOT = """
 from goalport import action
-from goalport.chat import chatbot
-from goalport.llm import UserMessage
+from goalport.runtime.chat import chatbot
+from goalport.models.llm import UserMessage
 
 @chatbot(description="Helps customers")
 class Support:

@@ -39,7 +39,12 @@ knowledge_cutoff = 2025-06-01
 prices = { input = 0.1, output = 0.4 }
 """
 SDKS = ("anthropic", "google.genai", "mistralai", "openai", "pydantic_ai")
-KNOWLEDGE = ("goalport.documents.reader", "goalport.rag.sqlite_store", "goalport.references.reference_file", "numpy")
+KNOWLEDGE = (
+    "goalport.knowledge.documents.reader",
+    "goalport.knowledge.rag.sqlite_store",
+    "goalport.knowledge.references.reference_file",
+    "numpy",
+)
 
 
 @pytest.fixture(autouse=True)

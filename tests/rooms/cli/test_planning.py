@@ -251,7 +251,7 @@ def test_check_names_the_action_and_the_fix_of_what_a_store_that_outlives_the_pr
 
 
 CONTEST = """
-from goalport.workflow import ScatterGatherBuilder
+from goalport.runtime.workflow import ScatterGatherBuilder
 
 class Joke: ...
 class Best: ...

@@ -124,6 +124,6 @@ def test_help_loads_no_command_and_no_heavy_library() -> None:
         "pydantic",
         "starlette",
         "prompt_toolkit",
-        "goalport.platform",
+        "goalport.runtime.platform",
         "goalport.cli.serve",
     }

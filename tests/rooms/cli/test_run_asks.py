@@ -97,7 +97,7 @@ CHOOSES = """
 from dataclasses import dataclass
 from pydantic import BaseModel, Field
 from goalport import UserInput, WaitFor, achieves_goal, action, agent
-from goalport.domain import VisitedUrl
+from goalport.agents.domain import VisitedUrl
 
 @dataclass(frozen=True)
 class Room:

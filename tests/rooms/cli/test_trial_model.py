@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from goalport.llm import CustomModel, LlmOptions, Models, ModelsSettings, UserMessage
-from goalport.llm.model import ModelCall
+from goalport.models.llm import CustomModel, LlmOptions, Models, ModelsSettings, UserMessage
+from goalport.models.llm.model import ModelCall
 from tests.rooms.cli.conftest import Command
 from tests.stories.servers import GOALPORT, READY, started, workspace
 

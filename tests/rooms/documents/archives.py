@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 
-from goalport.documents import WebFetcher
-from goalport.documents.github import GitHubArchives
+from goalport.knowledge.documents import WebFetcher
+from goalport.knowledge.documents.github import GitHubArchives
 from tests.rooms.documents.loopback import Page, Site
 
 __all__ = ["ONE", "TWO", "archive", "archives_of", "publish"]

@@ -4,8 +4,8 @@ import json
 
 from hypothesis import given, settings, strategies as st
 
-from goalport.documents import Chunker, ChunkerConfig, DocumentReader
-from goalport.errors import UnreadableDocument
+from goalport.base.errors import UnreadableDocument
+from goalport.knowledge.documents import Chunker, ChunkerConfig, DocumentReader
 
 BYTES = st.one_of(
     st.binary(max_size=200),

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from goalport.documents import (
+from goalport.knowledge.documents import (
     Chunk,
     Chunker,
     ChunkerConfig,

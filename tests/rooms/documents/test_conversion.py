@@ -5,9 +5,9 @@ import sys
 import anyio
 import pytest
 
-from goalport.documents import DocumentReader, ReadingLimits
-from goalport.documents.conversion import Conversion
-from goalport.errors import UnreadableDocument
+from goalport.base.errors import UnreadableDocument
+from goalport.knowledge.documents import DocumentReader, ReadingLimits
+from goalport.knowledge.documents.conversion import Conversion
 from tests.rooms.documents.files import docx, pdf
 
 PDF = "application/pdf"

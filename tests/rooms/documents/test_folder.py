@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from goalport.documents import Folder, FolderLimits
-from goalport.errors import DocumentError
+from goalport.base.errors import DocumentError
+from goalport.knowledge.documents import Folder, FolderLimits
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from goalport.documents import ArchiveLimits, GitHubPlace
-from goalport.errors import DocumentError
+from goalport.base.errors import DocumentError
+from goalport.knowledge.documents import ArchiveLimits, GitHubPlace
 from tests.rooms.documents.archives import ONE, TWO, archive, archives_of, publish
 from tests.rooms.documents.loopback import Site, serving
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from goalport.documents import read_html
-from goalport.errors import UnreadableDocument
+from goalport.base.errors import UnreadableDocument
+from goalport.knowledge.documents import read_html
 
 URI = "https://example.org/manual/lamp.html"
 PAGE = """\

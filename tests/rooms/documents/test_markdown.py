@@ -5,8 +5,8 @@ from time import process_time
 import pytest
 from hypothesis import given, strategies as st
 
-from goalport.documents import ContainerSection, LeafSection, NavigableDocument, read_markdown
-from goalport.words import cleaned
+from goalport.base.words import cleaned
+from goalport.knowledge.documents import ContainerSection, LeafSection, NavigableDocument, read_markdown
 
 URI = "file:///handbook/lamp.md"
 GUIDE = """\

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from goalport.documents import DocumentReader, ReadingLimits
-from goalport.errors import UnreadableDocument
+from goalport.base.errors import UnreadableDocument
+from goalport.knowledge.documents import DocumentReader, ReadingLimits
 from tests.rooms.documents.files import DOCX, archive, docx, pdf
 
 FOLDER = "file:///papers/"

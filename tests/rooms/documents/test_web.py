@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from goalport.documents import WebFetcher, WebLimits
-from goalport.errors import DocumentError
+from goalport.base.errors import DocumentError
+from goalport.knowledge.documents import WebFetcher, WebLimits
 from tests.rooms.documents.loopback import Page, Site, certificate_for, serving
 
 

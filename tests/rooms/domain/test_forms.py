@@ -9,8 +9,8 @@ from typing import Annotated, Any, NewType, Protocol, runtime_checkable
 import pytest
 from typing_extensions import TypeAliasType
 
-from goalport.blackboard import matcher, related
-from goalport.domain import (
+from goalport.agents.blackboard import matcher, related
+from goalport.agents.domain import (
     Input,
     Named,
     Provided,
@@ -20,9 +20,9 @@ from goalport.domain import (
     read_action,
     read_agent,
 )
-from goalport.errors import DeclarationError
-from goalport.platform import AgentPlatform
-from goalport.process import Completed
+from goalport.base.errors import DeclarationError
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import Completed
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from goalport import (
     cost,
     tool,
 )
-from goalport.errors import DeclarationError
-from goalport.process import Completed
-from goalport.settings import load_settings
+from goalport.base.errors import DeclarationError
+from goalport.runtime.process import Completed
 from goalport.tools import Tool
 from goalport.workspace import load_workspace
+from goalport.workspace.settings import load_settings
 
 T = TypeVar("T")
 Kept = TypeVar("Kept")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from goalport.domain import (
+from goalport.agents.domain import (
     Agent,
     Export,
     GoalMark,
@@ -27,7 +27,7 @@ from goalport.domain import (
     read_agent,
     read_goal,
 )
-from goalport.errors import DeclarationError
+from goalport.base.errors import DeclarationError
 from tests.rooms.toy_domain import Order
 
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import pytest
 from pydantic import JsonValue
 
-from goalport.domain import (
+from goalport.agents.domain import (
     RetryPolicy,
     SomeOf,
     State,
@@ -26,8 +26,8 @@ from goalport.domain import (
     read_agent,
     state,
 )
-from goalport.errors import DeclarationError
-from goalport.introspection import hidden_methods
+from goalport.base.errors import DeclarationError
+from goalport.base.introspection import hidden_methods
 
 T = TypeVar("T")
 

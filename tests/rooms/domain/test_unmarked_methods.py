@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from goalport import AgentPlatform, Export, UserInput, achieves_goal, action, agent, condition
-from goalport.domain import read_agent
-from goalport.errors import DeclarationError
-from goalport.platform import mistakes_in, remarks_on_givers
+from goalport.agents.domain import read_agent
+from goalport.base.errors import DeclarationError
+from goalport.runtime.platform import mistakes_in, remarks_on_givers
 from goalport.workspace import load_workspace
 from tests.rooms.toy_domain import Story
 

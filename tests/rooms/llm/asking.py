@@ -1,6 +1,6 @@
 """What the tests of this room ask of models. No test is in here."""
 
-from goalport.llm import (
+from goalport.models.llm import (
     LanguageModel,
     Message,
     ModelCall,

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from goalport.llm import LanguageModel, LlmOptions, Models, ModelsSettings, ProviderSettings
+from goalport.models.llm import LanguageModel, LlmOptions, Models, ModelsSettings, ProviderSettings
 
 KEY = "sk-very-secret"
 Answer = Callable[[dict[str, Any]], Awaitable[Response]]

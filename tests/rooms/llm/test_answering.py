@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goalport.llm import (
+from goalport.models.llm import (
     AssistantMessage,
     Image,
     LanguageModel,

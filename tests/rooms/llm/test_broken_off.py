@@ -9,7 +9,7 @@ import anyio
 import pytest
 from starlette.responses import Response, StreamingResponse
 
-from goalport.errors import ModelUnavailable
+from goalport.base.errors import ModelUnavailable
 from tests.rooms.llm.asking import LOOK_UP, call, pieces_of
 from tests.rooms.llm.servers import Answer, body, serving, sse, stream
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from goalport.errors import ModelNotReady
-from goalport.llm import (
+from goalport.base.errors import ModelNotReady
+from goalport.models.llm import (
     AssistantMessage,
     LlmOptions,
     ModelCall,
@@ -372,7 +372,7 @@ def test_a_key_is_never_shown() -> None:
 
 def test_no_providers_library_is_imported_before_a_model_is_chosen() -> None:
     code = (
-        "import sys; from goalport.llm import Models, ModelsSettings;"
+        "import sys; from goalport.models.llm import Models, ModelsSettings;"
         "models = Models(ModelsSettings(llms={'best': 'gpt-4.1'}), environment={'OPENAI_API_KEY': 'o'});"
         "models.problems(), models.cards(), models.unready('claude-opus-4-8');"
         "print([each for each in ('pydantic_ai', 'openai', 'anthropic', 'httpx2') if each in sys.modules])"

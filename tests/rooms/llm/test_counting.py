@@ -8,9 +8,9 @@ import pytest
 from starlette.responses import Response
 
 from goalport import AgentPlatform, Ai, Budget, ProcessOptions, UserInput, achieves_goal, agent
-from goalport.errors import ModelUnavailable
-from goalport.llm import ModelCall, Models, TokenUsage, UserMessage
-from goalport.process import ProcessStatus, Terminated
+from goalport.base.errors import ModelUnavailable
+from goalport.models.llm import ModelCall, Models, TokenUsage, UserMessage
+from goalport.runtime.process import ProcessStatus, Terminated
 from tests.rooms.llm.asking import call, pieces_of
 from tests.rooms.llm.servers import chat, embeddings, serving, sse, stream
 from tests.rooms.llm.test_broken_off import CLAUDE, claude_events

@@ -7,8 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-from goalport.errors import ModelError, ModelRefused, ModelUnavailable
-from goalport.llm import (
+from goalport.base.errors import ModelError, ModelRefused, ModelUnavailable
+from goalport.models.llm import (
     Image,
     LlmOptions,
     ModelCall,
@@ -101,7 +101,7 @@ async def test_what_lasts_is_asked_once(lasting: Answer) -> None:
 
 async def test_each_retry_is_told_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     told: list[Retry] = []
-    with caplog.at_level(logging.WARNING, "goalport.llm"):
+    with caplog.at_level(logging.WARNING, "goalport.models.llm"):
         async with serving(error(500, "Oops"), error(500, "Oops"), chat("At last")) as server:
             model = server.model(backoff_millis=2, backoff_multiplier=3)
             await model.reply(ModelCall(messages=(UserMessage("Hello"),), on_retry=told.append))

@@ -11,7 +11,7 @@ from tests.rooms.llm.servers import Answer, chat, claude, embeddings, responses,
 ASKED = """
 import sys, threading
 import anyio
-from goalport.llm import LlmOptions, ModelCall, Models, ModelsSettings, UserMessage
+from goalport.models.llm import LlmOptions, ModelCall, Models, ModelsSettings, UserMessage
 
 on_the_loop = []
 

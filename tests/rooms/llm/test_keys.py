@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from goalport.errors import ModelError, ModelNotReady, ModelRefused
-from goalport.llm import LlmOptions, Models, ModelsSettings
+from goalport.base.errors import ModelError, ModelNotReady, ModelRefused
+from goalport.models.llm import LlmOptions, Models, ModelsSettings
 from tests.rooms.llm.asking import call
 from tests.rooms.llm.servers import Answer, StrangeServer, chat, claude, embeddings, error, serving
 

@@ -11,8 +11,8 @@ import httpx2
 import pytest
 from starlette.responses import Response, StreamingResponse
 
-from goalport.errors import ModelUnavailable
-from goalport.llm import LanguageModel, LlmOptions, TextDelta
+from goalport.base.errors import ModelUnavailable
+from goalport.models.llm import LanguageModel, LlmOptions, TextDelta
 from tests.rooms.llm.asking import call
 from tests.rooms.llm.servers import chat, serving
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from goalport.errors import ModelNotReady, ModelUnavailable
-from goalport.llm import LlmOptions, Models, ModelsSettings
-from goalport.llm.endpoints import Dialect, Endpoint
-from goalport.llm.providers import PROVIDERS, KnownProvider
+from goalport.base.errors import ModelNotReady, ModelUnavailable
+from goalport.models.llm import LlmOptions, Models, ModelsSettings
+from goalport.models.llm.endpoints import Dialect, Endpoint
+from goalport.models.llm.providers import PROVIDERS, KnownProvider
 from tests.rooms.llm.asking import call, pieces_of
 from tests.rooms.llm.servers import Answer, StrangeServer, chat, serving, sse
 

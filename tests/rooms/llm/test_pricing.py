@@ -4,8 +4,8 @@ from hypothesis import given, strategies as st
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.usage import RequestUsage
 
-from goalport.llm import Prices
-from goalport.llm.adapter import Pricing
+from goalport.models.llm import Prices
+from goalport.models.llm.adapter import Pricing
 
 MODELS = {
     "openai": ["gpt-4.1-mini", "gpt-5", "o3", "gpt-4o-audio-preview"],

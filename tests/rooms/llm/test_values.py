@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from goalport.errors import BadInput
-from goalport.llm import CustomModel, Image, LlmOptions, TokenUsage
+from goalport.base.errors import BadInput
+from goalport.models.llm import CustomModel, Image, LlmOptions, TokenUsage
 
 
 def test_options_stand_in_a_file_of_settings() -> None:

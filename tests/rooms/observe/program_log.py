@@ -6,7 +6,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from goalport.observe import LogFormat, log_to_stderr
+from goalport.base.observe import LogFormat, log_to_stderr
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from goalport.caller import Caller
-from goalport.observe.audit import Audit, audit_files, read_audit
-from goalport.secrecy import register_secrets
+from goalport.base.caller import Caller
+from goalport.base.observe.audit import Audit, audit_files, read_audit
+from goalport.base.secrecy import register_secrets
 
 ADA = Caller("ada", "https://issuer")
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from goalport.observe import REQUEST_ID, LogFormat, PromptListener, log_to_stderr, tell
-from goalport.secrecy import register_secrets
+from goalport.base.observe import REQUEST_ID, LogFormat, PromptListener, log_to_stderr, tell
+from goalport.base.secrecy import register_secrets
 from tests.rooms.observe.program_log import logging_to_stderr
 from tests.rooms.observe.test_models_in_the_log import CALLED
 

@@ -6,9 +6,9 @@ import logging
 import pytest
 
 from goalport import AgentPlatform, Ai, ProcessOptions, UserInput, achieves_goal, agent
-from goalport.events import Event, GuardTripped, ModelCalled, ModelReplied, ToolCalled, ToolReturned
-from goalport.observe import PERSONALITIES, LogListener, PromptListener, as_json, in_words
-from goalport.process import Verbosity
+from goalport.base.events import Event, GuardTripped, ModelCalled, ModelReplied, ToolCalled, ToolReturned
+from goalport.base.observe import PERSONALITIES, LogListener, PromptListener, as_json, in_words
+from goalport.runtime.process import Verbosity
 from goalport.testing import ScriptedModel
 from tests.rooms.toy_domain import Story
 

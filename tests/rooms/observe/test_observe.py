@@ -12,12 +12,12 @@ from typing import get_args
 import pytest
 
 from goalport import events
-from goalport.domain import UserInput, WaitFor, achieves_goal, action, agent
-from goalport.errors import UnknownName
-from goalport.events import Event
-from goalport.observe import PERSONALITIES, JsonLinesListener, LogListener, as_json
-from goalport.platform import AgentPlatform
-from goalport.process import OperationContext
+from goalport.agents.domain import UserInput, WaitFor, achieves_goal, action, agent
+from goalport.base.errors import UnknownName
+from goalport.base.events import Event
+from goalport.base.observe import PERSONALITIES, JsonLinesListener, LogListener, as_json
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import OperationContext
 from tests.rooms.toy_domain import Draft, Story
 
 KINDS = {kind.__name__: kind for kind in get_args(Event)}

@@ -7,8 +7,8 @@ from collections.abc import Generator
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
-from goalport.errors import InvalidModelOutput, ReplanRequested
-from goalport.observe.spans import (
+from goalport.base.errors import InvalidModelOutput, ReplanRequested
+from goalport.base.observe.spans import (
     action_span,
     embeddings_span,
     model_span,
@@ -136,7 +136,7 @@ def test_a_failure_is_told_by_its_kind_and_its_words_only_when_contents_are_want
         fail()
     failed = spans.one("execute_action draft")
     assert failed.status.status_code is StatusCode.ERROR
-    assert (failed.attributes or {})["error.type"] == "goalport.errors.InvalidModelOutput"
+    assert (failed.attributes or {})["error.type"] == "goalport.base.errors.InvalidModelOutput"
     assert "secret" not in failed.to_json()
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
     with pytest.raises(InvalidModelOutput):
@@ -167,7 +167,7 @@ def test_embeddings_have_a_span_of_their_own(spans: Spans) -> None:
 def test_without_an_sdk_no_span_is_made_and_an_application_loads_none() -> None:
     program = """
 import sys
-from goalport.observe.spans import model_span, note_reply, process_span
+from goalport.base.observe.spans import model_span, note_reply, process_span
 with process_span("A", process_id="p") as outer, model_span("m", provider="openai", interaction="i") as span:
     note_reply(span, (1, 1, 0.1))
 assert outer is span, "each span is an object of its own"

@@ -9,8 +9,8 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
-from goalport.observe import REQUEST_ID
-from goalport.observe.log_lines import JsonFormatter
+from goalport.base.observe import REQUEST_ID
+from goalport.base.observe.log_lines import JsonFormatter
 from tests.rooms.llm.asking import call
 from tests.rooms.llm.servers import chat, serving
 from tests.rooms.rest import web as rest

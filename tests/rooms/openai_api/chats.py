@@ -11,10 +11,10 @@ from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
 from goalport import ActionContext, action
-from goalport.auth.key_file import KeyFile, new_key
-from goalport.chat import Conversation, chatbot
-from goalport.llm import UserMessage
-from goalport.settings import load_settings
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import Conversation, chatbot
+from goalport.server.auth.key_file import KeyFile, new_key
+from goalport.workspace.settings import load_settings
 from tests.rooms.rest.web import Web, web
 
 

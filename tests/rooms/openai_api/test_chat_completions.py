@@ -11,8 +11,8 @@ from openai import InternalServerError, NotFoundError
 from openai.types.chat import ChatCompletionMessageParam
 
 from goalport import ActionContext, action
-from goalport.chat import chatbot
-from goalport.llm import TextDelta, ThinkingDelta, UserMessage
+from goalport.models.llm import TextDelta, ThinkingDelta, UserMessage
+from goalport.runtime.chat import chatbot
 from tests.rooms.openai_api.chats import Chats, Echo, chats, history
 
 CONVERSATION = "x-conversation-id"

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from goalport import ActionContext, WaitFor, action
-from goalport.chat import chatbot
-from goalport.errors import Declined
-from goalport.llm import UserMessage
+from goalport.base.errors import Declined
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import chatbot
 from tests.rooms.openai_api.chats import Chats, chats, history
 
 CHEAP = '''
-from goalport.errors import ModelRefused
+from goalport.base.errors import ModelRefused
 from goalport.testing import ScriptedModel
 
 FOUND = {

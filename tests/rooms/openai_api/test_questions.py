@@ -11,10 +11,10 @@ from openai import NotFoundError
 from pydantic import BaseModel, Field, SecretStr
 
 from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.chat import chatbot
-from goalport.llm import UserMessage
-from goalport.openai_api.questions import Answer, Unclear, in_words, read_answer
-from goalport.process.questions import Questions
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import chatbot
+from goalport.runtime.process.questions import Questions
+from goalport.server.doors.openai.questions import Answer, Unclear, in_words, read_answer
 from tests.rooms.openai_api.chats import Chats, chats, history
 
 

@@ -13,9 +13,9 @@ from openai import AsyncStream
 from openai.types.chat import ChatCompletionChunk
 
 from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.chat import ChatSession, chatbot
-from goalport.llm import UserMessage
-from goalport.process import ProcessStatus
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import ChatSession, chatbot
+from goalport.runtime.process import ProcessStatus
 from tests.rooms.openai_api.chats import Chats, chats, history
 
 

@@ -8,8 +8,8 @@ import pytest
 from openai import APIStatusError, BadRequestError
 
 from goalport import ActionContext, action
-from goalport.chat import chatbot
-from goalport.llm import UserMessage
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import chatbot
 from tests.rooms.openai_api.chats import Echo, chats, history
 
 PIXEL = base64.b64encode(b"\x89PNG not a real one").decode()

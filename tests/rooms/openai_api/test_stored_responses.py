@@ -14,8 +14,8 @@ from openai import BadRequestError, NotFoundError
 from openai.types.responses import Response
 
 from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.chat import chatbot
-from goalport.llm import UserMessage
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import chatbot
 from tests.rooms.openai_api.chats import Chats, Echo, chats, make_key
 
 PIXEL = base64.b64encode(b"\x89PNG").decode()

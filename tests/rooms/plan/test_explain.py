@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from goalport.plan import (
+from goalport.agents.plan import (
     Available,
     Circular,
     Clash,

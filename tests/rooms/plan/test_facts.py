@@ -2,7 +2,7 @@ from typing import Annotated, Optional
 
 import pytest
 
-from goalport.plan import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
+from goalport.agents.plan import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
 
 
 class StarPerson: ...

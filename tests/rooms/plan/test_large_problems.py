@@ -14,7 +14,7 @@ from benchmarks.planner import (
     platform_of_agents,
     random_dag,
 )
-from goalport.plan import (
+from goalport.agents.plan import (
     Available,
     Holds,
     NoPlan,

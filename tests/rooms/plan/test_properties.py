@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from hypothesis import example, given, settings, strategies as st
 
-from goalport.plan import (
+from goalport.agents.plan import (
     Fact,
     Holds,
     NoPlan,

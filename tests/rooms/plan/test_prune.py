@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from goalport.plan import prune
+from goalport.agents.plan import prune
 from tests.rooms.plan.toys import deed, goal, problem, world
 
 OPERATORS = [

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.planner import crime
-from goalport.plan import (
+from goalport.agents.plan import (
     BadAmount,
     ContradictoryState,
     Holds,

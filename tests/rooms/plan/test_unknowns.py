@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from goalport.plan import Fact, Holds, NoPlan, Plan, PlanGoal, Problem, Undecided, WorldState, plan
+from goalport.agents.plan import Fact, Holds, NoPlan, Plan, PlanGoal, Problem, Undecided, WorldState, plan
 from tests.rooms.plan.toys import deed, goal, names, problem, world
 
 ROUTES = [deed("short", "open", "c", cost=1.0), deed("long", "", "c", cost=3.0)]

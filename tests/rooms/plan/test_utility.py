@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from goalport.plan import (
+from goalport.agents.plan import (
     NIRVANA,
     HasRun,
     Holds,

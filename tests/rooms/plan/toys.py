@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from heapq import heappop, heappush
 
-from goalport.plan import Fact, Holds, Operator, Plan, PlanGoal, PlanningSystem, Problem, WorldState
+from goalport.agents.plan import Fact, Holds, Operator, Plan, PlanGoal, PlanningSystem, Problem, WorldState
 
 Frozen = frozenset[tuple[Fact, bool | None]]
 

@@ -11,11 +11,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalport.domain import Export, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.platform import AgentPlatform
-from goalport.platform.dbos_engine import DbosEngine
-from goalport.process import ActionContext, run_subagent
-from goalport.store.postgres import PostgresProcessStore
+from goalport.agents.domain import Export, UserInput, WaitFor, achieves_goal, action, agent
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.platform.dbos_engine import DbosEngine
+from goalport.runtime.process import ActionContext, run_subagent
+from goalport.store.postgres.process_store import PostgresProcessStore
 
 LEASE = 2.0
 

@@ -10,8 +10,8 @@ import anyio.lowlevel
 import pytest
 
 from goalport import ActionContext, AgentPlatform, AgentProcess, Export, UserInput, achieves_goal, agent
-from goalport.errors import AlreadyAnswered, BadInput
-from goalport.process import Completed
+from goalport.base.errors import AlreadyAnswered, BadInput
+from goalport.runtime.process import Completed
 from goalport.store import Lease
 from goalport.store.sqlite import SqliteProcessStore
 

@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from goalport.chat import Conversation, open_chatbot
-from goalport.domain import Export, UserInput, achieves_goal, action, agent, chatbot, component, condition, state
-from goalport.llm import UserMessage
-from goalport.platform import AgentPlatform, mistakes_in, remarks_on_chatbots
+from goalport.agents.domain import Export, UserInput, achieves_goal, action, agent, chatbot, component, condition, state
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import Conversation, open_chatbot
+from goalport.runtime.platform import AgentPlatform, mistakes_in, remarks_on_chatbots
 
 HERE = r"\(tests/rooms/platform/test_chatbot_inspection.py:\d+\): expected "
 

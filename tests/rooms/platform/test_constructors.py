@@ -7,13 +7,13 @@ from typing import Annotated, Protocol
 import pytest
 
 from goalport import AgentPlatform, Provided, UserInput, achieves_goal, action, agent, component, run_subagent
-from goalport.ai import Ai, Objection
-from goalport.errors import DeclarationError, GuardViolation
-from goalport.llm import Models, UserMessage
-from goalport.process import Completed, Failed
-from goalport.prompts import Templates
-from goalport.settings import Settings, load_settings
+from goalport.base.errors import DeclarationError, GuardViolation
+from goalport.models.llm import Models, UserMessage
+from goalport.models.prompts import Templates
+from goalport.runtime.ai import Ai, Objection
+from goalport.runtime.process import Completed, Failed
 from goalport.testing.scripted import ScriptedModel
+from goalport.workspace.settings import Settings, load_settings
 
 
 class Stars:

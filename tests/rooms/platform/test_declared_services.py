@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 
 from goalport import AgentPlatform, UserInput
-from goalport.process import AgentProcess, Completed, Failed
-from goalport.settings import load_settings
+from goalport.runtime.process import AgentProcess, Completed, Failed
 from goalport.workspace import load_workspace, workspace_importer
+from goalport.workspace.settings import load_settings
 
 BEGIN = """
 import asyncio

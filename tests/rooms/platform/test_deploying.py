@@ -7,9 +7,9 @@ from weakref import ref
 
 import pytest
 
-from goalport.domain import Provided, achieves_goal, action, agent, component, condition, cost, read_agent
-from goalport.errors import DeclarationError, DeploymentError, GoalportError, ProcessEnded, UnknownName
-from goalport.platform import AgentInvocation, AgentPlatform
+from goalport.agents.domain import Provided, achieves_goal, action, agent, component, condition, cost, read_agent
+from goalport.base.errors import DeclarationError, DeploymentError, GoalportError, ProcessEnded, UnknownName
+from goalport.runtime.platform import AgentInvocation, AgentPlatform
 from goalport.testing import plan_of
 from tests.rooms.toy_domain import Invoice, Order, Receipt
 

@@ -9,11 +9,10 @@ from typing import Annotated
 import pytest
 
 from goalport import AgentPlatform, Provided, UserInput, achieves_goal, agent
+from goalport.base.errors import StoreError
 from goalport.cli import execute
-from goalport.documents import Chunk
-from goalport.errors import StoreError
-from goalport.process import Completed
-from goalport.rag import (
+from goalport.knowledge.documents import Chunk
+from goalport.knowledge.rag import (
     DocumentIndex,
     DocumentIngestion,
     SqliteDocumentStore,
@@ -23,8 +22,9 @@ from goalport.rag import (
     VectorSearch,
     supports,
 )
-from goalport.settings import load_settings
+from goalport.runtime.process import Completed
 from goalport.workspace import load_workspace
+from goalport.workspace.settings import load_settings
 from tests.postgres import PostgresServer
 
 
@@ -47,7 +47,7 @@ class Librarian:
 
 
 EMBEDDINGS = """
-from goalport.rag import TableEmbeddings
+from goalport.knowledge.rag import TableEmbeddings
 vowels = TableEmbeddings("vowels", lambda texts: [[text.count("a") + 1.0, text.count("e")] for text in texts])
 """
 

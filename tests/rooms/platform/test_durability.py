@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from goalport import AgentPlatform, Export, State, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.sealing import ProcessSeals
+from goalport.base.sealing import ProcessSeals
 from goalport.store.sqlite import SqliteProcessStore
 
 

@@ -8,8 +8,8 @@ import anyio.lowlevel
 import pytest
 
 from goalport import ActionContext, AgentPlatform, Export, UserInput, achieves_goal, agent
-from goalport.errors import AlreadyAnswered, BadInput
-from goalport.process import ProcessStatus
+from goalport.base.errors import AlreadyAnswered, BadInput
+from goalport.runtime.process import ProcessStatus
 from goalport.store.sqlite import SqliteProcessStore
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from goalport.domain import UserInput
-from goalport.errors import SettingsError
-from goalport.platform import AgentPlatform
-from goalport.platform.dbos_engine import DbosEngine
-from goalport.process import AgentProcess, Completed, Context, Failed, ProcessOptions, ProcessStatus, Waiting
-from goalport.settings import load_settings
+from goalport.agents.domain import UserInput
+from goalport.base.errors import SettingsError
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.platform.dbos_engine import DbosEngine
+from goalport.runtime.process import AgentProcess, Completed, Context, Failed, ProcessOptions, ProcessStatus, Waiting
 from goalport.workspace import load_workspace
+from goalport.workspace.settings import load_settings
 from tests.postgres import PostgresServer
 from tests.rooms.platform.bakers import Cake, Dough, Feast, Parcel, noted, opened
 

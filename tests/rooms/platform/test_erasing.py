@@ -8,14 +8,14 @@ import anyio
 import pytest
 
 from goalport import ActionContext, AgentPlatform, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.caller import ANONYMOUS, Caller
-from goalport.errors import BadInput, UnknownName
-from goalport.llm import UserMessage
-from goalport.platform.erasure import Erased, caller_known_as
-from goalport.process import Context
-from goalport.rag import SqliteDocumentStore
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.base.errors import BadInput, UnknownName
+from goalport.knowledge.rag import SqliteDocumentStore
+from goalport.models.llm import UserMessage
+from goalport.runtime.platform.erasure import Erased, caller_known_as
+from goalport.runtime.process import Context
 from goalport.store import InMemoryProcessStore, ProcessStore
-from goalport.store.postgres import PostgresProcessStore
+from goalport.store.postgres.process_store import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 from tests.postgres import PostgresServer
 from tests.rooms.chat.talkers import Parrot

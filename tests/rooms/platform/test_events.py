@@ -11,8 +11,8 @@ import anyio.lowlevel
 import pytest
 
 from goalport import ActionContext, AgentPlatform, Export, ProcessOptions, UserInput, achieves_goal, action, agent
-from goalport.errors import HandedOver, UnknownName
-from goalport.events import (
+from goalport.base.errors import HandedOver, UnknownName
+from goalport.base.events import (
     ActionFinished,
     ActionStarted,
     Event,
@@ -21,9 +21,9 @@ from goalport.events import (
     ProcessFinished,
     ProgressUpdated,
 )
-from goalport.process import LoggedEvent
+from goalport.runtime.process import LoggedEvent
 from goalport.store.database import DatabaseProcessStore
-from goalport.store.postgres import PostgresProcessStore
+from goalport.store.postgres.process_store import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing import ScriptedModel
 from tests.postgres import PostgresServer

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from goalport.platform import AgentPlatform
-from goalport.settings import load_settings
+from goalport.runtime.platform import AgentPlatform
 from goalport.workspace import load_workspace
+from goalport.workspace.settings import load_settings
 
 GOOD = """
 from dataclasses import dataclass

@@ -7,8 +7,8 @@ import anyio.lowlevel
 import pytest
 
 from goalport import ActionContext, AgentPlatform, Export, UserInput, achieves_goal, agent
-from goalport.errors import HandedOver
-from goalport.process import Completed, Terminated
+from goalport.base.errors import HandedOver
+from goalport.runtime.process import Completed, Terminated
 from goalport.store.sqlite import SqliteProcessStore
 from tests.rooms.platform.test_events import Asker, Story, Title, Titler
 

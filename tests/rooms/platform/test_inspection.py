@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pytest
 
-from goalport.domain import (
+from goalport.agents.domain import (
     Export,
     Named,
     PlannerType,
@@ -17,8 +17,8 @@ from goalport.domain import (
     component,
     condition,
 )
-from goalport.errors import DeclarationError, DeploymentError
-from goalport.platform import AgentPlatform, mistakes_in
+from goalport.base.errors import DeclarationError, DeploymentError
+from goalport.runtime.platform import AgentPlatform, mistakes_in
 
 HERE = r"\(tests/rooms/platform/test_inspection.py:\d+\): expected "
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from goalport import AgentPlatform
-from goalport.platform.kept_results import KEEPER, KeptResult
-from goalport.process import Completed
+from goalport.runtime.platform.kept_results import KEEPER, KeptResult
+from goalport.runtime.process import Completed
 from goalport.store.sqlite import SqliteProcessStore
 
 

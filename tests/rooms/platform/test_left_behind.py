@@ -10,8 +10,8 @@ import anyio.lowlevel
 import pytest
 
 from goalport import ActionContext, AgentPlatform, AgentProcess, Export, UserInput, achieves_goal, action, agent
-from goalport.errors import StoreError, UnknownName
-from goalport.process import Completed, Failed
+from goalport.base.errors import StoreError, UnknownName
+from goalport.runtime.process import Completed, Failed
 from goalport.store import Lease, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
 from tests.rooms.platform.test_answering_elsewhere import Asker, Mixer, Painter, Wall, asked

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from goalport.domain import State, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.platform import AgentPlatform, mistakes_in
+from goalport.agents.domain import State, UserInput, WaitFor, achieves_goal, action, agent
+from goalport.runtime.platform import AgentPlatform, mistakes_in
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import anyio
 
-from goalport.domain import UserInput, achieves_goal, action, agent
-from goalport.platform import AgentInvocation, AgentPlatform
-from goalport.process import Completed, run_subagent
+from goalport.agents.domain import UserInput, achieves_goal, action, agent
+from goalport.runtime.platform import AgentInvocation, AgentPlatform
+from goalport.runtime.process import Completed, run_subagent
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,19 @@ from typing import Annotated
 
 import pytest
 
-from goalport.domain import Export, Named, PlannerType, UserInput, achieves_goal, action, agent, component, condition
-from goalport.errors import DeploymentError, UnknownName
-from goalport.platform import AgentPlatform
+from goalport.agents.domain import (
+    Export,
+    Named,
+    PlannerType,
+    UserInput,
+    achieves_goal,
+    action,
+    agent,
+    component,
+    condition,
+)
+from goalport.base.errors import DeploymentError, UnknownName
+from goalport.runtime.platform import AgentPlatform
 
 
 @dataclass(frozen=True)

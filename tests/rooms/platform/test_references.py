@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from goalport import AgentPlatform
+from goalport.base.errors import UnknownName
 from goalport.cli import execute
-from goalport.errors import UnknownName
-from goalport.llm import Models, ToolReply
-from goalport.rag import DocumentIngestion
-from goalport.settings import load_settings
-from goalport.skills import SkillTrust
+from goalport.knowledge.rag import DocumentIngestion
+from goalport.knowledge.skills import SkillTrust
+from goalport.models.llm import Models, ToolReply
 from goalport.testing import FakeEngine, ScriptedModel, calls_tool
 from goalport.workspace import load_workspace
+from goalport.workspace.settings import load_settings
 
 SKILL = "---\nname: {name}\ndescription: Use it to {name}.\n---\nFirst {name}, then rest.\n"
 EVERY_TYPE = """
@@ -41,7 +41,7 @@ EVERY_TYPE = """
 - {type: goalport_workspace.tools.wiki.Wiki, space: Sales}
 """
 WIKI = """
-from goalport.references import LlmReference, Reference
+from goalport.knowledge.references import LlmReference, Reference
 
 class Wiki:
     def __init__(self, space: str) -> None:

@@ -19,13 +19,13 @@ import pytest
 from pydantic import SecretStr
 
 from goalport import AgentPlatform, Export, ProcessOptions, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.blackboard import Typed
-from goalport.caller import ANONYMOUS, Caller
-from goalport.errors import Unreadable, Unstorable
-from goalport.process import ActionContext, Completed, Context, Failed
-from goalport.sealing import ProcessSeals
+from goalport.agents.blackboard import Typed
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.base.errors import Unreadable, Unstorable
+from goalport.base.sealing import ProcessSeals
+from goalport.runtime.process import ActionContext, Completed, Context, Failed
 from goalport.store.database import DatabaseProcessStore
-from goalport.store.postgres import PostgresProcessStore
+from goalport.store.postgres.process_store import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 from tests.postgres import PostgresServer
 

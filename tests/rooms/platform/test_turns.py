@@ -16,9 +16,9 @@ from goalport import (
     action,
     agent,
 )
-from goalport.errors import BadInput, TerminateAgent
-from goalport.observe import LogListener
-from goalport.process import Budget, ProcessStatus, Stuck
+from goalport.base.errors import BadInput, TerminateAgent
+from goalport.base.observe import LogListener
+from goalport.runtime.process import Budget, ProcessStatus, Stuck
 from goalport.testing import ScriptedModel
 
 TURNS = ProcessOptions(turns=True)

@@ -11,10 +11,10 @@ import pytest
 from anyio import fail_after
 
 from goalport import AgentPlatform, AgentProcess, PlannerType, ProcessOptions, action, agent
-from goalport.errors import BadInput
-from goalport.process import Budget, ProcessStatus, Stuck
+from goalport.base.errors import BadInput
+from goalport.runtime.process import Budget, ProcessStatus, Stuck
 from goalport.store import ProcessStore
-from goalport.store.postgres import PostgresProcessStore
+from goalport.store.postgres.process_store import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 
 TURNS = ProcessOptions(turns=True)

@@ -22,14 +22,14 @@ from goalport import (
     action,
     agent,
 )
-from goalport.errors import ProcessStuck, SettingsError
-from goalport.llm import SystemMessage
-from goalport.platform import UpstreamServers
-from goalport.process import Completed
+from goalport.base.errors import ProcessStuck, SettingsError
+from goalport.models.llm import SystemMessage
+from goalport.runtime.platform import UpstreamServers
+from goalport.runtime.process import Completed
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import Tool, ToolGroupRequirement
-from goalport.upstream import GroupConfig, McpConfig, NamingConfig, ServerConfig
-from goalport.upstream.config_file import read_config
+from goalport.tools.upstream import GroupConfig, McpConfig, NamingConfig, ServerConfig
+from goalport.tools.upstream.config_file import read_config
 from tests.rooms.upstream.connected import MARK, PLAIN, QUICK, marked, nothing_left_behind, plain
 
 GROUP = GroupConfig("voices", ("plain",), include=("echo",), naming=NamingConfig(prefix="my_"))

@@ -9,10 +9,10 @@ from pathlib import Path
 from pydantic_core import to_json
 
 from goalport import AgentInvocation, AgentPlatform, Ai, UserInput, achieves_goal, action, agent
-from goalport.llm import ToolReply
-from goalport.platform import UpstreamServers
+from goalport.models.llm import ToolReply
+from goalport.runtime.platform import UpstreamServers
 from goalport.testing import ScriptedModel, calls_tool
-from goalport.upstream import GroupConfig, McpConfig
+from goalport.tools.upstream import GroupConfig, McpConfig
 from tests.rooms.upstream.connected import QUICK, marked, nothing_left_behind, plain
 
 

@@ -14,15 +14,15 @@ import anyio.lowlevel
 import pytest
 
 from goalport import ActionContext, AgentPlatform, Ai, UserInput, achieves_goal, action, agent
-from goalport.caller import Caller
-from goalport.domain.wait_for import UrlVisit
-from goalport.platform import UpstreamServers
-from goalport.process import AgentProcess, Completed, ProcessStatus
+from goalport.agents.domain.wait_for import UrlVisit
+from goalport.base.caller import Caller
+from goalport.runtime.platform import UpstreamServers
+from goalport.runtime.process import AgentProcess, Completed, ProcessStatus
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing import ScriptedModel
 from goalport.tools import ToolGroupRequirement
-from goalport.upstream import GroupConfig, McpConfig, ServerConfig
-from goalport.upstream.config import OAuthConfig
+from goalport.tools.upstream import GroupConfig, McpConfig, ServerConfig
+from goalport.tools.upstream.config import OAuthConfig
 from tests.rooms.upstream.connected import QUICK
 from tests.rooms.upstream.signing_in import Doorkeeper, doorkeeper, free_port
 from tests.rooms.upstream.test_signing_in import browser

@@ -24,12 +24,12 @@ from goalport import (
     action,
     agent,
 )
-from goalport.ai import AgenticTool, UnfoldingTool
-from goalport.domain import Agent, read_agent
-from goalport.errors import DeclarationError
-from goalport.events import Event, ProcessFinished
-from goalport.llm import ModelCall, TokenUsage, ToolReply
-from goalport.process import SERVICE_TYPES, Completed, ProcessStatus, Terminated, agent_tool
+from goalport.agents.domain import Agent, read_agent
+from goalport.base.errors import DeclarationError
+from goalport.base.events import Event, ProcessFinished
+from goalport.models.llm import ModelCall, TokenUsage, ToolReply
+from goalport.runtime.ai import AgenticTool, UnfoldingTool
+from goalport.runtime.process import SERVICE_TYPES, Completed, ProcessStatus, Terminated, agent_tool
 from goalport.testing import FakeOperationContext, ScriptedModel, calls_tool
 from goalport.tools import Parameter
 

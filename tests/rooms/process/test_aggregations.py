@@ -6,10 +6,10 @@ from typing import Any, Generic, TypeVar
 import pytest
 from pydantic import BaseModel
 
-from goalport.domain import Aggregation, Export, achieves_goal, action, agent, condition, cost
-from goalport.errors import DeclarationError
-from goalport.platform import AgentPlatform, mistakes_in
-from goalport.process import Completed, Stuck
+from goalport.agents.domain import Aggregation, Export, achieves_goal, action, agent, condition, cost
+from goalport.base.errors import DeclarationError
+from goalport.runtime.platform import AgentPlatform, mistakes_in
+from goalport.runtime.process import Completed, Stuck
 from tests.rooms.toy_domain import Person
 
 T = TypeVar("T")

@@ -6,10 +6,10 @@ from typing import Any, Literal
 import anyio
 import pytest
 
-from goalport.domain import UserInput, WaitFor, achieves_goal, agent
-from goalport.errors import BadInput
-from goalport.platform import AgentPlatform
-from goalport.process import AgentProcess, Completed, Failed
+from goalport.agents.domain import UserInput, WaitFor, achieves_goal, agent
+from goalport.base.errors import BadInput
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import AgentProcess, Completed, Failed
 from tests.rooms.toy_domain import Draft
 
 

@@ -9,15 +9,15 @@ import anyio
 import pytest
 
 from goalport import AgentPlatform, UserInput, achieves_goal, action, agent, tool
-from goalport.ai import AgenticTool, Ai
-from goalport.errors import BadInput
-from goalport.events import Event, ProgressUpdated
-from goalport.llm import ModelCall
-from goalport.process import ActionContext, AgentProcess, Completed, Waiting
+from goalport.base.errors import BadInput
+from goalport.base.events import Event, ProgressUpdated
+from goalport.models.llm import ModelCall
+from goalport.runtime.ai import AgenticTool, Ai
+from goalport.runtime.process import ActionContext, AgentProcess, Completed, Waiting
 from goalport.testing.fakes import FakeOperationContext
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import Tool, ToolGroup, ToolResult, with_confirmation
-from goalport.upstream.active_calls import current_hooks
+from goalport.tools.upstream.active_calls import current_hooks
 from tests.rooms.toy_domain import Text
 from tests.rooms.upstream.connected import WatchedServers, connected, plain
 

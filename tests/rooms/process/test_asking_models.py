@@ -22,11 +22,11 @@ from goalport import (
     cost,
     tool,
 )
-from goalport.ai import Ai
-from goalport.errors import GoalportError, ModelUnavailable, NonRetryable
-from goalport.events import Event, ModelCalled, ModelReplied, ToolCalled
-from goalport.llm import ModelCall, ModelCard, Prices, TokenUsage, UserMessage
-from goalport.process import Completed, Failed, Killed, MaxTokens, Terminated
+from goalport.base.errors import GoalportError, ModelUnavailable, NonRetryable
+from goalport.base.events import Event, ModelCalled, ModelReplied, ToolCalled
+from goalport.models.llm import ModelCall, ModelCard, Prices, TokenUsage, UserMessage
+from goalport.runtime.ai import Ai
+from goalport.runtime.process import Completed, Failed, Killed, MaxTokens, Terminated
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import ToolGroup
 from tests.rooms.toy_domain import Text

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from goalport import AgentPlatform, UserInput, WaitFor, achieves_goal, action, agent, tool
-from goalport.ai import Ai
-from goalport.process import ActionContext, AgentProcess, Completed, Waiting, require_type, with_awaiting
+from goalport.runtime.ai import Ai
+from goalport.runtime.process import ActionContext, AgentProcess, Completed, Waiting, require_type, with_awaiting
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import Tool, ToolGroup
 from tests.rooms.toy_domain import Text

@@ -8,13 +8,13 @@ import anyio
 import pytest
 
 from goalport import AgentPlatform, UserInput, achieves_goal, action, agent
-from goalport.ai import Ai
-from goalport.errors import ModelUnavailable
-from goalport.llm import Image, ModelCall, ModelCard, Models
-from goalport.process import ActionContext, AgentProcess, Completed, Killed, Outcome
+from goalport.base.errors import ModelUnavailable
+from goalport.models.llm import Image, ModelCall, ModelCard, Models
+from goalport.runtime.ai import Ai
+from goalport.runtime.process import ActionContext, AgentProcess, Completed, Killed, Outcome
 from goalport.testing import ScriptedModel, ScriptedModels, contains
 from goalport.tools import Tool, ToolGroup
-from goalport.upstream.active_calls import current_hooks
+from goalport.tools.upstream.active_calls import current_hooks
 from tests.rooms.toy_domain import Text
 
 

@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 
 from goalport import AgentPlatform, Ai, Export, UserInput, WaitFor, achieves_goal, agent
-from goalport.process import Failed, Waiting
+from goalport.runtime.process import Failed, Waiting
 from goalport.store import Lease, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing.scripted import ScriptedModel

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import anyio
 
-from goalport.domain import UserInput, WaitFor, achieves_goal, action, agent
-from goalport.errors import BadInput
-from goalport.events import ActionFinished, Event
-from goalport.platform import AgentPlatform
-from goalport.process import ActionContext, Completed, Failed, Killed, ProcessOptions, Terminated, Waiting
+from goalport.agents.domain import UserInput, WaitFor, achieves_goal, action, agent
+from goalport.base.errors import BadInput
+from goalport.base.events import ActionFinished, Event
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import ActionContext, Completed, Failed, Killed, ProcessOptions, Terminated, Waiting
 
 AT_ONCE = ProcessOptions(concurrent=True)
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from goalport.caller import ANONYMOUS, Caller
-from goalport.domain import UserInput, achieves_goal, action, agent
-from goalport.platform import AgentPlatform
-from goalport.process import ActionContext, Completed, Context, Failed, ProcessOptions
+from goalport.agents.domain import UserInput, achieves_goal, action, agent
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import ActionContext, Completed, Context, Failed, ProcessOptions
 from tests.rooms.toy_domain import Person
 
 

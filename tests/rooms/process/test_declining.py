@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from goalport import AgentPlatform, UserInput, achieves_goal, action, agent
-from goalport.ai import Ai
-from goalport.process import Completed, Stuck
+from goalport.runtime.ai import Ai
+from goalport.runtime.process import Completed, Stuck
 from goalport.testing import ScriptedModel
 from tests.rooms.toy_domain import Draft, Person
 

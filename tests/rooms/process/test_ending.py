@@ -7,12 +7,12 @@ from functools import partial
 import anyio
 import pytest
 
-from goalport.caller import Caller
-from goalport.domain import RetryPolicy, UserInput, achieves_goal, action, agent, condition
-from goalport.errors import GoalportError, NonRetryable
-from goalport.events import ActionRetried, Event
-from goalport.platform import AgentInvocation, AgentPlatform
-from goalport.process import (
+from goalport.agents.domain import RetryPolicy, UserInput, achieves_goal, action, agent, condition
+from goalport.base.caller import Caller
+from goalport.base.errors import GoalportError, NonRetryable
+from goalport.base.events import ActionRetried, Event
+from goalport.runtime.platform import AgentInvocation, AgentPlatform
+from goalport.runtime.process import (
     ActionContext,
     AgentProcess,
     Budget,

@@ -9,9 +9,9 @@ from functools import partial
 import pytest
 from anyio import fail_after, from_thread, lowlevel, to_thread
 
-from goalport.domain import WaitFor, achieves_goal, action, agent
-from goalport.platform import AgentPlatform
-from goalport.process import (
+from goalport.agents.domain import WaitFor, achieves_goal, action, agent
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import (
     ActionContext,
     AgentProcess,
     Completed,

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import pytest
 
-from goalport.domain import Named, achieves_goal, action, agent, component
-from goalport.errors import DeclarationError
-from goalport.platform import AgentPlatform
-from goalport.process import AgentProcess, Completed, ProcessStatus
+from goalport.agents.domain import Named, achieves_goal, action, agent, component
+from goalport.base.errors import DeclarationError
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import AgentProcess, Completed, ProcessStatus
 from tests.rooms.toy_domain import Parcel
 
 

@@ -7,10 +7,10 @@ from typing import Annotated
 import anyio
 import pytest
 
-from goalport.domain import Named, RetryPolicy, UserInput, achieves_goal, action, agent
-from goalport.errors import BadInput, DeclarationError, ModelUnavailable, NonRetryable, Retryable
-from goalport.platform import AgentPlatform
-from goalport.process import ActionContext, Completed, Failed, OperationContext, ProcessOptions
+from goalport.agents.domain import Named, RetryPolicy, UserInput, achieves_goal, action, agent
+from goalport.base.errors import BadInput, DeclarationError, ModelUnavailable, NonRetryable, Retryable
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import ActionContext, Completed, Failed, OperationContext, ProcessOptions
 from tests.rooms.toy_domain import Draft
 
 FAST = RetryPolicy(attempts=3, first_delay=0.0)

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from goalport import ActionContext, AgentPlatform, Ai, UserInput, achieves_goal, agent
-from goalport.process import Failed, Waiting
+from goalport.runtime.process import Failed, Waiting
 from goalport.testing import ScriptedModel
 from tests.rooms.toy_domain import Draft
 

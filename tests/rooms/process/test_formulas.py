@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import pytest
 
-from goalport.domain import achieves_goal, action, agent, component, condition
-from goalport.errors import DeclarationError
-from goalport.platform import AgentPlatform, mistakes_in
-from goalport.process import AgentProcess, Completed, OperationContext, ProcessStatus, Stuck
+from goalport.agents.domain import achieves_goal, action, agent, component, condition
+from goalport.base.errors import DeclarationError
+from goalport.runtime.platform import AgentPlatform, mistakes_in
+from goalport.runtime.process import AgentProcess, Completed, OperationContext, ProcessStatus, Stuck
 from tests.rooms.toy_domain import Parcel
 
 

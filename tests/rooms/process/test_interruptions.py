@@ -12,10 +12,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from goalport.domain import RetryPolicy, achieves_goal, action, agent, condition
-from goalport.errors import UnknownName
-from goalport.platform import AgentInvocation, AgentPlatform
-from goalport.process import (
+from goalport.agents.domain import RetryPolicy, achieves_goal, action, agent, condition
+from goalport.base.errors import UnknownName
+from goalport.runtime.platform import AgentInvocation, AgentPlatform
+from goalport.runtime.process import (
     AgentProcess,
     Completed,
     Failed,

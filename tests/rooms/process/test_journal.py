@@ -10,12 +10,12 @@ import pytest
 from pydantic import BaseModel
 
 from goalport import AgentPlatform, UserInput, achieves_goal, action, agent, condition, tool
-from goalport.ai import Ai
-from goalport.domain import RetryPolicy
-from goalport.errors import BadInput, Declined, NonRetryable, Retryable
-from goalport.events import Event, ModelCalled, ToolCalled
-from goalport.llm import ModelCall, UserMessage
-from goalport.process import ActionContext, AgentProcess, Completed, Failed, Killed, ProcessStatus, Waiting
+from goalport.agents.domain import RetryPolicy
+from goalport.base.errors import BadInput, Declined, NonRetryable, Retryable
+from goalport.base.events import Event, ModelCalled, ToolCalled
+from goalport.models.llm import ModelCall, UserMessage
+from goalport.runtime.ai import Ai
+from goalport.runtime.process import ActionContext, AgentProcess, Completed, Failed, Killed, ProcessStatus, Waiting
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import ToolGroup
 from tests.rooms.toy_domain import Text

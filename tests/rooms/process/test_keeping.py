@@ -5,11 +5,11 @@ from typing import Annotated
 
 import pytest
 
-from goalport.blackboard import Blackboard
-from goalport.domain import Named, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.errors import UnknownName
-from goalport.platform import AgentPlatform
-from goalport.process import ActionContext, Completed, Failed, ProcessOptions, Stuck, run_subagent
+from goalport.agents.blackboard import Blackboard
+from goalport.agents.domain import Named, UserInput, WaitFor, achieves_goal, action, agent
+from goalport.base.errors import UnknownName
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import ActionContext, Completed, Failed, ProcessOptions, Stuck, run_subagent
 from tests.rooms.toy_domain import Draft, Reply
 
 

@@ -20,9 +20,9 @@ from goalport import (
     action,
     agent,
 )
-from goalport.domain import VisitedUrl
-from goalport.errors import BadInput
-from goalport.process import Completed, Failed
+from goalport.agents.domain import VisitedUrl
+from goalport.base.errors import BadInput
+from goalport.runtime.process import Completed, Failed
 from goalport.store.sqlite import SqliteProcessStore
 
 STATIONS = "https://example.com/stations"

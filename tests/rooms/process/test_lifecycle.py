@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from goalport.domain import UserInput, WaitFor, achieves_goal, action, agent
-from goalport.errors import GoalportError
-from goalport.platform import AgentPlatform
-from goalport.process import (
+from goalport.agents.domain import UserInput, WaitFor, achieves_goal, action, agent
+from goalport.base.errors import GoalportError
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import (
     AgentProcess,
     Completed,
     Failed,

@@ -23,14 +23,14 @@ from goalport import (
     action,
     agent,
 )
-from goalport.llm import LlmOptions
-from goalport.platform import SupervisorInvocation
-from goalport.process.ranges import Ranges
-from goalport.process.recording import ProcessState
-from goalport.settings import load_settings
+from goalport.models.llm import LlmOptions
+from goalport.runtime.platform import SupervisorInvocation
+from goalport.runtime.process.ranges import Ranges
+from goalport.runtime.process.recording import ProcessState
 from goalport.store import Codec, StoredTypes
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.workspace import load_workspace
+from goalport.workspace.settings import load_settings
 
 ROUNDS = 120
 

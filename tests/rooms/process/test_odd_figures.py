@@ -9,12 +9,21 @@ from typing import Any
 import pytest
 from anyio import fail_after
 
-from goalport.domain import WaitFor, achieves_goal, action, agent, condition, cost
-from goalport.errors import BadInput, ReplanRequested, UnknownName
-from goalport.events import Event
-from goalport.llm import TokenUsage
-from goalport.platform import AgentPlatform
-from goalport.process import ActionContext, Budget, Completed, Failed, MaxActions, ProcessOptions, Stuck, Terminated
+from goalport.agents.domain import WaitFor, achieves_goal, action, agent, condition, cost
+from goalport.base.errors import BadInput, ReplanRequested, UnknownName
+from goalport.base.events import Event
+from goalport.models.llm import TokenUsage
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import (
+    ActionContext,
+    Budget,
+    Completed,
+    Failed,
+    MaxActions,
+    ProcessOptions,
+    Stuck,
+    Terminated,
+)
 
 
 @dataclass(frozen=True)

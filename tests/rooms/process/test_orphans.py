@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from anyio import fail_after
 
-from goalport.domain import WaitFor, achieves_goal, action, agent
-from goalport.platform import AgentPlatform
-from goalport.process import ActionContext, Completed, Failed, ProcessStatus, Waiting, run_subagent
+from goalport.agents.domain import WaitFor, achieves_goal, action, agent
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import ActionContext, Completed, Failed, ProcessStatus, Waiting, run_subagent
 
 
 @dataclass(frozen=True)

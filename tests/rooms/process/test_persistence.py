@@ -29,12 +29,12 @@ from goalport import (
     run_subagent,
     tool,
 )
-from goalport.errors import AlreadyAnswered, BadInput
-from goalport.events import ActionStarted, Event
-from goalport.process import Completed, Failed, Killed, Stuck, Terminated, Waiting
+from goalport.base.errors import AlreadyAnswered, BadInput
+from goalport.base.events import ActionStarted, Event
+from goalport.runtime.process import Completed, Failed, Killed, Stuck, Terminated, Waiting
 from goalport.store import InMemoryProcessStore, ProcessStore
 from goalport.store.database import DatabaseProcessStore
-from goalport.store.postgres import PostgresProcessStore
+from goalport.store.postgres.process_store import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing.scripted import ScriptedModel, calls_tool
 from goalport.tools import ToolGroup

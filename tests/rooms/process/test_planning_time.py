@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from goalport.domain import achieves_goal, action, agent, read_agent
-from goalport.plan import Available, NoPlan, Plan, Problem, WorldState, best_step
-from goalport.process import Scope
+from goalport.agents.domain import achieves_goal, action, agent, read_agent
+from goalport.agents.plan import Available, NoPlan, Plan, Problem, WorldState, best_step
+from goalport.runtime.process import Scope
 
 
 @dataclass(frozen=True)

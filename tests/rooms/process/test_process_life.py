@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import pytest
 
-from goalport.domain import UserInput, achieves_goal, action, agent, component
-from goalport.errors import ReplanRequested, TerminateAction
-from goalport.events import ActionFinished, Event, PlanRejected, ProcessPaused
-from goalport.platform import AgentPlatform
-from goalport.process import (
+from goalport.agents.domain import UserInput, achieves_goal, action, agent, component
+from goalport.base.errors import ReplanRequested, TerminateAction
+from goalport.base.events import ActionFinished, Event, PlanRejected, ProcessPaused
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import (
     ActionContext,
     AgentProcess,
     Budget,

@@ -6,9 +6,9 @@ from typing import TypeAlias
 from hypothesis import given, strategies as st
 
 from goalport import AgentPlatform, AgentProcess, UserInput, achieves_goal, agent
-from goalport.blackboard import Blackboard
-from goalport.process.recording import Recorder
-from goalport.process.restoring import restored
+from goalport.agents.blackboard import Blackboard
+from goalport.runtime.process.recording import Recorder
+from goalport.runtime.process.restoring import restored
 from goalport.store import InMemoryProcessStore, Lease, ProcessRecord
 
 NAMES = ("it", "draft", "note")

@@ -11,11 +11,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from goalport.domain import Export, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.errors import ProcessEnded, UnknownName
-from goalport.events import Event
-from goalport.platform import AgentPlatform
-from goalport.process import (
+from goalport.agents.domain import Export, UserInput, WaitFor, achieves_goal, action, agent
+from goalport.base.errors import ProcessEnded, UnknownName
+from goalport.base.events import Event
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import (
     AgentProcess,
     Completed,
     ProcessStatus,

@@ -4,9 +4,9 @@ import inspect
 from dataclasses import dataclass
 from typing import Annotated
 
-from goalport.domain import achieves_goal, action, agent, condition, cost, state
-from goalport.platform import AgentPlatform
-from goalport.process import ActionContext, ArgumentResolver, Completed, Failed, OperationContext
+from goalport.agents.domain import achieves_goal, action, agent, condition, cost, state
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import ActionContext, ArgumentResolver, Completed, Failed, OperationContext
 from tests.rooms.toy_domain import Parcel
 
 

@@ -8,9 +8,9 @@ import anyio
 import pytest
 from anyio.to_thread import run_sync
 
-from goalport.domain import WaitFor, achieves_goal, agent
-from goalport.platform import AgentPlatform
-from goalport.process import (
+from goalport.agents.domain import WaitFor, achieves_goal, agent
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import (
     ActionContext,
     AgentProcess,
     Completed,

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
-from goalport.domain import SomeOf, UserInput, achieves_goal, action, agent
-from goalport.platform import AgentPlatform
-from goalport.process import Completed, OperationContext, Stuck
+from goalport.agents.domain import SomeOf, UserInput, achieves_goal, action, agent
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import Completed, OperationContext, Stuck
 from tests.rooms.toy_domain import Draft
 
 

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import pytest
 
-from goalport.domain import Named, SomeOf, UserInput, achieves_goal, action, agent
-from goalport.platform import AgentPlatform
-from goalport.process import Completed
+from goalport.agents.domain import Named, SomeOf, UserInput, achieves_goal, action, agent
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import Completed
 from tests.rooms.toy_domain import Horoscope, Person, Writeup
 
 

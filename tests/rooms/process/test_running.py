@@ -5,8 +5,8 @@ from typing import Annotated
 import anyio
 import pytest
 
-from goalport.blackboard import Blackboard
-from goalport.domain import (
+from goalport.agents.blackboard import Blackboard
+from goalport.agents.domain import (
     Provided,
     RetryPolicy,
     UserInput,
@@ -17,10 +17,18 @@ from goalport.domain import (
     condition,
     cost,
 )
-from goalport.errors import BadInput, DeploymentError, NonRetryable, ProcessStuck, Retryable, UnknownName
-from goalport.events import ActionRetried, Event, ProgressUpdated
-from goalport.platform import AgentInvocation, AgentPlatform
-from goalport.process import ActionContext, AgentProcess, Completed, Failed, OperationContext, ProcessStatus, Stuck
+from goalport.base.errors import BadInput, DeploymentError, NonRetryable, ProcessStuck, Retryable, UnknownName
+from goalport.base.events import ActionRetried, Event, ProgressUpdated
+from goalport.runtime.platform import AgentInvocation, AgentPlatform
+from goalport.runtime.process import (
+    ActionContext,
+    AgentProcess,
+    Completed,
+    Failed,
+    OperationContext,
+    ProcessStatus,
+    Stuck,
+)
 from goalport.tools import Tool, ToolGroup, ToolGroupRequirement
 from tests.rooms.toy_domain import Horoscope, Person, Writeup
 

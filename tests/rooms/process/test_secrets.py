@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from goalport import AgentPlatform, WaitFor, achieves_goal, action, agent
-from goalport.errors import Unreadable
-from goalport.process import Completed
-from goalport.sealing import ProcessSeals
+from goalport.base.errors import Unreadable
+from goalport.base.sealing import ProcessSeals
+from goalport.runtime.process import Completed
 from goalport.store.sqlite import SqliteProcessStore
 from tests.rooms.process.test_persistence import rested
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
-from goalport.process.sizes import estimated_size
+from goalport.runtime.process.sizes import estimated_size
 
 SIZE = 400_000
 

@@ -6,11 +6,21 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel
 
-from goalport.domain import Provided, State, UserInput, achieves_goal, action, agent, condition, read_agent, state
-from goalport.errors import DeclarationError
-from goalport.events import Event
-from goalport.platform import AgentPlatform
-from goalport.process import AgentProcess, Completed
+from goalport.agents.domain import (
+    Provided,
+    State,
+    UserInput,
+    achieves_goal,
+    action,
+    agent,
+    condition,
+    read_agent,
+    state,
+)
+from goalport.base.errors import DeclarationError
+from goalport.base.events import Event
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import AgentProcess, Completed
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,21 @@ from pathlib import Path
 import anyio
 import pytest
 
-from goalport.domain import RetryPolicy, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.errors import ReplanRequested, TerminateAction, TerminateAgent
-from goalport.platform import AgentPlatform
-from goalport.process import ActionContext, AgentProcess, ProcessOptions, ProcessStatus, Terminated, run_subagent
-from goalport.settings import load_settings
+from goalport.agents.domain import RetryPolicy, UserInput, WaitFor, achieves_goal, action, agent
+from goalport.base.errors import ReplanRequested, TerminateAction, TerminateAgent
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import (
+    ActionContext,
+    AgentProcess,
+    ProcessOptions,
+    ProcessStatus,
+    Terminated,
+    run_subagent,
+)
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import Tool, tool
 from goalport.workspace import load_workspace
+from goalport.workspace.settings import load_settings
 from tests.rooms.toy_domain import Draft, Reply
 
 

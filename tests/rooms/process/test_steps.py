@@ -5,10 +5,19 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from goalport.domain import UserInput, WaitFor, achieves_goal, action, agent
-from goalport.errors import GoalportError, UnknownName
-from goalport.platform import AgentPlatform
-from goalport.process import ActionContext, Completed, Killed, ProcessOptions, ProcessStatus, Stuck, Terminated, Waiting
+from goalport.agents.domain import UserInput, WaitFor, achieves_goal, action, agent
+from goalport.base.errors import GoalportError, UnknownName
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import (
+    ActionContext,
+    Completed,
+    Killed,
+    ProcessOptions,
+    ProcessStatus,
+    Stuck,
+    Terminated,
+    Waiting,
+)
 from tests.rooms.toy_domain import Draft, Story
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from goalport.domain import achieves_goal, action, agent, condition
-from goalport.events import Event, StuckHandled
-from goalport.platform import AgentPlatform
-from goalport.process import (
+from goalport.agents.domain import achieves_goal, action, agent, condition
+from goalport.base.events import Event, StuckHandled
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import (
     AgentProcess,
     Completed,
     Failed,

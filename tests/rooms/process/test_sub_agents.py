@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import anyio
 
-from goalport.domain import State, UserInput, achieves_goal, action, agent
-from goalport.platform import AgentPlatform
-from goalport.process import ActionContext, Completed, run_subagent
+from goalport.agents.domain import State, UserInput, achieves_goal, action, agent
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import ActionContext, Completed, run_subagent
 from tests.rooms.toy_domain import Draft
 
 

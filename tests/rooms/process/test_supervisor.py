@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from goalport.ai import Ai
-from goalport.domain import PlannerType, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.errors import ModelUnavailable
-from goalport.llm import ModelCall
-from goalport.platform import AgentPlatform
-from goalport.process import AgentProcess, Completed, Failed, ProcessOptions, ProcessStatus, Stuck, Terminated
+from goalport.agents.domain import PlannerType, UserInput, WaitFor, achieves_goal, action, agent
+from goalport.base.errors import ModelUnavailable
+from goalport.models.llm import ModelCall
+from goalport.runtime.ai import Ai
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import AgentProcess, Completed, Failed, ProcessOptions, ProcessStatus, Stuck, Terminated
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing import ScriptedModel, calls_tool
 

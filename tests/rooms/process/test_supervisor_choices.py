@@ -6,11 +6,11 @@ from typing import cast
 
 import pytest
 
-from goalport.domain import PlannerType, UserInput, achieves_goal, action, agent, component
-from goalport.errors import ModelUnavailable
-from goalport.llm import ToolCall
-from goalport.platform import AgentPlatform, SupervisorInvocation
-from goalport.process import (
+from goalport.agents.domain import PlannerType, UserInput, achieves_goal, action, agent, component
+from goalport.base.errors import ModelUnavailable
+from goalport.models.llm import ToolCall
+from goalport.runtime.platform import AgentPlatform, SupervisorInvocation
+from goalport.runtime.process import (
     ActionContext,
     AgentProcess,
     Budget,

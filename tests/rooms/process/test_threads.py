@@ -11,11 +11,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from goalport.domain import UserInput, achieves_goal, action, agent
-from goalport.events import Event, ProgressUpdated
-from goalport.observe import rare_log
-from goalport.platform import AgentPlatform
-from goalport.process import ActionContext, Completed, Failed, Killed, ProcessOptions, ProcessStatus
+from goalport.agents.domain import UserInput, achieves_goal, action, agent
+from goalport.base.events import Event, ProgressUpdated
+from goalport.base.observe import rare_log
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import ActionContext, Completed, Failed, Killed, ProcessOptions, ProcessStatus
 from goalport.tools import Tool, tool
 
 

@@ -23,8 +23,8 @@ from goalport import (
     agent,
     run_subagent,
 )
-from goalport.blackboard import Blackboard, Typed
-from goalport.process import Completed, Context, Stuck
+from goalport.agents.blackboard import Blackboard, Typed
+from goalport.runtime.process import Completed, Context, Stuck
 from goalport.testing import FakeOperationContext, plan_of
 
 T = TypeVar("T")

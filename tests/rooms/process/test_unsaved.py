@@ -14,10 +14,10 @@ import anyio
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from goalport.domain import achieves_goal, action, agent
-from goalport.errors import UnknownName
-from goalport.platform import AgentPlatform
-from goalport.process import AgentProcess, Failed, Killed, ProcessStatus, run_subagent
+from goalport.agents.domain import achieves_goal, action, agent
+from goalport.base.errors import UnknownName
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import AgentProcess, Failed, Killed, ProcessStatus, run_subagent
 from goalport.store import EventRecord, Lease, ProcessStore, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
 

@@ -6,10 +6,10 @@ import logging
 import pytest
 
 from goalport import AgentPlatform, UserInput
-from goalport.errors import StoreError, Unstorable
-from goalport.events import Event, ProcessNotStored
-from goalport.observe.log import LogListener, as_json
-from goalport.process.family_records import NotStored
+from goalport.base.errors import StoreError, Unstorable
+from goalport.base.events import Event, ProcessNotStored
+from goalport.base.observe.log import LogListener, as_json
+from goalport.runtime.process.family_records import NotStored
 from tests.rooms.process.test_persistence import Writer
 
 

@@ -5,12 +5,12 @@ from typing import Literal, NewType
 
 import pytest
 
-from goalport.blackboard import Blackboard
-from goalport.domain import UserInput, achieves_goal, action, agent, cost, state
-from goalport.errors import UnknownName
-from goalport.events import Event, ObjectBound
-from goalport.platform import AgentPlatform
-from goalport.process import Completed, Failed, OperationContext, ProcessOptions
+from goalport.agents.blackboard import Blackboard
+from goalport.agents.domain import UserInput, achieves_goal, action, agent, cost, state
+from goalport.base.errors import UnknownName
+from goalport.base.events import Event, ObjectBound
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import Completed, Failed, OperationContext, ProcessOptions
 from goalport.testing import plan_of
 from tests.rooms.toy_domain import Horoscope, Person, Writeup
 

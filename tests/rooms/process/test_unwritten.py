@@ -24,8 +24,8 @@ from goalport import (
     condition,
     tool,
 )
-from goalport.errors import StoreError, Unreadable
-from goalport.process import Completed, Failed, Terminated, Waiting
+from goalport.base.errors import StoreError, Unreadable
+from goalport.runtime.process import Completed, Failed, Terminated, Waiting
 from goalport.store import Lease, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing.scripted import ScriptedModel, calls_tool

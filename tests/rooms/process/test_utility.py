@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from goalport.domain import (
+from goalport.agents.domain import (
     PlannerType,
     State,
     UserInput,
@@ -17,9 +17,9 @@ from goalport.domain import (
     condition,
     cost,
 )
-from goalport.plan import Explanation
-from goalport.platform import AgentPlatform
-from goalport.process import AgentProcess, Completed, Failed, ProcessOptions, ProcessStatus, Stuck, Waiting
+from goalport.agents.plan import Explanation
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import AgentProcess, Completed, Failed, ProcessOptions, ProcessStatus, Stuck, Waiting
 
 pytestmark = pytest.mark.anyio
 

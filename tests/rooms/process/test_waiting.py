@@ -8,10 +8,10 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from goalport.domain import State, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.errors import AlreadyAnswered, BadInput, ProcessWaiting, UnknownName
-from goalport.platform import AgentInvocation, AgentPlatform
-from goalport.process import (
+from goalport.agents.domain import State, UserInput, WaitFor, achieves_goal, action, agent
+from goalport.base.errors import AlreadyAnswered, BadInput, ProcessWaiting, UnknownName
+from goalport.runtime.platform import AgentInvocation, AgentPlatform
+from goalport.runtime.process import (
     ActionContext,
     AgentProcess,
     Completed,

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from goalport.prompts import (
+from goalport.models.prompts import (
     Conditional,
     CurrentDate,
     KnowledgeCutoffDate,

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 from typing_extensions import TypedDict
 
-from goalport.prompts import Example, PromptContributor, made_up
+from goalport.models.prompts import Example, PromptContributor, made_up
 
 
 class Colour(Enum):

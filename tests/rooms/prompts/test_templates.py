@@ -7,8 +7,8 @@ from time import process_time
 import pytest
 from pydantic import BaseModel
 
-from goalport.errors import TemplateError, UnknownName
-from goalport.prompts import Templates
+from goalport.base.errors import TemplateError, UnknownName
+from goalport.models.prompts import Templates
 
 
 class Person(BaseModel):

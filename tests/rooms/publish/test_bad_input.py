@@ -7,8 +7,8 @@ from mcp_types import INVALID_PARAMS
 from pydantic import BaseModel, ConfigDict, Field
 
 from goalport import Export, UserInput, achieves_goal, action, agent
-from goalport.errors import BadInput
-from goalport.publish.published_arguments import PublishedArguments
+from goalport.base.errors import BadInput
+from goalport.server.publish.published_arguments import PublishedArguments
 from tests.rooms.serve.served import ERAS, served, text_of
 
 runs: list[object] = []

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
-from goalport.chat import chatbot
-from goalport.llm import UserMessage
-from goalport.publish.report import report_of
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import chatbot
+from goalport.server.publish.report import report_of
 from tests.rooms.serve.served import published, state_of, tool_of
 
 

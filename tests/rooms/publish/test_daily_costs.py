@@ -7,9 +7,9 @@ import anyio.lowlevel
 import pytest
 
 from goalport import ActionContext, AgentPlatform, AgentProcess, Export, UserInput, achieves_goal, agent
-from goalport.caller import Caller
-from goalport.llm import TokenUsage
-from goalport.publish.daily_costs import DailyCosts
+from goalport.base.caller import Caller
+from goalport.models.llm import TokenUsage
+from goalport.server.publish.daily_costs import DailyCosts
 from tests.rooms.store.conftest import MakeDatabase, databases, make_database
 
 __all__ = ["databases", "make_database"]

@@ -15,10 +15,10 @@ from mcp_types._v2026_07_28 import ElicitRequestFormParams as Params2026
 from pydantic import BaseModel, Field, SecretStr, TypeAdapter, create_model
 
 from goalport import WaitFor
-from goalport.errors import BadInput
-from goalport.process import Question
-from goalport.process.questions import SchemaSubmission
-from goalport.publish.forms import Form, form_of
+from goalport.base.errors import BadInput
+from goalport.runtime.process import Question
+from goalport.runtime.process.questions import SchemaSubmission
+from goalport.server.publish.forms import Form, form_of
 
 ERAS = ("2025-06-18", "2025-11-25", "2026-07-28")
 NEW = "2025-11-25"

@@ -8,7 +8,7 @@ from contextlib import suppress
 import anyio
 from hypothesis import given, settings, strategies as st
 
-from goalport.publish.fair_queue import FairQueue, Who
+from goalport.server.publish.fair_queue import FairQueue, Who
 
 FLOOD, ADA, BOB = ("", "flood"), ("", "ada"), ("", "bob")
 LONG = 60.0

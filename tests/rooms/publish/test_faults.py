@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from goalport import Export, achieves_goal, action, agent
-from goalport.site.reload import watch
+from goalport.server.site.reload import watch
 from tests.rooms.serve.served import LoggedError, logged_error, published, served
 
 
@@ -101,7 +101,7 @@ def test_an_odd_export_is_a_problem_of_its_goal_and_the_rest_is_served(tmp_path:
 
 @pytest.fixture
 def told() -> Generator[LoggedError]:
-    with logged_error("goalport.publish") as error:
+    with logged_error("goalport.server.publish") as error:
         yield error
 
 

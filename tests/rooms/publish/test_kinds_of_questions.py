@@ -9,10 +9,10 @@ from mcp import Client
 from pydantic import BaseModel
 
 from goalport import WaitFor
-from goalport.errors import BadInput
-from goalport.process import Question
-from goalport.publish.forms import Form, form_of
-from goalport.publish.handle import HANDLE
+from goalport.base.errors import BadInput
+from goalport.runtime.process import Question
+from goalport.server.publish.forms import Form, form_of
+from goalport.server.publish.handle import HANDLE
 from tests.rooms.serve.askers import call, handle_of
 from tests.rooms.serve.inn import DRAFT, ROOMS, Address, Inn, Room
 from tests.rooms.serve.served import ERAS, Served, served, text_of

@@ -9,10 +9,10 @@ import pytest
 from pydantic import AnyUrl, BaseModel, Field, SecretStr
 
 from goalport import WaitFor
-from goalport.errors import BadInput
-from goalport.process import Question
-from goalport.process.questions import SchemaSubmission
-from goalport.publish.forms import form_of
+from goalport.base.errors import BadInput
+from goalport.runtime.process import Question
+from goalport.runtime.process.questions import SchemaSubmission
+from goalport.server.publish.forms import form_of
 
 
 class Color(Enum):

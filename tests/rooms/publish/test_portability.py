@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from goalport import Export, UserInput, achieves_goal, action, agent
-from goalport.publish.portability import portable
-from goalport.publish.publication import Publication
+from goalport.server.publish.portability import portable
+from goalport.server.publish.publication import Publication
 from tests.rooms.serve.served import published, served, text_of, tool_of
 
 
@@ -159,7 +159,7 @@ def test_an_output_of_several_objects_has_an_object_at_the_root_all_the_same(tmp
 
 RAW = """
 from mcp_types import Tool
-from goalport.serve import raw_tool
+from goalport.server.doors.mcp import raw_tool
 
 async def handle(context, params):
     return {}
@@ -238,7 +238,7 @@ async def test_what_stands_in_a_place_of_a_tuple_is_still_checked(tmp_path: Path
 
 UNLISTED = """
 from mcp_types import Tool
-from goalport.serve import raw_tool
+from goalport.server.doors.mcp import raw_tool
 
 async def handle(context, params):
     return {}
@@ -257,7 +257,7 @@ def test_an_array_without_items_of_a_raw_tool_is_warned_about(tmp_path: Path) ->
 MIRRORED = """
 from mcp.shared.inbound import X_MCP_HEADER_KEY
 from mcp_types import Tool
-from goalport.serve import raw_tool
+from goalport.server.doors.mcp import raw_tool
 
 async def handle(context, params):
     return {}

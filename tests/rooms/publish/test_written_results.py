@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 from mcp_types import TextContent
 from pydantic import BaseModel, JsonValue
 
-from goalport.publish.output import OutputFormat, WrittenResult
-from goalport.secrecy import register_secrets
+from goalport.base.secrecy import register_secrets
+from goalport.server.publish.output import OutputFormat, WrittenResult
 from tests.rooms.publish.test_results import IMAGE, Point, Report, answer_in
 from tests.rooms.serve.served import ERAS, text_of
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from goalport.rag import DocumentIndex, PostgresDocumentStore, SqliteDocumentStore
+from goalport.knowledge.rag import DocumentIndex, PostgresDocumentStore, SqliteDocumentStore
 from tests.postgres import PostgresServer
 from tests.rooms.rag.toy_documents import Hashing
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from goalport.documents import Chunk
-from goalport.errors import ModelUnavailable, StoreError
-from goalport.llm import EmbeddingService, TokenUsage, Vectors
-from goalport.rag import (
+from goalport.base.errors import ModelUnavailable, StoreError
+from goalport.knowledge.documents import Chunk
+from goalport.knowledge.rag import (
     PostgresDocumentStore,
     SqliteDocumentStore,
     TableEmbeddings,
@@ -22,6 +21,7 @@ from goalport.rag import (
     find_chunks,
     supports,
 )
+from goalport.models.llm import EmbeddingService, TokenUsage, Vectors
 from tests.rooms.rag.toy_documents import Hashing, document
 
 ROSES = document("roses", {"Roses": "roses are red"})

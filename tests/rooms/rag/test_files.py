@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from goalport.documents import Chunk
-from goalport.errors import StoreError
-from goalport.rag import SqliteDocumentStore, TextSimilaritySearchRequest
+from goalport.base.errors import StoreError
+from goalport.knowledge.documents import Chunk
+from goalport.knowledge.rag import SqliteDocumentStore, TextSimilaritySearchRequest
 from tests.rooms.rag.toy_documents import Hashing, document
 
 ROSES = TextSimilaritySearchRequest(query="roses")
@@ -30,7 +30,7 @@ pragma user_version = 1
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from goalport.rag import SqliteDocumentStore
+from goalport.knowledge.rag import SqliteDocumentStore
 from tests.rooms.rag.toy_documents import Hashing, document
 
 async def write():

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from goalport.documents import Chunk, Chunker, ChunkerConfig, RefreshPolicy, WebFetcher
-from goalport.errors import BadInput, DocumentError
-from goalport.rag import (
+from goalport.base.errors import BadInput, DocumentError
+from goalport.knowledge.documents import Chunk, Chunker, ChunkerConfig, RefreshPolicy, WebFetcher
+from goalport.knowledge.rag import (
     DocumentFolder,
     DocumentIngestion,
     IngestedDocument,

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from goalport.caller import Caller
-from goalport.documents import Chunk, LeafSection
-from goalport.rag import (
+from goalport.base.caller import Caller
+from goalport.knowledge.documents import Chunk, LeafSection
+from goalport.knowledge.rag import (
     AllOf,
     AnyOf,
     AtLeast,

@@ -5,9 +5,9 @@ import re
 import anyio
 import pytest
 
-from goalport.documents import Chunk
-from goalport.errors import BadInput
-from goalport.rag import DocumentIndex, SqliteDocumentStore
+from goalport.base.errors import BadInput
+from goalport.knowledge.documents import Chunk
+from goalport.knowledge.rag import DocumentIndex, SqliteDocumentStore
 from tests.rooms.rag.toy_documents import document
 
 

@@ -7,9 +7,15 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
-from goalport.documents import Chunk
-from goalport.errors import StoreError
-from goalport.rag import DocumentIndex, PostgresDocumentStore, TextSimilaritySearchRequest, VectorSearch, supports
+from goalport.base.errors import StoreError
+from goalport.knowledge.documents import Chunk
+from goalport.knowledge.rag import (
+    DocumentIndex,
+    PostgresDocumentStore,
+    TextSimilaritySearchRequest,
+    VectorSearch,
+    supports,
+)
 from tests.postgres import PostgresServer
 from tests.rooms.rag.test_query_language import QUERIES
 from tests.rooms.rag.toy_documents import Hashing, document
@@ -68,7 +74,7 @@ async def test_without_pgvector_words_are_searched_and_a_warning_says_why(
     url = postgres.database()
     postgres.run("create role reader login", "create schema goalport_documents authorization reader", url=url)
     async with PostgresDocumentStore(url.replace("postgres@", "reader@"), embeddings=Hashing()) as store:
-        with caplog.at_level(logging.WARNING, "goalport.rag"):
+        with caplog.at_level(logging.WARNING, "goalport.knowledge.rag"):
             await store.put(*document("a", {"": "roses are red"}))
             assert [each.match.uri for each in await store.hybrid_search(ROSES, Chunk)] == ["a"]
         assert ["CREATE EXTENSION vector" in each.message for each in caplog.records] == [True]

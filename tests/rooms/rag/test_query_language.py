@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from goalport.documents import Chunk
-from goalport.rag import SqliteDocumentStore, TextSimilaritySearchRequest
-from goalport.rag.query import Group, Term, indexed, parse
+from goalport.knowledge.documents import Chunk
+from goalport.knowledge.rag import SqliteDocumentStore, TextSimilaritySearchRequest
+from goalport.knowledge.rag.query import Group, Term, indexed, parse
 from tests.rooms.rag.toy_documents import document
 
 PIECES = st.one_of(

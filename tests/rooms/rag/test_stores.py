@@ -6,9 +6,9 @@ from unicodedata import normalize
 
 import pytest
 
-from goalport.documents import Chunk, ContentRoot, LeafSection, NavigableDocument
-from goalport.errors import BadInput, StoreError
-from goalport.rag import (
+from goalport.base.errors import BadInput, StoreError
+from goalport.knowledge.documents import Chunk, ContentRoot, LeafSection, NavigableDocument
+from goalport.knowledge.rag import (
     DocumentIndex,
     DocumentStore,
     ExpansionMethod,

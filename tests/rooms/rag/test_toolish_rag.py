@@ -8,12 +8,10 @@ from typing import cast
 import pytest
 
 from goalport import ActionContext, AgentPlatform, AgentProcess, UserInput, achieves_goal, action, agent
-from goalport.caller import Caller
-from goalport.documents import Chunk, ContentElement
-from goalport.events import Event, SourcesShown, as_json, from_json
-from goalport.llm import TokenUsage, Vectors
-from goalport.process import Budget, ProcessOptions, Terminated
-from goalport.rag import (
+from goalport.base.caller import Caller
+from goalport.base.events import Event, SourcesShown, as_json, from_json
+from goalport.knowledge.documents import Chunk, ContentElement
+from goalport.knowledge.rag import (
     ExpansionMethod,
     Filter,
     ResultsEvent,
@@ -24,7 +22,9 @@ from goalport.rag import (
     TryHyDE,
     UriPrefix,
 )
-from goalport.references import LlmReference
+from goalport.knowledge.references import LlmReference
+from goalport.models.llm import TokenUsage, Vectors
+from goalport.runtime.process import Budget, ProcessOptions, Terminated
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import ToolResult
 from tests.rooms.ai.scripted import ai_with

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from goalport.caller import ANONYMOUS, Caller
-from goalport.documents import Chunk, ContainerSection, ContentElement, NavigableDocument
-from goalport.rag import (
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.knowledge.documents import Chunk, ContainerSection, ContentElement, NavigableDocument
+from goalport.knowledge.rag import (
     AllOf,
     AnyOf,
     AtLeast,

@@ -6,8 +6,8 @@ from zlib import crc32
 
 from pydantic import JsonValue
 
-from goalport.documents import Chunk, LeafSection, NavigableDocument
-from goalport.documents.content import element_id
+from goalport.knowledge.documents import Chunk, LeafSection, NavigableDocument
+from goalport.knowledge.documents.content import element_id
 
 __all__ = ["Hashing", "document"]
 

@@ -1,7 +1,7 @@
 """References as a model meets them: in the system prompt of an `Ai`, and by its calls of their tools."""
 
-from goalport.llm import SystemMessage
-from goalport.references import LlmReference, refreshed
+from goalport.knowledge.references import LlmReference, refreshed
+from goalport.models.llm import SystemMessage
 from goalport.testing import ScriptedModel
 from tests.rooms.ai.scripted import ai_with
 

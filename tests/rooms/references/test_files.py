@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from goalport.references import GitHubRepository, LocalDirectory, RefreshPolicy, refreshed
+from goalport.knowledge.references import GitHubRepository, LocalDirectory, RefreshPolicy, refreshed
 from tests.rooms.documents.archives import ONE, TWO, archive, archives_of, publish
 from tests.rooms.documents.loopback import Site, serving
 from tests.rooms.references.asked import call, offered, prompt_of

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from goalport.documents import WebFetcher
-from goalport.errors import SettingsError
-from goalport.references import (
+from goalport.base.errors import SettingsError
+from goalport.knowledge.documents import WebFetcher
+from goalport.knowledge.references import (
     LlmReference,
     LlmReferenceProviders,
     Reference,
@@ -68,7 +68,7 @@ async def test_the_file_of_the_guide_is_read(site: Site, tmp_path: Path) -> None
     ]
     assert ONE in examples.notes()
     assert "# java-agent-template" in await call(template, "readFile", path="README.md")
-    assert "class Persona" in await call(api, "lookUp", name="goalport.prompts.Persona")
+    assert "class Persona" in await call(api, "lookUp", name="goalport.models.prompts.Persona")
     assert "Its tools have names that begin with goalport_prompts_" in await prompt_of(examples, template, api)
 
 

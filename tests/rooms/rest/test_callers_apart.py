@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from goalport import UserInput
-from goalport.caller import Caller
+from goalport.base.caller import Caller
 from tests.rooms.platform.test_left_behind import Mint
 from tests.rooms.rest.web import PROCESS, Web, web
 from tests.rooms.serve.askers import Pizzeria

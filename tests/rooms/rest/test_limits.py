@@ -15,7 +15,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from goalport import ActionContext, Export, UserInput, achieves_goal, agent
-from goalport.llm import TokenUsage
+from goalport.models.llm import TokenUsage
 from tests.rooms.rest.web import PROCESS, Web, web
 from tests.rooms.serve.askers import Pizzeria
 from tests.rooms.serve.served import text_of

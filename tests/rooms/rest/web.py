@@ -14,14 +14,14 @@ import httpx2
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from goalport.auth import Authentication, Grant
-from goalport.auth.current import granted
-from goalport.caller import Caller
-from goalport.platform import AgentPlatform
-from goalport.publish.publisher import Publisher
-from goalport.site.app import Site
-from goalport.site.limits import ConnectionLimits, Connections
-from goalport.site.protocol import LimitedProtocol
+from goalport.base.caller import Caller
+from goalport.runtime.platform import AgentPlatform
+from goalport.server.auth import Authentication, Grant
+from goalport.server.auth.current import granted
+from goalport.server.publish.publisher import Publisher
+from goalport.server.site.app import Site
+from goalport.server.site.limits import ConnectionLimits, Connections
+from goalport.server.site.protocol import LimitedProtocol
 from tests.listening import address_of, serving
 from tests.rooms.rest.documented import Documented
 from tests.rooms.serve.served import state_of

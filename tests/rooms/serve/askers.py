@@ -12,7 +12,7 @@ from mcp_types import CallToolResult, ElicitRequestParams, ElicitRequestURLParam
 from pydantic import BaseModel, Field
 
 from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent, run_subagent
-from goalport.publish.handle import HANDLE
+from goalport.server.publish.handle import HANDLE
 from tests.rooms.serve.served import Served
 
 _HANDLE: Any = Draft202012Validator(HANDLE)

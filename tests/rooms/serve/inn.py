@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, Field, SecretStr
 
 from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.domain import VisitedUrl
+from goalport.agents.domain import VisitedUrl
 
 
 @dataclass(frozen=True)

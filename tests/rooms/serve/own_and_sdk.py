@@ -14,9 +14,9 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from starlette.types import ASGIApp, Message
 
-from goalport.serve.server import make_server
-from goalport.serve.state import McpState
-from goalport.serve.transports.streamable_http import StreamableHttp
+from goalport.server.doors.mcp.server import make_server
+from goalport.server.doors.mcp.state import McpState
+from goalport.server.doors.mcp.transports.streamable_http import StreamableHttp
 from tests.rooms.serve.served import state_of
 from tests.rooms.site.test_guard import INITIALIZE
 

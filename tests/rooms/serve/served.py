@@ -14,17 +14,17 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp_types import CallToolResult, TextContent, Tool
 
-from goalport.auth import Grant
-from goalport.auth.current import granted
-from goalport.caller import Caller
-from goalport.platform import AgentPlatform
-from goalport.process import AgentProcess
-from goalport.publish.publication import Publication
-from goalport.publish.publisher import Publisher
-from goalport.serve.server import GoalServer, make_server
-from goalport.serve.state import McpState
-from goalport.settings import load_settings
+from goalport.base.caller import Caller
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import AgentProcess
+from goalport.server.auth import Grant
+from goalport.server.auth.current import granted
+from goalport.server.doors.mcp.server import GoalServer, make_server
+from goalport.server.doors.mcp.state import McpState
+from goalport.server.publish.publication import Publication
+from goalport.server.publish.publisher import Publisher
 from goalport.workspace import load_workspace
+from goalport.workspace.settings import load_settings
 
 ERAS = ("auto", "legacy")
 """How a client begins: with the newest revision, or with a handshake."""

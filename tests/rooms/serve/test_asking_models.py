@@ -9,14 +9,14 @@ import pytest
 from pydantic import BaseModel
 
 from goalport import Ai, Export, UserInput, achieves_goal, action, agent
-from goalport.errors import SettingsError
-from goalport.site import startup_report
+from goalport.base.errors import SettingsError
+from goalport.server.site import startup_report
 from goalport.workspace import load_workspace
 from tests.rooms.llm.servers import chat, error, serving
 from tests.rooms.serve.served import ERAS, served, state_of, text_of
 
 MODELS = """
-from goalport.llm import TokenUsage
+from goalport.models.llm import TokenUsage
 from goalport.testing.scripted import ScriptedModel, calls_tool
 house = ScriptedModel([{replies}], usage=TokenUsage(input_tokens=60, output_tokens=40, cost=0.25))
 """

@@ -16,17 +16,17 @@ from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
 from goalport import ActionContext, Ai, Export, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.chat import chatbot
-from goalport.domain import RetryPolicy
-from goalport.llm import UserMessage
-from goalport.site.app import Site
+from goalport.agents.domain import RetryPolicy
+from goalport.models.llm import UserMessage
+from goalport.runtime.chat import chatbot
+from goalport.server.site.app import Site
 from tests.rooms.llm.servers import chat, serving
 from tests.rooms.observe.program_log import logging_to_stderr
 from tests.rooms.rest.web import Web, web
 from tests.rooms.serve.served import ERAS, as_caller, served, state_of
 
 MODELS = """
-from goalport.llm import TokenUsage
+from goalport.models.llm import TokenUsage
 from goalport.testing.scripted import ScriptedModel
 house = ScriptedModel(["a line"], usage=TokenUsage(input_tokens=60, output_tokens=40, cost=0.25))
 """

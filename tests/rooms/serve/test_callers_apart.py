@@ -12,8 +12,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from goalport import UserInput
-from goalport.caller import Caller
-from goalport.process import AgentProcess
+from goalport.base.caller import Caller
+from goalport.runtime.process import AgentProcess
 from tests.rooms.platform.test_left_behind import Mint
 from tests.rooms.serve.askers import Pizzeria, call
 from tests.rooms.serve.following_tasks import FollowingTasks, ask

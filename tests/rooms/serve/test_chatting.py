@@ -10,12 +10,12 @@ from mcp import Client
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 from goalport import ActionContext, achieves_goal, action, condition
-from goalport.caller import ANONYMOUS, Caller
-from goalport.chat import Asset, Conversation, chatbot, conversation_of
-from goalport.errors import Declined
-from goalport.llm import AssistantMessage, UserMessage
-from goalport.process import Stuck
-from goalport.secrecy import register_secrets
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.base.errors import Declined
+from goalport.base.secrecy import register_secrets
+from goalport.models.llm import AssistantMessage, UserMessage
+from goalport.runtime.chat import Asset, Conversation, chatbot, conversation_of
+from goalport.runtime.process import Stuck
 from tests.rooms.serve.askers import Answering, Gate, call, handle_of
 from tests.rooms.serve.served import ERAS, as_admin, as_caller, served, text_of
 

@@ -11,7 +11,7 @@ from mcp_types import INVALID_REQUEST, ElicitRequestParams, ElicitResult, ErrorD
 from pydantic import BaseModel
 
 from goalport import ActionContext, Export, WaitFor, achieves_goal, action, agent
-from goalport.errors import Declined
+from goalport.base.errors import Declined
 from goalport.tools import Tool, with_confirmation
 from tests.listening import address_of
 from tests.rooms.rest.web import web

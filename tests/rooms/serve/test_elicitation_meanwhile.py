@@ -17,7 +17,7 @@ from mcp_types import (
     TextContent,
 )
 
-from goalport.serve.server import make_server
+from goalport.server.doors.mcp.server import make_server
 from tests.rooms.serve.askers import Answering, Pizzeria, Visiting, call
 from tests.rooms.serve.served import ERAS, Served, served, state_of, text_of
 from tests.rooms.serve.test_upstream import server_entry

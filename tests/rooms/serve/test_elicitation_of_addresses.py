@@ -17,7 +17,7 @@ from mcp_types import (
 )
 
 from goalport import Export, WaitFor, achieves_goal, action, agent
-from goalport.domain import VisitedUrl
+from goalport.agents.domain import VisitedUrl
 from tests.rooms.serve.askers import Order, Receipt, call, handle_of
 from tests.rooms.serve.following_tasks import CreatedTask, FollowingTasks, ask, create, state_of_task
 from tests.rooms.serve.served import ERAS, served, text_of

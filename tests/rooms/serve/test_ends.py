@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel
 
 from goalport import AgentProcess, Export, achieves_goal, action, agent, condition
-from goalport.errors import NonRetryable
+from goalport.base.errors import NonRetryable
 from tests.rooms.serve.served import ERAS, served, text_of
 
 
@@ -83,7 +83,7 @@ async def test_what_went_wrong_is_in_the_log_of_the_server(
     tmp_path: Path, trouble: str, level: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     await told(tmp_path, "auto", trouble)
-    lines = [each for each in caplog.records if each.name == "goalport.serve.calls"]
+    lines = [each for each in caplog.records if each.name == "goalport.server.doors.mcp.calls"]
     assert [each.levelname for each in lines] == level
 
 

@@ -12,10 +12,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ResourceTemplateReference, TextResourceContents
 
-from goalport.caller import Caller
-from goalport.events import Event, SourcesShown
-from goalport.publish.report import report_of
-from goalport.rag import SqliteDocumentStore
+from goalport.base.caller import Caller
+from goalport.base.events import Event, SourcesShown
+from goalport.knowledge.rag import SqliteDocumentStore
+from goalport.server.publish.report import report_of
 from goalport.workspace import load_workspace
 from tests.rooms.rag.toy_documents import document
 from tests.rooms.rest.web import web
@@ -32,7 +32,7 @@ ADA, EVE = Caller("ada", "https://issuer"), Caller("eve")
 GARDEN = """
 from pathlib import Path
 from goalport import tool
-from goalport.rag import SqliteDocumentStore, ToolishRag
+from goalport.knowledge.rag import SqliteDocumentStore, ToolishRag
 from goalport.tools import McpToolExport, with_confirmation, Tool
 
 store = SqliteDocumentStore(Path(__file__).parent.parent / "garden.db")

@@ -25,7 +25,7 @@ from tests.rooms.serve.served import ERAS, Served, served, text_of
 
 HOUSE = """
 from pathlib import Path
-from goalport.skills import Skills
+from goalport.knowledge.skills import Skills
 from goalport.tools import McpToolExport, Tool
 
 def wire(amount: float) -> str:
@@ -238,7 +238,7 @@ async def test_a_skill_that_cannot_be_given_to_clients_leaves_the_others_there(
 async def test_a_skill_that_has_changed_since_it_was_trusted_is_not_there(tmp_path: Path) -> None:
     trusting = """
 from pathlib import Path
-from goalport.skills import Skills, SkillTrust
+from goalport.knowledge.skills import Skills, SkillTrust
 from goalport.tools import McpToolExport
 
 root = Path(__file__).parent.parent

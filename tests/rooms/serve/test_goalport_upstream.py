@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult
 
-from goalport.serve.server import make_server
+from goalport.server.doors.mcp.server import make_server
 from tests.rooms.serve.served import Served, state_of, text_of
 from tests.rooms.upstream.connected import MARK, nothing_left_behind
 from tests.stories.servers import GOALPORT

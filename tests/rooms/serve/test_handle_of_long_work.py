@@ -12,7 +12,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
 from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, action, agent, run_subagent
-from goalport.process import ProcessStatus
+from goalport.runtime.process import ProcessStatus
 from tests.rooms.serve.askers import Gate, Order, Pizza, Pizzeria, Receipt, Slow, Topping, call, handle_of
 from tests.rooms.serve.served import ERAS, published, served, text_of
 

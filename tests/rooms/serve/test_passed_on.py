@@ -14,10 +14,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import BlobResourceContents, ReadResourceResult, TextContent, TextResourceContents
 from pydantic import AnyUrl
 
-from goalport.auth import Access
-from goalport.auth.current import granted
-from goalport.serve.server import GoalServer, make_server
-from goalport.serve.state import McpState
+from goalport.server.auth import Access
+from goalport.server.auth.current import granted
+from goalport.server.doors.mcp.server import GoalServer, make_server
+from goalport.server.doors.mcp.state import McpState
 from tests.rooms.auth.tokens import spoken
 from tests.rooms.serve.served import ERAS, text_of
 from tests.rooms.serve.test_upstream import until, wired

@@ -8,11 +8,11 @@ from mcp_types import LoggingMessageNotificationParams
 from pydantic import BaseModel
 
 from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent
-from goalport.errors import Retryable
-from goalport.events import ActionFinished, ActionRetried, ActionStarted, ProgressUpdated
-from goalport.process import Killed
-from goalport.serve.progress_notifications import Meter, ProgressStep
-from goalport.serve.sessions import without_deprecations
+from goalport.base.errors import Retryable
+from goalport.base.events import ActionFinished, ActionRetried, ActionStarted, ProgressUpdated
+from goalport.runtime.process import Killed
+from goalport.server.doors.mcp.progress_notifications import Meter, ProgressStep
+from goalport.server.doors.mcp.sessions import without_deprecations
 from tests.rooms.serve.served import ERAS, Served, served
 
 Told = tuple[float, float | None, str | None]

@@ -22,7 +22,7 @@ from mcp_types import (
     ReadResourceResult, Resource, ResourceTemplate, TextContent, TextResourceContents, Tool,
     ElicitRequest, ElicitRequestFormParams, ElicitResult,
 )
-from goalport.serve import changed, raw_prompt, raw_resource, raw_template, raw_tool, resource_updated
+from goalport.server.doors.mcp import changed, raw_prompt, raw_resource, raw_template, raw_tool, resource_updated
 
 SCHEMA = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "$defs": {"a": {}}}
 

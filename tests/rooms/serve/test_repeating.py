@@ -9,9 +9,9 @@ from mcp_types import CallToolResult
 from pydantic import BaseModel
 
 from goalport import Export, achieves_goal, action, agent
-from goalport.caller import Caller
-from goalport.platform.runs import IdempotentCall
-from goalport.process import Killed
+from goalport.base.caller import Caller
+from goalport.runtime.platform.runs import IdempotentCall
+from goalport.runtime.process import Killed
 from tests.rooms.serve.served import ERAS, Served, served, text_of
 
 

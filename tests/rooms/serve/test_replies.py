@@ -20,7 +20,7 @@ TOOLS = """
 import asyncio
 import math
 from goalport import tool
-from goalport.upstream.active_calls import current_hooks
+from goalport.tools.upstream.active_calls import current_hooks
 
 @tool(export=True)
 async def leave() -> str:
@@ -70,7 +70,7 @@ REVISIONS = pytest.mark.parametrize("post", [COOK, in_session(COOK)], ids=["newe
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets every answer take long."""
-    monkeypatch.setattr("goalport.serve.transports.replies._PATIENCE", 0.0)
+    monkeypatch.setattr("goalport.server.doors.mcp.transports.replies._PATIENCE", 0.0)
 
 
 @asynccontextmanager

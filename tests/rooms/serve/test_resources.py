@@ -9,7 +9,7 @@ from mcp_types import INVALID_PARAMS, TextResourceContents
 from pydantic import BaseModel
 
 from goalport import Export, UserInput, achieves_goal, action, agent
-from goalport.caller import Caller
+from goalport.base.caller import Caller
 from tests.rooms.serve.served import ERAS, Served, served
 
 

@@ -13,10 +13,10 @@ from mcp_types import TextResourceContents
 from pydantic import BaseModel
 
 from goalport import ActionContext, Export, UserInput, achieves_goal, action, agent, run_subagent
-from goalport.domain import RetryPolicy
-from goalport.errors import NonRetryable, Retryable
-from goalport.events import Event
-from goalport.observe import as_json
+from goalport.agents.domain import RetryPolicy
+from goalport.base.errors import NonRetryable, Retryable
+from goalport.base.events import Event
+from goalport.base.observe import as_json
 from tests.rooms.serve.askers import call
 from tests.rooms.serve.served import ERAS, Served, served, text_of
 
@@ -115,7 +115,7 @@ async def test_a_setting_lets_clients_see_what_exceptions_say(tmp_path: Path) ->
 
 ODD = """
 from goalport import tool
-from goalport.serve import raw_tool, raw_prompt, raw_resource
+from goalport.server.doors.mcp import raw_tool, raw_prompt, raw_resource
 from mcp_types import Prompt, Resource, Tool
 
 @tool(export=True)

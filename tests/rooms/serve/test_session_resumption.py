@@ -16,13 +16,13 @@ from mcp.server.auth.provider import AccessToken
 from mcp_types import INVALID_REQUEST
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from goalport.site import create_app
+from goalport.server.site import create_app
 from tests.rooms.serve.served import state_of
 from tests.rooms.site.test_guard import HEADERS, INITIALIZE, TOOLS
 
 STEPS = """
 from mcp_types import CallToolResult, TextContent, Tool
-from goalport.serve import raw_tool
+from goalport.server.doors.mcp import raw_tool
 
 async def step(context, params):
     await context.session.report_progress(1, 2, "half")
@@ -253,7 +253,7 @@ async def at_most(tasks: int) -> None:
 async def test_an_idle_session_has_no_task_and_goes_on_with_the_next_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goalport.serve.transports.streamable_http._REST", 0.01)
+    monkeypatch.setattr("goalport.server.doors.mcp.transports.streamable_http._REST", 0.01)
     async with server(tmp_path) as client:
         before = len(asyncio.all_tasks())
         sessions = [await opened(client) for _ in range(3)]
@@ -272,7 +272,7 @@ async def test_an_idle_session_has_no_task_and_goes_on_with_the_next_call(
 async def test_a_session_that_has_asked_for_messages_stays_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, params: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr("goalport.serve.transports.streamable_http._REST", 0.01)
+    monkeypatch.setattr("goalport.server.doors.mcp.transports.streamable_http._REST", 0.01)
     async with server(tmp_path) as client:
         before = len(asyncio.all_tasks())
         asked, message = await opened(client), {"jsonrpc": "2.0", "id": 3, "method": method, "params": params}

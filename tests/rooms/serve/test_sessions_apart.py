@@ -7,7 +7,7 @@ import anyio
 import httpx2
 import pytest
 
-from goalport.caller import Caller
+from goalport.base.caller import Caller
 from tests.rooms.rest.web import Web, web
 from tests.rooms.serve.askers import Order, Pizzeria
 from tests.rooms.serve.test_repeating import Cook, Kitchen

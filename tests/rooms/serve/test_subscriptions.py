@@ -17,8 +17,8 @@ from mcp_types import (
 from pydantic import BaseModel
 
 from goalport import AgentPlatform, Export, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.caller import ANONYMOUS, Caller
-from goalport.process import Completed
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.runtime.process import Completed
 from goalport.workspace import load_workspace
 from tests.rooms.serve.served import ERAS, Served, served
 

@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
 
-from goalport.caller import ANONYMOUS
+from goalport.base.caller import ANONYMOUS
 from tests.rooms.rest.test_limits import Bakery
 from tests.rooms.serve.askers import Answering, Gate, Pizzeria, call
 from tests.rooms.serve.served import ERAS, Served, as_caller, served, text_of

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from goalport import Export, UserInput, achieves_goal, agent
-from goalport.process import Killed
+from goalport.runtime.process import Killed
 from tests.rooms.platform.test_left_behind import Coin, Mint
 from tests.rooms.serve.served import served
 

@@ -15,13 +15,13 @@ import pytest
 from mcp import Client
 from mcp_types import ElicitResult, InputRequiredResult
 
-from goalport.caller import ANONYMOUS
-from goalport.process import DirectCalls, Listeners
-from goalport.publish.exported_tools import FunctionTool
-from goalport.publish.output import Wire
-from goalport.publish.publication import Publication
-from goalport.serve.server import make_server
-from goalport.site import create_app, startup_report
+from goalport.base.caller import ANONYMOUS
+from goalport.runtime.process import DirectCalls, Listeners
+from goalport.server.doors.mcp.server import make_server
+from goalport.server.publish.exported_tools import FunctionTool
+from goalport.server.publish.output import Wire
+from goalport.server.publish.publication import Publication
+from goalport.server.site import create_app, startup_report
 from tests.rooms.serve.askers import Answering, Visiting
 from tests.rooms.serve.served import ERAS, Served, state_of, text_of
 from tests.rooms.upstream.connected import MARK, PLAIN, nothing_left_behind

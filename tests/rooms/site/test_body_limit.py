@@ -17,9 +17,9 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from goalport.site.app import Site
-from goalport.site.limits import ConnectionLimits, Connections
-from goalport.site.protocol import LimitedProtocol
+from goalport.server.site.app import Site
+from goalport.server.site.limits import ConnectionLimits, Connections
+from goalport.server.site.protocol import LimitedProtocol
 from tests.listening import listening
 from tests.rooms.auth.guarded import guarded
 from tests.rooms.publish.test_results import Report, answering

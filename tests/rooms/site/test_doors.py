@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from goalport.auth import Access
-from goalport.caller import ANONYMOUS
-from goalport.publish.publisher import Publisher
-from goalport.site import app, startup_report
-from goalport.site.app import Site
+from goalport.base.caller import ANONYMOUS
+from goalport.server.auth import Access
+from goalport.server.publish.publisher import Publisher
+from goalport.server.site import app, startup_report
+from goalport.server.site.app import Site
 from tests.rooms.serve.served import state_of
 
 ADDRESS = "http://127.0.0.1:8080"

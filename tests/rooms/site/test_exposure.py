@@ -10,10 +10,10 @@ from mcp.server.auth.provider import AccessToken
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from goalport import AgentPlatform
-from goalport.errors import SettingsError
-from goalport.settings import load_settings
-from goalport.site import create_app, serve_http
+from goalport.base.errors import SettingsError
+from goalport.server.site import create_app, serve_http
 from goalport.workspace import Workspace
+from goalport.workspace.settings import load_settings
 
 OPEN = {"insecure_no_auth": True}
 

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from goalport.site import create_app
+from goalport.server.site import create_app
 from tests.rooms.serve.served import state_of
 
 INITIALIZE: dict[str, Any] = {

@@ -8,15 +8,15 @@ from typing import Any
 import httpx2
 import pytest
 
-from goalport.auth import Authentication, Challenges, Grant, InvalidToken
-from goalport.caller import Caller
-from goalport.errors import StoreError
-from goalport.publish.publisher import Publisher
-from goalport.settings import Settings
-from goalport.site.app import Site
-from goalport.site.health import Health
+from goalport.base.caller import Caller
+from goalport.base.errors import StoreError
+from goalport.server.auth import Authentication, Challenges, Grant, InvalidToken
+from goalport.server.publish.publisher import Publisher
+from goalport.server.site.app import Site
+from goalport.server.site.health import Health
 from goalport.store.tables import LATEST_VERSION
-from goalport.upstream.status import ServerState
+from goalport.tools.upstream.status import ServerState
+from goalport.workspace.settings import Settings
 from tests.rooms.serve.served import state_of
 from tests.rooms.serve.test_upstream import WHO, mortal, until, wired
 

@@ -20,8 +20,8 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from goalport import Export, UserInput, achieves_goal, agent
-from goalport.auth import Authentication, Challenges
-from goalport.settings import Settings
+from goalport.server.auth import Authentication, Challenges
+from goalport.workspace.settings import Settings
 from tests.rooms.rest.web import Web, web
 from tests.rooms.serve.served import state_of
 from tests.rooms.serve.test_call_log import MODELS, Asker, Greeter, Writer
@@ -114,7 +114,7 @@ async def test_counting_processes_reads_the_store_no_more_often_if_more_run(tmp_
 
 async def test_a_request_of_a_model_that_fails_is_counted_with_its_time(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
-    fails = "from goalport.errors import ModelRefused\n" + MODELS.replace('"a line"', 'ModelRefused("No.")')
+    fails = "from goalport.base.errors import ModelRefused\n" + MODELS.replace('"a line"', 'ModelRefused("No.")')
     (tmp_path / "tools/models.py").write_text(fails)
     async with web(tmp_path, Writer(), models={"default_llm": "scripted"}) as server:
         server.http.event_hooks = {}

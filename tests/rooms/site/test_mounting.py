@@ -14,9 +14,9 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from goalport import AgentPlatform, Export, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.errors import GoalportError
-from goalport.settings import load_settings
-from goalport.site import create_app
+from goalport.base.errors import GoalportError
+from goalport.server.site import create_app
+from goalport.workspace.settings import load_settings
 
 HOST = "http://127.0.0.1:8000"
 

@@ -14,8 +14,8 @@ import pytest
 from anyio.abc import SocketStream
 
 from goalport import Export, UserInput, achieves_goal, agent
-from goalport.site.app import Site
-from goalport.site.listener import listen
+from goalport.server.site.app import Site
+from goalport.server.site.listener import listen
 from tests.rooms.serve.served import state_of
 
 
@@ -129,7 +129,7 @@ async def test_a_request_whose_body_comes_while_the_server_shuts_down_is_answere
 async def test_a_client_that_still_sends_what_was_refused_holds_no_shutdown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goalport.site.lingering._SECONDS", 600.0)
+    monkeypatch.setattr("goalport.server.site.lingering._SECONDS", 600.0)
     limits: dict[str, Any] = {"max_body_bytes": 1_000, "shutdown_seconds": 600, "stall_seconds": 600}
     publisher, ready = state_of(tmp_path, Counter, **limits).publisher, anyio.Event()
     listener = socket.create_server(("127.0.0.1", 0))

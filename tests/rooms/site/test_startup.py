@@ -5,8 +5,8 @@ import pytest
 from pydantic import BaseModel
 
 from goalport import Export, achieves_goal, action, agent
-from goalport.site import startup_report
-from goalport.site.app import Site
+from goalport.server.site import startup_report
+from goalport.server.site.app import Site
 from tests.rooms.serve.served import served, state_of
 
 
@@ -52,7 +52,7 @@ FILES = {
     "tools/maths.py": """
 from mcp_types import Resource, Tool
 from goalport import ToolGroup, tool
-from goalport.serve import raw_resource, raw_tool
+from goalport.server.doors.mcp import raw_resource, raw_tool
 
 @tool(export=True)
 def add(a: int, b: int) -> int:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from goalport.references import LlmReference
+from goalport.knowledge.references import LlmReference
 from goalport.tools import Tool
 
 __all__ = ["call", "skill_in", "tools_by_name"]

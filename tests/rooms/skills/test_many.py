@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from goalport.ai.ready_references import ready_references
-from goalport.documents import GitHubArchives, WebFetcher
-from goalport.errors import DocumentError
-from goalport.references import refreshed
-from goalport.skills import Skills
+from goalport.base.errors import DocumentError
+from goalport.knowledge.documents import GitHubArchives, WebFetcher
+from goalport.knowledge.references import refreshed
+from goalport.knowledge.skills import Skills
+from goalport.runtime.ai.ready_references import ready_references
 from goalport.testing import ScriptedModel
 from tests.rooms.ai.scripted import ai_with
 from tests.rooms.documents.archives import ONE, TWO, archive, archives_of, publish

@@ -7,9 +7,9 @@ from typing import TypeVar
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from goalport.documents import read_yaml
-from goalport.errors import DocumentError
-from goalport.skills import Skills, check_skill
+from goalport.base.errors import DocumentError
+from goalport.knowledge.documents import read_yaml
+from goalport.knowledge.skills import Skills, check_skill
 
 T = TypeVar("T")
 PIECES = (

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from goalport.errors import DocumentError
-from goalport.skills import Skills, check_skill, check_skills
+from goalport.base.errors import DocumentError
+from goalport.knowledge.skills import Skills, check_skill, check_skills
 from tests.rooms.skills.folders import call, skill_in
 
 

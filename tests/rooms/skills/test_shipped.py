@@ -1,7 +1,7 @@
 """The skill and the file of references that people copy from the docs are without mistakes."""
 
-from goalport.references import LlmReferenceProviders
-from goalport.skills import Skills, check_skills
+from goalport.knowledge.references import LlmReferenceProviders
+from goalport.knowledge.skills import Skills, check_skills
 from tests.docs.fences import ROOT
 from tests.rooms.skills.folders import call
 

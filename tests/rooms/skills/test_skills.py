@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from goalport.errors import DocumentError
-from goalport.llm import SystemMessage
-from goalport.references import LlmReference, LocalDirectory
-from goalport.skills import Skills
+from goalport.base.errors import DocumentError
+from goalport.knowledge.references import LlmReference, LocalDirectory
+from goalport.knowledge.skills import Skills
+from goalport.models.llm import SystemMessage
 from goalport.testing import ScriptedModel, calls_tool
 from tests.rooms.ai.scripted import ai_with
 from tests.rooms.skills.folders import call, skill_in, tools_by_name

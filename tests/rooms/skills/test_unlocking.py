@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from goalport.errors import DeclarationError, DocumentError
-from goalport.llm import ToolReply
-from goalport.skills import ChildProcessRunner, ScriptResult, Skills, SkillTrust
-from goalport.skills.trust import fingerprint
+from goalport.base.errors import DeclarationError, DocumentError
+from goalport.knowledge.skills import ChildProcessRunner, ScriptResult, Skills, SkillTrust
+from goalport.knowledge.skills.trust import fingerprint
+from goalport.models.llm import ToolReply
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import Tool, tool
 from tests.rooms.ai.scripted import ai_with

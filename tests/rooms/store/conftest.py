@@ -9,7 +9,7 @@ import pytest
 
 from goalport.store import InMemoryProcessStore, ProcessStore
 from goalport.store.database import DatabaseProcessStore
-from goalport.store.postgres import PostgresProcessStore
+from goalport.store.postgres.process_store import PostgresProcessStore
 from goalport.store.sqlite import SqliteProcessStore
 from tests.postgres import PostgresServer
 

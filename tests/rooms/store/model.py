@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from goalport.errors import LeaseHeld, LeaseLost
+from goalport.base.errors import LeaseHeld, LeaseLost
 from goalport.store import EventRecord, Lease, ProcessRecord, StoredProcess
 
 Part = dict[int, object]

@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from goalport.caller import Caller
-from goalport.errors import StoreError
+from goalport.base.caller import Caller
+from goalport.base.errors import StoreError
 from goalport.store import Lease, ObjectRecord, ProcessRecord, ProcessStore, StoredProcess
 from goalport.store.sqlite import SqliteProcessStore
 

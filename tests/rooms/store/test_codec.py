@@ -23,13 +23,13 @@ from hypothesis import given, settings, strategies as st
 from pydantic import Secret, SecretBytes, SecretStr, TypeAdapter
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
-from goalport.caller import Caller
-from goalport.domain import WaitFor
-from goalport.errors import Unstorable
-from goalport.llm import AssistantMessage, Image, ModelReply, TokenUsage, ToolCall
-from goalport.process import Budget, Completed, Failed
-from goalport.process.action_progress import ActionInvocation, ActionProgressState, Failure
-from goalport.process.ledger import Spending
+from goalport.agents.domain import WaitFor
+from goalport.base.caller import Caller
+from goalport.base.errors import Unstorable
+from goalport.models.llm import AssistantMessage, Image, ModelReply, TokenUsage, ToolCall
+from goalport.runtime.process import Budget, Completed, Failed
+from goalport.runtime.process.action_progress import ActionInvocation, ActionProgressState, Failure
+from goalport.runtime.process.ledger import Spending
 from goalport.store import Codec, Seal, StoredTypes, references
 from goalport.tools import ToolResult
 from tests.rooms.store import toys

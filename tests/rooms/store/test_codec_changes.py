@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from pydantic import AwareDatetime, IPvAnyAddress, PastDate
 
-from goalport.domain import WaitFor
-from goalport.errors import DeclarationError, Unreadable
+from goalport.agents.domain import WaitFor
+from goalport.base.errors import DeclarationError, Unreadable
 from goalport.store import Codec, StoredTypes, TypeNames, persistent, storable
 from goalport.workspace import workspace_importer
 from tests.rooms.store import toys

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from goalport.caller import Caller
+from goalport.base.caller import Caller
 from goalport.store import ConversationRecord, ConversationStore, MessageRecord
 from tests.rooms.store.conftest import MakeDatabase, MakeStore
 from tests.rooms.store.programs import START

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from goalport.caller import Caller
-from goalport.errors import BadInput, StoreError
+from goalport.base.caller import Caller
+from goalport.base.errors import BadInput, StoreError
 from goalport.store import ConversationRecord, ConversationStore, MessageRecord
 from goalport.store.memory import InMemoryConversations
 from goalport.store.sqlite import SqliteProcessStore

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from goalport.errors import LeaseHeld, LeaseLost
+from goalport.base.errors import LeaseHeld, LeaseLost
 from goalport.store import Lease
 from goalport.store.database import DatabaseProcessStore
 from goalport.store.programs import Program

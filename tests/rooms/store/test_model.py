@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from goalport.errors import LeaseHeld, LeaseLost
+from goalport.base.errors import LeaseHeld, LeaseLost
 from goalport.store import (
     EventRecord,
     InMemoryProcessStore,

@@ -15,11 +15,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from goalport.errors import StoreError
-from goalport.postgres import DatabaseServer, PostgresAddress
+from goalport.base.errors import StoreError
 from goalport.store import Lease
-from goalport.store.postgres import PostgresProcessStore, process_tables
-from goalport.store.postgres_notifications import ChangeNotifications
+from goalport.store.postgres import DatabaseServer, PostgresAddress
+from goalport.store.postgres.notifications import ChangeNotifications
+from goalport.store.postgres.process_store import PostgresProcessStore, process_tables
 from goalport.store.tables import LATEST_VERSION, steps_after
 from tests.clients.running import installed, started
 from tests.postgres import PostgresServer

@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel, Field, SecretBytes, SecretStr, WithJsonSchema
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from goalport.errors import SettingsError, Unreadable, Unstorable
-from goalport.sealing import ProcessSeals
+from goalport.base.errors import SettingsError, Unreadable, Unstorable
+from goalport.base.sealing import ProcessSeals
 from goalport.store import Codec, Sealed, StoredTypes, storable
 from tests.rooms.store.toys import Login
 

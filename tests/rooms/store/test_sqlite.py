@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from goalport.errors import StoreError
+from goalport.base.errors import StoreError
 from goalport.store import (
     JournalRecord,
     ObjectRecord,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from goalport.errors import StoreError
+from goalport.base.errors import StoreError
 from goalport.store import JournalRecord, Lease, ObjectRecord, QuestionRecord
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.store.sqlite_file import DatabaseFile

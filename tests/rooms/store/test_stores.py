@@ -12,8 +12,8 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from goalport.caller import Caller
-from goalport.errors import LeaseLost
+from goalport.base.caller import Caller
+from goalport.base.errors import LeaseLost
 from goalport.store import (
     EventRecord,
     JournalRecord,

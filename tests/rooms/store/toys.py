@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, NewType, TypedDict, TypeVar
 from pydantic import BaseModel, ConfigDict, HttpUrl, PrivateAttr, RootModel, SecretStr, field_validator
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from goalport.domain import SomeOf, State, WaitFor
+from goalport.agents.domain import SomeOf, State, WaitFor
 from goalport.store import persistent
 
 T = TypeVar("T")

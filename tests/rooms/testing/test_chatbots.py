@@ -1,8 +1,8 @@
 """An action of a chatbot is tested alone, with a conversation that is stored nowhere."""
 
-from goalport.chat import Conversation
-from goalport.events import MessageDelta, MessageSent
-from goalport.llm import AssistantMessage, UserMessage
+from goalport.base.events import MessageDelta, MessageSent
+from goalport.models.llm import AssistantMessage, UserMessage
+from goalport.runtime.chat import Conversation
 from goalport.testing import FakeOperationContext
 from tests.rooms.chat.talkers import Parrot
 from tests.stories.guide.test_chatbots import Plain

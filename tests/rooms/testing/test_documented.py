@@ -18,7 +18,7 @@ import pytest
 from test_documented import RAIN, Critique, Haiku, HaikuWriter
 
 from goalport import AgentPlatform, UserInput
-from goalport.process import Completed
+from goalport.runtime.process import Completed
 from goalport.store import exported
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing import ScriptedModels, contains

@@ -19,11 +19,11 @@ from goalport import (
     agent,
     run_subagent,
 )
-from goalport.ai import Determination, StreamedObject
-from goalport.errors import DeclarationError, ModelUnavailable
-from goalport.events import ProgressUpdated
-from goalport.llm import AssistantMessage, LlmOptions, SystemMessage, ThinkingDelta, UserMessage
-from goalport.prompts import Persona, Templates
+from goalport.base.errors import DeclarationError, ModelUnavailable
+from goalport.base.events import ProgressUpdated
+from goalport.models.llm import AssistantMessage, LlmOptions, SystemMessage, ThinkingDelta, UserMessage
+from goalport.models.prompts import Persona, Templates
+from goalport.runtime.ai import Determination, StreamedObject
 from goalport.testing import FakeEngine, FakeOperationContext, SubProcess
 from goalport.tools import ToolGroup, tool
 

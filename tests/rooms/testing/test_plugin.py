@@ -14,7 +14,7 @@ from goalport.testing import McpClient, ScriptedModels, contains
 
 pytest_plugins = ["pytester"]
 
-HEAVY = ("goalport.platform", "mcp", "openai", "pydantic", "pydantic_ai", "starlette", "uvicorn")
+HEAVY = ("goalport.runtime.platform", "mcp", "openai", "pydantic", "pydantic_ai", "starlette", "uvicorn")
 
 AGENT = """
 from dataclasses import dataclass

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from goalport import ActionContext, AgentPlatform, Ai, UserInput, achieves_goal, action, agent
-from goalport.errors import BadInput
-from goalport.process import Completed
+from goalport.base.errors import BadInput
+from goalport.runtime.process import Completed
 from goalport.store import exported
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.testing import Recording, ScriptedModel, calls_tool

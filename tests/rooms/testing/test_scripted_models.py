@@ -10,9 +10,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from goalport import AgentPlatform, Ai, LlmOptions, UserInput, achieves_goal, action, agent
-from goalport.ai import Determination, StreamedObject
-from goalport.errors import InvalidModelOutput, ModelUnavailable, ProcessEnded
-from goalport.llm import AssistantMessage, ModelCall, ThinkingDelta, UserMessage
+from goalport.base.errors import InvalidModelOutput, ModelUnavailable, ProcessEnded
+from goalport.models.llm import AssistantMessage, ModelCall, ThinkingDelta, UserMessage
+from goalport.runtime.ai import Determination, StreamedObject
 from goalport.testing import ScriptedModel, ScriptedModels, UnexpectedPrompt, calls_tool, contains, matches, streams
 from goalport.tools import tool
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from goalport import AgentPlatform, Ai, Export, UserInput, achieves_goal, action, agent
 from goalport.testing import McpClient, ScriptedModel, calls_tool, client_of, upstream_of
-from goalport.upstream import GroupConfig, McpConfig, NamingConfig, ServerConfig
+from goalport.tools.upstream import GroupConfig, McpConfig, NamingConfig, ServerConfig
 
 pytest_plugins = ["pytester"]
 

@@ -18,7 +18,7 @@ from mcp_types import ImageContent, TextContent
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from goalport.errors import BadInput, ToolError
+from goalport.base.errors import BadInput, ToolError
 from goalport.tools import Tool, ToolResult
 
 

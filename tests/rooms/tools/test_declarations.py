@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from pydantic import Field
 
-from goalport.errors import DeclarationError
+from goalport.base.errors import DeclarationError
 from goalport.tools import McpToolExport, Tool, ToolGroup, ToolObject, ToolResult, prefixed, tool, tools_of
 
 

@@ -9,9 +9,9 @@ import anyio
 import pytest
 from pydantic import Field
 
-from goalport.caller import ANONYMOUS
-from goalport.errors import BadInput, GoalportError
-from goalport.events import SourcesShown
+from goalport.base.caller import ANONYMOUS
+from goalport.base.errors import BadInput, GoalportError
+from goalport.base.events import SourcesShown
 from goalport.tools import Approval, Parameter, Tool, ToolGroup, ToolResult, calling_from, tool
 
 _current: ContextVar["Session | None"] = ContextVar("session", default=None)

@@ -8,8 +8,8 @@ import anyio
 import pytest
 from hypothesis import given, strategies as st
 
-from goalport.errors import DeclarationError
-from goalport.references import Reference
+from goalport.base.errors import DeclarationError
+from goalport.knowledge.references import Reference
 from goalport.tools import (
     McpToolExport,
     Parameter,

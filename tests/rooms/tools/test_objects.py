@@ -7,7 +7,7 @@ from typing import Any, assert_type
 import anyio
 import pytest
 
-from goalport.errors import DeclarationError
+from goalport.base.errors import DeclarationError
 from goalport.tools import (
     McpToolExport,
     Permission,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import httpx2
 
-from goalport.auth import Authentication
-from goalport.settings import load_settings
-from goalport.upstream.config import OAuthConfig, ServerConfig
+from goalport.server.auth import Authentication
+from goalport.tools.upstream.config import OAuthConfig, ServerConfig
+from goalport.workspace.settings import load_settings
 from tests.authorization import Mirror, authorization_server
 from tests.rooms.rest.web import web
 from tests.rooms.upstream.connected import connected

@@ -14,13 +14,13 @@ from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
-from goalport.caller import ANONYMOUS, Caller
-from goalport.events import Event
-from goalport.process.outside import DirectCalls
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.base.events import Event
+from goalport.runtime.process.outside import DirectCalls
 from goalport.tools import ToolResult, calling_from
-from goalport.upstream.config import ServerConfig
-from goalport.upstream.config_file import read_config
-from goalport.upstream.status import ServerState
+from goalport.tools.upstream.config import ServerConfig
+from goalport.tools.upstream.config_file import read_config
+from goalport.tools.upstream.status import ServerState
 from tests.rooms.upstream.connected import QUICK, WatchedServers, connected
 from tests.rooms.upstream.signing_in import Doorkeeper, doorkeeper
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from goalport.errors import SettingsError
+from goalport.base.errors import SettingsError
 from goalport.tools import ToolGroupRequirement, ToolGroupResolver
-from goalport.upstream.config import GroupConfig, McpConfig, NamingConfig, ServerConfig
-from goalport.upstream.servers import UpstreamServers
-from goalport.upstream.status import ServerState
+from goalport.tools.upstream.config import GroupConfig, McpConfig, NamingConfig, ServerConfig
+from goalport.tools.upstream.servers import UpstreamServers
+from goalport.tools.upstream.status import ServerState
 from tests.rooms.upstream.connected import QUICK, WatchedServers, connected, marked, plain, quiet
 
 UP, DOWN = ServerState.UP, ServerState.DOWN
@@ -341,9 +341,9 @@ async def test_servers_end_when_goalport_is_killed(tmp_path: Path) -> None:
 import asyncio, sys
 sys.path.insert(0, {str(Path.cwd())!r})
 from tests.rooms.upstream.connected import plain
-from goalport.upstream.config import McpConfig
-from goalport.upstream.servers import UpstreamServers
-from goalport.upstream.tool import ToolRequest
+from goalport.tools.upstream.config import McpConfig
+from goalport.tools.upstream.servers import UpstreamServers
+from goalport.tools.upstream.tool import ToolRequest
 from pathlib import Path
 
 async def main():

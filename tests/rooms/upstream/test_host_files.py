@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from goalport.upstream import ServerConfig
+from goalport.tools.upstream import ServerConfig
 from tests.rooms.upstream.test_config_file import entry, read, wrong
 
 CLAUDE_DESKTOP = """{

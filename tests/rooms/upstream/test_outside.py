@@ -16,12 +16,12 @@ from mcp_types import (
     Tool,
 )
 
-from goalport.errors import ModelNotReady
-from goalport.secrecy import hide, register_secrets
+from goalport.base.errors import ModelNotReady
+from goalport.base.secrecy import hide, register_secrets
 from goalport.tools import ToolResult
-from goalport.upstream.config import ServerConfig
-from goalport.upstream.status import ServerState, failure_reason
-from goalport.upstream.tool import ToolRequest, result_of, tools_of_list
+from goalport.tools.upstream.config import ServerConfig
+from goalport.tools.upstream.status import ServerState, failure_reason
+from goalport.tools.upstream.tool import ToolRequest, result_of, tools_of_list
 from tests.rooms.upstream.connected import WatchedServers, connected, plain, quiet
 
 

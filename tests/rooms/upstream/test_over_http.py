@@ -16,9 +16,9 @@ import anyio
 import pytest
 from anyio.abc import Process
 
-from goalport.upstream.active_calls import Asked, call_hooks
-from goalport.upstream.config import ServerConfig
-from goalport.upstream.status import ServerState
+from goalport.tools.upstream.active_calls import Asked, call_hooks
+from goalport.tools.upstream.config import ServerConfig
+from goalport.tools.upstream.status import ServerState
 from tests.rooms.upstream.connected import QUICK, connected
 from tests.stories.servers import Heard, started
 

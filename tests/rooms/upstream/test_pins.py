@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from mcp_types import Tool as Definition, ToolAnnotations
 
-from goalport.errors import UnknownName
-from goalport.upstream.config import GroupConfig, NamingConfig
-from goalport.upstream.pins import Pins, fingerprint
-from goalport.upstream.upstream_groups import UpstreamGroups
+from goalport.base.errors import UnknownName
+from goalport.tools.upstream.config import GroupConfig, NamingConfig
+from goalport.tools.upstream.pins import Pins, fingerprint
+from goalport.tools.upstream.upstream_groups import UpstreamGroups
 from tests.rooms.upstream.listed import definition, servers_of
 
 FILE = "pins.json"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from goalport.upstream.config import ServerConfig
-from goalport.upstream.config_file import read_config
-from goalport.upstream.status import ServerState
+from goalport.tools.upstream.config import ServerConfig
+from goalport.tools.upstream.config_file import read_config
+from goalport.tools.upstream.status import ServerState
 from tests.rooms.documents.loopback import Page, certificate_for, serving
 from tests.rooms.upstream.connected import connected
 from tests.rooms.upstream.test_over_http import web

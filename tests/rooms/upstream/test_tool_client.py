@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import anyio
 import pytest
 
-from goalport.errors import ReplanRequested, ToolError
-from goalport.upstream.active_calls import call_hooks
-from goalport.upstream.tool import ToolRequest
+from goalport.base.errors import ReplanRequested, ToolError
+from goalport.tools.upstream.active_calls import call_hooks
+from goalport.tools.upstream.tool import ToolRequest
 from tests.rooms.upstream.connected import connected, plain
 
 

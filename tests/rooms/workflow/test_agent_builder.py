@@ -10,13 +10,13 @@ import anyio
 import pytest
 
 from goalport import ActionContext, AgentPlatform, Ai, Export, Provided, achieves_goal, action, agent, component
-from goalport.domain import Agent, State, WaitFor, When, condition, decorators, read_agent
-from goalport.errors import DeclarationError
-from goalport.llm import ModelCard
-from goalport.process import AgentProcess, Completed, Stuck
-from goalport.prompts import Templates
+from goalport.agents.domain import Agent, State, WaitFor, When, condition, decorators, read_agent
+from goalport.base.errors import DeclarationError
+from goalport.models.llm import ModelCard
+from goalport.models.prompts import Templates
+from goalport.runtime.process import AgentProcess, Completed, Stuck
+from goalport.runtime.workflow import AgentBuilder
 from goalport.testing import ScriptedModel, ScriptedModels, client_of, contains
-from goalport.workflow import AgentBuilder
 from tests.rooms.toy_domain import Draft, Order, Parcel, Receipt, Story
 
 

@@ -7,11 +7,9 @@ import anyio
 from pydantic import BaseModel
 
 from goalport import ActionContext, AgentInvocation, AgentPlatform, Ai, Export, ProcessOptions
-from goalport.events import ProgressUpdated
-from goalport.process import AgentProcess, Completed, Outcome
-from goalport.store.sqlite import SqliteProcessStore
-from goalport.testing import ScriptedModel, client_of
-from goalport.workflow import (
+from goalport.base.events import ProgressUpdated
+from goalport.runtime.process import AgentProcess, Completed, Outcome
+from goalport.runtime.workflow import (
     Attempt,
     BranchFailure,
     Feedback,
@@ -22,6 +20,8 @@ from goalport.workflow import (
     SimpleAgentBuilder,
     Workflow,
 )
+from goalport.store.sqlite import SqliteProcessStore
+from goalport.testing import ScriptedModel, client_of
 
 
 class Text(BaseModel):

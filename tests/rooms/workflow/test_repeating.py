@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 from goalport import ActionContext, AgentPlatform, Ai, ProcessOptions, ProcessStatus
-from goalport.errors import DeclarationError, InvalidScore
-from goalport.events import ProgressUpdated
-from goalport.process import AgentProcess, Completed, Failed, Outcome
+from goalport.base.errors import DeclarationError, InvalidScore
+from goalport.base.events import ProgressUpdated
+from goalport.runtime.process import AgentProcess, Completed, Failed, Outcome
+from goalport.runtime.workflow import Attempt, Feedback, History, RepeatUntil, RepeatUntilAcceptable, Workflow
 from goalport.testing import FakeOperationContext, ScriptedModel
-from goalport.workflow import Attempt, Feedback, History, RepeatUntil, RepeatUntilAcceptable, Workflow
 from tests.rooms.toy_domain import Draft, Order
 
 REPEATED = RepeatUntilAcceptable.returning(Draft)

@@ -20,13 +20,13 @@ from goalport import (
     achieves_goal,
     agent,
 )
-from goalport.domain import Agent, Injected
-from goalport.errors import DeclarationError
-from goalport.events import ProgressUpdated
-from goalport.llm import AssistantMessage, ModelCall, ModelReply
-from goalport.process import AgentProcess, Completed, Failed, Killed, Outcome, Terminated
+from goalport.agents.domain import Agent, Injected
+from goalport.base.errors import DeclarationError
+from goalport.base.events import ProgressUpdated
+from goalport.models.llm import AssistantMessage, ModelCall, ModelReply
+from goalport.runtime.process import AgentProcess, Completed, Failed, Killed, Outcome, Terminated
+from goalport.runtime.workflow import BranchFailure, RepeatUntil, ScatterGatherBuilder, Workflow
 from goalport.testing import FakeOperationContext, ScriptedModel, ScriptedModels, contains
-from goalport.workflow import BranchFailure, RepeatUntil, ScatterGatherBuilder, Workflow
 from tests.rooms.toy_domain import Order, Parcel, Text
 from tests.spans import Spans, recorded_spans
 

@@ -21,7 +21,7 @@ from goalport import (
     cost,
 )
 from goalport.errors import DeclarationError
-from goalport.process import Completed
+from goalport.runtime import Completed
 from goalport.testing import plan_of
 
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from goalport import AgentPlatform, Ai, LlmOptions, Tool, UserInput, achieves_goal, action, agent, component, tool
-from goalport.ai import AgenticTool
-from goalport.llm import ModelCall, ToolReply
-from goalport.process import AgentProcess, Completed
+from goalport.models import ModelCall, ToolReply
+from goalport.runtime import AgenticTool, AgentProcess, Completed
 from goalport.testing import ScriptedModel, ScriptedModels, calls_tool, contains
 from goalport.tools import Parameter
 

@@ -17,7 +17,7 @@ from goalport import (
     action,
     agent,
 )
-from goalport.process import Completed, Context, Stuck
+from goalport.runtime import Completed, Context, Stuck
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from goalport import ActionContext, AgentPlatform, Blackboard, State, achieves_goal, action, component, cost
-from goalport.caller import Caller
+from goalport.base.caller import Caller
 from goalport.chat import AgentProcessChatbot, ChatSession, Conversation, chatbot
 from goalport.errors import ConversationEnded
 from goalport.events import Event, MessageDelta, MessageSent
-from goalport.llm import AssistantMessage, Image, SystemMessage, UserMessage
-from goalport.process import Verbosity
-from goalport.prompts import Templates
-from goalport.rag import DocumentIngestion, SqliteDocumentStore, ToolishRag
+from goalport.knowledge import DocumentIngestion, SqliteDocumentStore, ToolishRag
+from goalport.models import AssistantMessage, Image, SystemMessage, Templates, UserMessage
+from goalport.runtime import Verbosity
 from goalport.testing import ScriptedModel, calls_tool
 
 CLAUSE = Caller("clause")

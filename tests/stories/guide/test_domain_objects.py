@@ -16,7 +16,7 @@ from goalport import (
     agent,
     tool,
 )
-from goalport.process import ProcessStatus
+from goalport.runtime import ProcessStatus
 
 
 @dataclass

@@ -20,8 +20,7 @@ from goalport import (
     agent,
 )
 from goalport.errors import GoalportError, ProcessEnded, ProcessFailed, ProcessKilled, ProcessStuck
-from goalport.platform import Invoked
-from goalport.process import Completed, MaxActions, Verbosity
+from goalport.runtime import Completed, Invoked, MaxActions, Verbosity
 
 
 @dataclass(frozen=True)

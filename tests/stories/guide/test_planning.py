@@ -16,9 +16,8 @@ from goalport import (
     agent,
     condition,
 )
-from goalport.plan import Circular
-from goalport.platform import mistakes_in
-from goalport.process import Completed
+from goalport.agents import Circular
+from goalport.runtime import Completed, mistakes_in
 from goalport.testing import plan_of
 
 

@@ -17,7 +17,7 @@ from goalport import (
     agent,
     condition,
 )
-from goalport.process import Completed, MaxActions, ProcessOptions
+from goalport.runtime import Completed, MaxActions, ProcessOptions
 
 
 @dataclass(frozen=True)

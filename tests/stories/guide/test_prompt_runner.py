@@ -20,10 +20,10 @@ from goalport import (
     agent,
     tool,
 )
-from goalport.domain import read_agent
+from goalport.agents import read_agent
 from goalport.errors import DeclarationError, UnknownName
-from goalport.llm import Image, ModelCall, SystemMessage, ToolReply
-from goalport.process import SERVICE_TYPES, Context, agent_tool
+from goalport.models import Image, ModelCall, SystemMessage, ToolReply
+from goalport.runtime import SERVICE_TYPES, Context, agent_tool
 from goalport.testing import FakeEngine, ScriptedModel, calls_tool
 from goalport.tools import ToolResult
 

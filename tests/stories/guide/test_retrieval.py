@@ -8,20 +8,16 @@ from typing import Final
 import pytest
 
 from goalport import ActionContext, AgentPlatform, UserInput, achieves_goal, action, agent
-from goalport.documents import (
+from goalport.knowledge import (
     Chunk,
     Chunker,
     ChunkerConfig,
     ContentRoot,
-    LeafSection,
-    RefreshPolicy,
-)
-from goalport.llm import SystemMessage, UserMessage
-from goalport.prompts import PromptContributor, Templates
-from goalport.rag import (
     DocumentIngestion,
     Equal,
     ExpansionMethod,
+    LeafSection,
+    RefreshPolicy,
     ResultsEvent,
     SimilarityResult,
     SqliteDocumentStore,
@@ -30,6 +26,7 @@ from goalport.rag import (
     TryHyDE,
     VectorSearch,
 )
+from goalport.models import PromptContributor, SystemMessage, Templates, UserMessage
 from goalport.testing import ScriptedModel, calls_tool
 from tests.rooms.rag.toy_documents import Hashing
 

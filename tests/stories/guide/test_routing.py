@@ -21,7 +21,7 @@ from goalport import (
     component,
     cost,
 )
-from goalport.process import Completed
+from goalport.runtime import Completed
 
 BY_UTILITY = ProcessOptions(planner=PlannerType.UTILITY)
 

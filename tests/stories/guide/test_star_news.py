@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from goalport import ActionContext, AgentPlatform, AgentProcess, ToolGroup, UserInput, achieves_goal, action, agent
 from goalport.events import Event, PlanFormulated
-from goalport.process import Completed, ProcessStatus
+from goalport.runtime import Completed, ProcessStatus
 from goalport.testing import plan_of
 
 

@@ -18,8 +18,7 @@ from goalport import (
     agent,
     state,
 )
-from goalport.platform import mistakes_in
-from goalport.process import Completed
+from goalport.runtime import Completed, mistakes_in
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from goalport import (
     agent,
     state,
 )
-from goalport.domain import is_state
+from goalport.agents import is_state
 from goalport.errors import DeclarationError
 from goalport.events import Event, StateEntered
-from goalport.process import Completed
+from goalport.runtime import Completed
 
 
 def ran(process: AgentProcess) -> list[str]:

@@ -19,9 +19,8 @@ from goalport import (
     agent,
     run_subagent,
 )
-from goalport.domain import read_agent
-from goalport.platform import mistakes_in
-from goalport.process import Completed, Stuck, StuckCode, StuckResult
+from goalport.agents import read_agent
+from goalport.runtime import Completed, Stuck, StuckCode, StuckResult, mistakes_in
 from goalport.testing import client_of
 
 

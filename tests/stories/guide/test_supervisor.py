@@ -5,7 +5,7 @@ from pydantic import BaseModel
 
 from goalport import Ai, UserInput, achieves_goal, action, component
 from goalport.errors import GoalportError
-from goalport.platform import AgentPlatform, SupervisorInvocation, UtilityInvocation
+from goalport.runtime import AgentPlatform, SupervisorInvocation, UtilityInvocation
 from goalport.testing import ScriptedModel, calls_tool
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from goalport import AgentPlatform, Ai, Tool, ToolGroup, UserInput, achieves_goal, action, agent, tool
 from goalport.errors import DeclarationError
-from goalport.llm import ModelCall, ToolReply
-from goalport.process import Completed
+from goalport.models import ModelCall, ToolReply
+from goalport.runtime import Completed
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import Parameter, ToolResult
 

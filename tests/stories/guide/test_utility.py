@@ -18,9 +18,9 @@ from goalport import (
     component,
     state,
 )
+from goalport.agents import NIRVANA
 from goalport.events import Event, PlanFormulated
-from goalport.plan import NIRVANA
-from goalport.process import Completed, Stuck
+from goalport.runtime import Completed, Stuck
 
 BY_UTILITY = ProcessOptions(planner=PlannerType.UTILITY)
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from goalport import AgentPlatform, AgentProcess, ProcessStatus, UserInput, WaitFor, achieves_goal, action, agent
 from goalport.errors import AlreadyAnswered, BadInput, DeclarationError, UnknownName
-from goalport.process import Completed, Failed, Stuck
+from goalport.runtime import Completed, Failed, Stuck
 
 
 class UserChoice(BaseModel):

@@ -16,8 +16,8 @@ from goalport import (
     action,
     agent,
 )
-from goalport.domain import Agent
-from goalport.process import Completed
+from goalport.agents import Agent
+from goalport.runtime import Completed
 from goalport.testing import ScriptedModel, ScriptedModels, client_of, contains
 from goalport.workflow import (
     ConsensusBuilder,

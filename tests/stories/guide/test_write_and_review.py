@@ -25,7 +25,7 @@ from goalport import (
     agent,
 )
 from goalport.events import Event, StateEntered
-from goalport.process import Completed
+from goalport.runtime import Completed
 from goalport.testing import McpClient, plan_of
 
 

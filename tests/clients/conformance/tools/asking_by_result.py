@@ -32,7 +32,7 @@ from mcp_types import (
     Tool,
 )
 
-from goalport.serve import raw_prompt, raw_tool
+from goalport.server.doors.mcp import raw_prompt, raw_tool
 
 Context = ServerRequestContext[Any, Any]
 Answer = CallToolResult | InputRequiredResult

@@ -19,7 +19,7 @@ from mcp_types import (
     Tool,
 )
 
-from goalport.serve import raw_tool
+from goalport.server.doors.mcp import raw_tool
 
 Context = ServerRequestContext[Any, Any]
 

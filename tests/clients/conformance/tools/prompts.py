@@ -16,7 +16,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from goalport.serve import raw_prompt
+from goalport.server.doors.mcp import raw_prompt
 
 Context = ServerRequestContext[Any, Any]
 

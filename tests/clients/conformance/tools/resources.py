@@ -17,7 +17,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from goalport.serve import raw_resource, raw_template
+from goalport.server.doors.mcp import raw_resource, raw_template
 
 Context = ServerRequestContext[Any, Any]
 

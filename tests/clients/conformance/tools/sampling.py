@@ -13,7 +13,7 @@ from mcp_types import (
     Tool,
 )
 
-from goalport.serve import raw_tool
+from goalport.server.doors.mcp import raw_tool
 
 
 async def need_sampling(ctx: ServerRequestContext[Any, Any], _: CallToolRequestParams) -> CallToolResult:

@@ -7,7 +7,7 @@ from mcp_types import CallToolRequestParams, CallToolResult, TextContent, Tool
 from pydantic import Field
 
 from goalport import tool
-from goalport.serve import raw_tool
+from goalport.server.doors.mcp import raw_tool
 
 KEYWORDS: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from goalport.skills import Skills
+from goalport.knowledge.skills import Skills
 from goalport.tools import McpToolExport
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "examples" / "skills"

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from goalport import Export, UserInput, WaitFor, achieves_goal, action, agent
-from goalport.domain import VisitedUrl
+from goalport.agents.domain import VisitedUrl
 
 
 @dataclass(frozen=True)

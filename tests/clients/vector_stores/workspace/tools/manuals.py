@@ -12,8 +12,8 @@ from langchain_openai import OpenAIEmbeddings
 from langchain_qdrant import QdrantVectorStore
 
 from goalport import tool
-from goalport.documents import Chunker, DocumentReader
-from goalport.rag import LangChainVectorSearch, OneOf, ToolishRag, chroma_filter, qdrant_filter
+from goalport.knowledge.documents import Chunker, DocumentReader
+from goalport.knowledge.rag import LangChainVectorSearch, OneOf, ToolishRag, chroma_filter, qdrant_filter
 from goalport.tools import McpToolExport
 
 ASKED: list[dict[str, Any]] = []

@@ -1,0 +1,3 @@
+from goalport.agents.blackboard import *
+from goalport.agents.domain import *
+from goalport.agents.plan import *

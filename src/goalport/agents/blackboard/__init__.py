@@ -1,0 +1,36 @@
+"""The blackboard: what a process knows so far, as objects with their declared types. Floor 1."""
+
+from goalport.agents.blackboard.board import DEFAULT_BINDING, Blackboard, BoardState, Entry, Typed
+from goalport.agents.blackboard.membership import is_of, matcher
+from goalport.base.type_expressions import (
+    NOMINAL,
+    alternatives,
+    field_kinds,
+    fits,
+    is_alias,
+    is_generic,
+    is_told_by_bases,
+    plain,
+    related,
+    taken_apart,
+)
+
+__all__ = [
+    "DEFAULT_BINDING",
+    "NOMINAL",
+    "Blackboard",
+    "BoardState",
+    "Entry",
+    "Typed",
+    "alternatives",
+    "field_kinds",
+    "fits",
+    "is_alias",
+    "is_generic",
+    "is_of",
+    "is_told_by_bases",
+    "matcher",
+    "plain",
+    "related",
+    "taken_apart",
+]

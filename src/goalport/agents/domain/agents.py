@@ -1,0 +1,268 @@
+"""What an agent is once it has been read: actions, goals, conditions and costs, as data.
+
+Nothing here runs or plans. Above: `encoding`, which describes an agent to the planner, and the process, which calls the
+functions.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol, TypeVar
+
+from goalport.agents.blackboard import DEFAULT_BINDING, alternatives, fits
+from goalport.agents.domain.chatbots import ChatbotMark
+from goalport.agents.domain.decorators import ActionMark, GroupRequirement
+from goalport.agents.domain.export import Export
+from goalport.agents.domain.planner_type import PlannerType
+from goalport.agents.domain.signature import Input, Outputs, Parameter, ProvidedInput, inputs_among
+from goalport.agents.plan import GroupAvailable
+from goalport.base.caller import Caller
+from goalport.base.errors import DeclarationError
+from goalport.base.introspection import Origin
+
+__all__ = ["Action", "Agent", "Condition", "Cost", "Goal"]
+
+D = TypeVar("D", "Action", "Condition")
+
+
+class ActionRule(Protocol):
+    """A rule about who may run an action."""
+
+    @property
+    def text(self) -> str:
+        """The rule as it is written."""
+        ...
+
+    def lacking(self, caller: Caller, arguments: Mapping[str, object]) -> str:
+        """What is missing for a caller to run the action with these arguments, in words; empty: nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A step: what it needs, what it gives, and the function to call."""
+
+    name: str
+    """Unique on the platform: `Class.method`."""
+    function: Callable[..., object]
+    parameters: tuple[Parameter, ...]
+    outputs: Outputs
+    settings: ActionMark = field(default_factory=ActionMark)
+    owner: object = None
+    """The instance that the function is bound to."""
+    cost: "Cost | None" = None
+    """What computes the cost on each planning; None: it is `settings.cost`."""
+    value: "Cost | None" = None
+    """What computes the value on each planning; None: it is `settings.value`."""
+    access: tuple[ActionRule, ...] = ()
+    """What must hold of the caller before the action runs: the rules of its class, and its own."""
+
+    @property
+    def short_name(self) -> str:
+        """The method's name."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def description(self) -> str:
+        """What the step does, for people and models."""
+        # A partial has the documentation of all partials.
+        documented = self.origin.written if isinstance(self.function, partial) else self.function
+        return self.settings.description or inspect.getdoc(documented) or self.short_name
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What comes from the blackboard."""
+        return inputs_among(self.parameters)
+
+    @property
+    def output_binding(self) -> str:
+        """The name under which the output is bound."""
+        return self.settings.output_binding or DEFAULT_BINDING
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the step promises to change nothing."""
+        return self.settings.read_only
+
+    @property
+    def requirements(self) -> tuple[GroupRequirement, ...]:
+        """The tool groups without which the step cannot run."""
+        settings = self.settings
+        return (*map(GroupAvailable, settings.required_tool_groups), *settings.tool_group_requirements)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The tool groups that the step names, each once."""
+        named, required = self.settings.tool_groups, self.requirements
+        return tuple(dict.fromkeys([*named, *(each.role for each in required)])) if named or required else ()
+
+    @property
+    def origin(self) -> Origin:
+        """Where the step is declared."""
+        return _origin(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A result that a process can be asked for: the completion of one action."""
+
+    name: str
+    """The name of the action that reaches it."""
+    description: str
+    output: object = None
+    """The type of the result; None where it counts only that the action has run."""
+    output_binding: str = DEFAULT_BINDING
+    value: float = 0.0
+    tags: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    export: Export = field(default_factory=Export)
+
+    @property
+    def action(self) -> str:
+        """The name of the action that reaches the goal."""
+        return self.name
+
+    @property
+    def short_name(self) -> str:
+        """The method's name."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A named question about the state of the world, and the function that answers it."""
+
+    name: str
+    function: Callable[..., object]
+    parameters: tuple[Parameter, ...]
+    owner: object = None
+    may_be_unknown: bool = False
+    """Whether the function may answer None: that nobody knows. What it raises means that too, and is logged."""
+    cost: float = 0.0
+    """The cost of asking, by convention from 0 to 1: of several conditions the cheapest is asked first."""
+
+    @property
+    def origin(self) -> Origin:
+        """Where it is declared."""
+        return _origin(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The cost or the value of an action, computed by a function on each planning."""
+
+    name: str
+    function: Callable[..., object]
+    parameters: tuple[Parameter, ...]
+    owner: object = None
+
+    @property
+    def origin(self) -> Origin:
+        """Where it is declared."""
+        return _origin(self)
+
+
+def _origin(declared: Action | Condition | Cost) -> Origin:
+    """Where it is declared. A state's method is bound to no object: it is declared in the class of its first input."""
+    name = getattr(declared.function, "__name__", "")
+    first = [each.type for each in declared.parameters[:1] if isinstance(each, Input)]
+    if first and isinstance(first[0], type) and getattr(first[0], name, None) is declared.function:
+        return Origin(declared.function, first[0])
+    return Origin(declared.function, type(declared.owner) if declared.owner is not None else None)
+
+
+def _once(declared: Iterable[D]) -> tuple[D, ...]:
+    """The declarations without duplicates: the same function of a state, read for several agents, counts once.
+
+    One with a provided parameter belongs to the agent that it was read for, and is no duplicate.
+    """
+    found: dict[tuple[object, ...], D] = {}
+    for each in declared:
+        personal = any(isinstance(parameter, ProvidedInput) for parameter in each.parameters)
+        found.setdefault((each.name, each.function, id(each) if personal else None), each)
+    return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Actions and goals that are planned together, under one name.
+
+    Read from a class, or built by hand from `Action` and `Goal` objects. Raises `DeclarationError` when names clash
+    or a goal names no action.
+    """
+
+    name: str
+    description: str
+    provider: str = ""
+    version: str = "0.1.0"
+    opaque: bool = False
+    component: bool = False
+    actions: tuple[Action, ...] = ()
+    goals: tuple[Goal, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    source: str = ""
+    """Where it was declared: module and class."""
+    planner: PlannerType = PlannerType.GOAP
+    """What chooses the next action, unless a process is told otherwise."""
+    chat: ChatbotMark | None = None
+    """How people talk to it; None: it is no chatbot."""
+    open: bool = False
+    """Whether it may use the actions of all agents that are not opaque, and not only those of components."""
+
+    def __post_init__(self) -> None:
+        where = self.source or f"Agent {self.name!r}"
+        self._refuse_duplicates(where)
+        names = {each.name for each in self.actions}
+        goals: dict[str, Goal] = {}
+        for goal in self.goals:
+            if goals.setdefault(goal.name, goal) is not goal:
+                raise DeclarationError(
+                    where,
+                    expected="goals of different names",
+                    came=f"two are called {goal.name!r}",
+                    fix="Keep one: an action reaches one goal, which is published once.",
+                )
+            if goal.action not in names:
+                raise DeclarationError(
+                    where,
+                    expected=f"goal {goal.name!r} to be named after the action that reaches it",
+                    came="there is no such action",
+                    fix=f"Actions here: {', '.join(sorted(names)) or 'none'}.",
+                )
+
+    def _refuse_duplicates(self, where: str) -> None:
+        for kind, named in (("actions", self.actions), ("conditions", self.conditions)):
+            seen: dict[str, Action | Condition] = {}
+            for each in named:
+                twin = seen.setdefault(each.name, each)
+                if twin is not each:
+                    raise DeclarationError(
+                        where,
+                        expected=f"{kind} of different names",
+                        came=f"{Origin(twin.function)} and {Origin(each.function)} are both called {each.name!r}",
+                        fix="Rename one.",
+                    )
+
+    def action(self, name: str) -> Action:
+        """The action of that name, which must be there."""
+        return next(each for each in self.actions if each.name == name)
+
+    def goals_giving(self, kind: object) -> tuple[Goal, ...]:
+        """The goals whose output is of a type; where there is none, those of whose union one alternative is."""
+        typed = [each for each in self.goals if each.output is not None]
+        certain = tuple(each for each in typed if fits(each.output, kind))
+        return certain or tuple(each for each in typed if any(fits(some, kind) for some in alternatives(each.output)))
+
+    def with_components(self, components: Sequence["Agent"]) -> "Agent":
+        """This agent with the actions and conditions of components; a state that several lead to counts once."""
+        lent = [each for each in components if each.name != self.name]
+        if not lent:
+            return self
+        own = {each.name for each in self.conditions}
+        answers = [each for agent in lent for each in agent.conditions if each.name not in own]
+        return replace(
+            self,
+            actions=_once((*self.actions, *(action for each in lent for action in each.actions))),
+            conditions=_once((*self.conditions, *answers)),
+        )

@@ -1,0 +1,102 @@
+"""Checks of what decorators and their records are given.
+
+A decorator runs when its module is imported, so that Python's message names the line that is wrong. Each function
+raises `TypeError` with the name of the parameter, what came and what to write.
+"""
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from numbers import Real
+from typing import Final, TypeGuard, cast, get_origin
+
+from goalport.base.words import offer
+
+__all__ = [
+    "require_access",
+    "require_amount",
+    "require_boolean",
+    "require_limit",
+    "require_names",
+    "require_number",
+    "require_settings",
+    "require_text",
+    "require_type",
+    "require_types",
+]
+
+_LARGEST: Final = sys.float_info.max
+
+
+def require_text(what: str, value: object) -> None:
+    """Raise `TypeError` unless the value is a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"Expected {what} to be a string, but got {value!r}. Write it in quotes.")
+
+
+def require_access(value: object) -> None:
+    """Raise `TypeError` unless the value says who may run something, or is None: an empty variable lets nobody in."""
+    if value is None:
+        return
+    require_text("access", value)
+    if not str(value).strip():
+        raise TypeError(f"Expected access to name scopes, but got {value!r}. Leave it out to let everybody in.")
+
+
+def require_number(what: str, value: object) -> None:
+    """Raise `TypeError` unless the value is a number."""
+    if not _is_number(value) or abs(value) > _LARGEST:
+        raise TypeError(f"Expected {what} to be a number, but got {value!r}. By convention it lies between 0 and 1.")
+
+
+def require_settings(decorator: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise `TypeError` for a setting that a decorator does not have, with the nearest one that it has."""
+    known = list(known)
+    for name in given:
+        if name not in known:
+            raise TypeError(f"Expected settings of @{decorator}, but got {name!r}. {offer(name, known)}")
+
+
+def require_type(what: str, value: object) -> None:
+    """Raise `TypeError` unless the value is a type, or None."""
+    if value is not None and not isinstance(value, type) and get_origin(value) is None:
+        raise TypeError(f"Expected {what} to be a type, but got {value!r}. Write the class itself, without quotes.")
+
+
+def require_amount(what: str, value: object, unit: str = "a number", *, most: float = _LARGEST) -> None:
+    """Raise `TypeError` unless the value is a number from 0 to `most`."""
+    if not _is_number(value) or not 0 <= value <= most:
+        upper = "" if most == _LARGEST else f" to {most:,}"
+        raise TypeError(f"Expected {what} to be {unit} from 0 up{upper}, but got {value!r}.")
+
+
+def require_limit(what: str, value: object, *, whole: bool = False) -> None:
+    """Raise `TypeError` unless the value is a number from 0 up, a whole one if `whole`; infinity is no limit."""
+    if not _is_number(value) or not value >= 0 or (whole and value != math.inf and not isinstance(value, int)):
+        raise TypeError(f"Expected {what} to be a {'whole ' * whole}number from 0 up, but got {value!r}.")
+
+
+def require_boolean(what: str, value: object) -> None:
+    """Raise `TypeError` unless the value is true or false, or left open with None."""
+    if value is not None and not isinstance(value, bool):
+        raise TypeError(f"Expected {what} to be True or False, but got {value!r}.")
+
+
+def require_names(what: str, value: object) -> None:
+    """Raise `TypeError` unless the value is a list of strings."""
+    given = None if isinstance(value, str) or not isinstance(value, Iterable) else list(cast("Iterable[object]", value))
+    if given is None or not all(isinstance(each, str) for each in given):
+        raise TypeError(f'Expected {what} to be a list of names, but got {value!r}. Write {what}=["…"].')
+
+
+def require_types(what: str, value: object) -> None:
+    """Raise `TypeError` unless the value is a list of types."""
+    if isinstance(value, str) or not isinstance(value, Sequence):  # a set has another order in each program
+        raise TypeError(f"Expected {what} to be a list of types, but got {value!r}. Write {what}=[YourType].")
+    for each in cast("Sequence[object]", value):
+        if not isinstance(each, type) and not hasattr(each, "__origin__"):
+            raise TypeError(f"Expected {what} to hold types, but got {each!r}. Write the class, not an instance.")
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(cast("object", value), bool)

@@ -1,0 +1,369 @@
+"""The decorators: `@agent`, `@action`, `@condition`, `@cost`, `@achieves_goal`, `@component`.
+
+They attach a record of their settings, a mark, and return the class or function unchanged. The marks are read later,
+in one place: by `reader`, when the agent is deployed. (User guide, section 3.6.)
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache, partial
+from typing import Any, Never, Protocol, TypeVar, overload
+
+from goalport.agents.domain.checks import (
+    require_access,
+    require_amount,
+    require_boolean,
+    require_names,
+    require_number,
+    require_settings,
+    require_text,
+    require_type,
+)
+from goalport.agents.domain.export import Export
+from goalport.agents.domain.planner_type import PlannerType
+from goalport.agents.domain.retry import RetryPolicy
+
+__all__ = [
+    "ActionMark",
+    "AgentMark",
+    "ConditionMark",
+    "CostMark",
+    "GoalMark",
+    "GroupRequirement",
+    "achieves_goal",
+    "action",
+    "agent",
+    "component",
+    "condition",
+    "cost",
+    "is_marked",
+    "lacks_mark",
+    "mark_of",
+    "marks_of",
+    "put_mark",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+M = TypeVar("M")
+_ATTRIBUTE = "__goalport_marks__"
+
+
+class GroupRequirement(Protocol):
+    """A tool group that an action needs, and the tools that it must contain."""
+
+    @property
+    def role(self) -> str:
+        """The role that the group plays."""
+        ...
+
+    @property
+    def tools(self) -> Sequence[str]:
+        """The names of tools that must be in it."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentMark:
+    """What `@agent` or `@component` said of a class."""
+
+    name: str = ""
+    description: str = ""
+    provider: str = ""
+    version: str = ""
+    opaque: bool = False
+    component: bool = False
+    planner: PlannerType = PlannerType.GOAP
+    access: str | None = None
+
+    def __post_init__(self) -> None:
+        for what in ("name", "description", "provider", "version"):
+            require_text(what, getattr(self, what))
+        require_access(self.access)
+        require_boolean("opaque", self.opaque)
+        if not isinstance(self.planner, PlannerType):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"Expected planner to be a PlannerType, but got {self.planner!r}. Write {PlannerType.written()}."
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ActionMark:
+    """What `@action` said of a method."""
+
+    description: str = ""
+    pre: Sequence[str] = ()
+    post: Sequence[str] = ()
+    can_rerun: bool = False
+    clear_blackboard: bool = False
+    cost: float = 0.0
+    value: float = 0.0
+    cost_method: str = ""
+    value_method: str = ""
+    tool_groups: Sequence[str] = ()
+    required_tool_groups: Sequence[str] = ()
+    tool_group_requirements: Sequence[GroupRequirement] = ()
+    output_binding: str = ""
+    trigger: type | None = None
+    read_only: bool = False
+    repeatable: bool = True
+    """Whether it may run again when the program ended in its middle."""
+    retry: RetryPolicy | None = None
+    """How often a failure is tried again; None: the policy of the platform."""
+    access: str | None = None
+    """Who may run it: scopes, or an expression over the caller and the inputs (`AccessRule`); None: everybody."""
+
+    def __post_init__(self) -> None:
+        for what in ("description", "cost_method", "value_method", "output_binding"):
+            require_text(what, getattr(self, what))
+        require_access(self.access)
+        if self.output_binding and not self.output_binding.strip():
+            raise TypeError(
+                f"Expected output_binding to be a name, but got {self.output_binding!r}. Leave it out for none."
+            )
+        for what in ("cost", "value"):
+            require_number(what, getattr(self, what))
+        for what in ("pre", "post", "tool_groups", "required_tool_groups"):
+            require_names(what, getattr(self, what))
+        for what in ("can_rerun", "clear_blackboard", "read_only", "repeatable"):
+            require_boolean(what, getattr(self, what))
+        require_type("trigger", self.trigger)
+        for each in self.tool_group_requirements:
+            if not hasattr(each, "role") or not hasattr(each, "tools"):
+                raise TypeError(
+                    "Expected tool_group_requirements to be a list of ToolGroupRequirement, but it holds"
+                    f' {each!r}. Write required_tool_groups=["web"], or ToolGroupRequirement("web", tools=("search",)).'
+                )
+        if self.retry is not None and type(self.retry) is not RetryPolicy:
+            raise TypeError(
+                f"Expected retry to be a RetryPolicy, but got {self.retry!r}. Write RetryPolicy(attempts=…)."
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoalMark:
+    """What `@achieves_goal` said of a method."""
+
+    description: str
+    value: float
+    tags: Sequence[str]
+    examples: Sequence[str]
+    export: Export
+
+    def __post_init__(self) -> None:
+        require_text("description", self.description)
+        require_number("value", self.value)
+        for what in ("tags", "examples"):
+            require_names(what, getattr(self, what))
+        if type(self.export) is not Export:
+            raise TypeError(f"Expected export to be an Export, but got {self.export!r}. Write Export(remote=True).")
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionMark:
+    """What `@condition` said of a method."""
+
+    name: str
+    cost: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_text("name", self.name)
+        require_amount("cost", self.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class CostMark:
+    """What `@cost` said of a method."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        require_text("name", self.name)
+
+
+@overload
+def agent(cls: C, /) -> C: ...
+@overload
+def agent(
+    *,
+    description: str = "",
+    name: str = "",
+    provider: str = "",
+    version: str = "0.1.0",
+    opaque: bool = False,
+    planner: PlannerType = PlannerType.GOAP,
+    access: str | None = None,
+) -> Callable[[C], C]: ...
+def agent(cls: C | None = None, /, *, version: str = "0.1.0", **settings: Any) -> C | Callable[[C], C]:
+    """Mark a class as an agent: actions and at least one goal, planned together.
+
+    `description` says what the agent is for, to people and to models that choose among agents, and defaults to the
+    class's docstring; `name` defaults to the class's name. An `opaque` agent keeps its actions to itself. `planner`
+    chooses the next action; a utility agent needs no goal. `access` says who may run its actions, as that of `@action`
+    does, and holds besides it. The class is read when an instance is deployed.
+    """
+    require_settings("agent", settings, (each.name for each in fields(AgentMark) if each.name != "component"))
+    mark = AgentMark(version=version, component=False, **settings)
+    return partial(put_mark, mark) if cls is None else put_mark(mark, cls)
+
+
+@overload
+def component(cls: C, /) -> C: ...
+@overload
+def component(*, name: str = "", description: str = "", access: str | None = None) -> Callable[[C], C]: ...
+def component(
+    cls: C | None = None, /, *, name: str = "", description: str = "", access: str | None = None
+) -> C | Callable[[C], C]:
+    """Mark a class whose actions and conditions every agent of the platform may use; it needs no goal of its own.
+
+    `access` is as that of `@agent`.
+    """
+    mark = AgentMark(name=name, description=description, component=True, access=access)
+    return partial(put_mark, mark) if cls is None else put_mark(mark, cls)
+
+
+@overload
+def action(function: F, /) -> F: ...
+@overload
+def action(
+    *,
+    description: str = "",
+    pre: Sequence[str] = (),
+    post: Sequence[str] = (),
+    can_rerun: bool = False,
+    clear_blackboard: bool = False,
+    cost: float = 0.0,
+    value: float = 0.0,
+    cost_method: str = "",
+    value_method: str = "",
+    tool_groups: Sequence[str] = (),
+    required_tool_groups: Sequence[str] = (),
+    tool_group_requirements: Sequence[GroupRequirement] = (),
+    output_binding: str = "",
+    trigger: type | None = None,
+    read_only: bool = False,
+    repeatable: bool = True,
+    retry: RetryPolicy | None = None,
+    access: str | None = None,
+) -> Callable[[F], F]: ...
+def action(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
+    """Mark a method as a step that the planner may take.
+
+    Parameters of domain types are its preconditions and its return type is its effect. `description`: for people and
+    models. `pre`, `post`: names of conditions that must hold before, and may hold after. `can_rerun`: may run again in
+    the same process. `clear_blackboard`: leave nothing but the output. `cost`, `value`: by convention from 0 to 1, or
+    computed on each planning by the `@cost` method named in `cost_method`, `value_method`. `tool_groups`: roles whose
+    tools the action uses if they are there; `required_tool_groups`: roles without whose group it cannot run;
+    `tool_group_requirements`: the same, with the names of tools that the group must have. `output_binding`: the name of
+    the output. `trigger`: run only when the newest object is of this type. `read_only`: changes nothing. `repeatable`:
+    begins again after a crash in its middle, with the same `context.key`; otherwise the process is stuck until somebody
+    says how it goes on. `retry`: how often a failure is tried again; None: as the platform says. `access`: the scopes
+    that the caller of the process needs, such as "finance:write", or an expression such as
+    "expr: caller.has('finance:write') and order.total < 100"; refused, the process fails. (User guide, 3.6.2.)
+    """
+    require_settings("action", settings, (each.name for each in fields(ActionMark)))
+    mark = ActionMark(**settings)
+    return partial(put_mark, mark) if function is None else put_mark(mark, function)
+
+
+@overload
+def condition(function: F, /) -> F: ...
+@overload
+def condition(*, name: str = "", cost: float = 0.0) -> Callable[[F], F]: ...
+def condition(function: Callable[..., Any] | None = None, /, *, name: str = "", cost: float = 0.0) -> Any:
+    """Mark a method that answers whether a condition holds; `name` defaults to the method's name.
+
+    It is called only when its answer can change the plan, but perhaps often, so it must have no side effects. Of
+    several conditions that a plan depends on, the one of least `cost` is called first. While an object that it needs is
+    missing, the condition is false. (User guide, section 3.6.3.)
+    """
+    mark = ConditionMark(name, cost)
+    return partial(put_mark, mark) if function is None else put_mark(mark, function)
+
+
+@overload
+def cost(function: F, /) -> F: ...
+@overload
+def cost(*, name: str = "") -> Callable[[F], F]: ...
+def cost(function: Callable[..., Any] | None = None, /, *, name: str = "") -> Any:
+    """Mark a method that computes a cost or value while planning; `name` defaults to the method's name.
+
+    All its domain parameters must be optional: they are None while the object is missing. (User guide, section 3.6.2.)
+    """
+    mark = CostMark(name)
+    return partial(put_mark, mark) if function is None else put_mark(mark, function)
+
+
+@overload
+def achieves_goal(
+    *,
+    description: str,
+    value: float = 0.0,
+    tags: Sequence[str] = (),
+    examples: Sequence[str] = (),
+    export: Export | None = None,
+) -> Callable[[F], F]: ...
+@overload
+def achieves_goal(undescribed: Never, /) -> Never: ...
+def achieves_goal(
+    undescribed: object = None,
+    /,
+    *,
+    description: str | None = None,
+    value: float = 0.0,
+    tags: Sequence[str] = (),
+    examples: Sequence[str] = (),
+    export: Export | None = None,
+) -> Any:
+    """Mark a method whose completion achieves a goal; alone, it makes the method an action too.
+
+    `description` says what is achieved, for people and for the model that calls the published tool. `value` is what
+    reaching it is worth among several goals. `export` says whether and how it is published. (User guide, 3.6.9.)
+    """
+    if description is None or undescribed is not None:
+        raise TypeError(
+            "Expected a description of the goal by its name, but there is none."
+            ' Write @achieves_goal(description="…"), with parentheses.'
+        )
+    mark = GoalMark(description=description, value=value, tags=tags, examples=examples, export=export or Export())
+    return partial(put_mark, mark)
+
+
+def marks_of(marked: object) -> Mapping[type, object]:
+    """The marks of an object itself, not of its bases, by their class."""
+    # Some objects raise anything when they are asked for an attribute that they lack.
+    own = vars(marked) if type(marked).__dictoffset__ else {}
+    return own.get(_ATTRIBUTE, {})
+
+
+def mark_of(marked: object, kind: type[M]) -> M | None:
+    """The mark of one class that an object has, or None."""
+    mark = marks_of(marked).get(kind)
+    return mark if isinstance(mark, kind) else None
+
+
+def is_marked(cls: type) -> bool:
+    """Whether a class itself, not a base of it, is marked as an agent or a component."""
+    return mark_of(cls, AgentMark) is not None
+
+
+def lacks_mark(cls: type) -> bool:
+    """Whether a class has actions, but is no agent or component, and neither is a base or a subclass of it."""
+    return any(map(_acts, cls.__mro__)) and not cls.__subclasses__() and not any(map(is_marked, cls.__mro__))
+
+
+@lru_cache(maxsize=64)
+def _acts(cls: type) -> bool:
+    """Whether a class itself has actions. Cached for the bases that all models share, which have many members."""
+    # Only what can be called: other members, such as pydantic's, may refuse to be looked into.
+    return any({ActionMark, GoalMark} & marks_of(each).keys() for each in vars(cls).values() if callable(each))
+
+
+def put_mark(mark: object, marked: Any) -> Any:
+    """Mark an object, besides the marks of other classes that it has, and return it."""
+    if isinstance(marked, (property, cached_property)):
+        raise TypeError("Expected a method to mark, but got a property, which nobody calls. Make a method of it.")
+    if isinstance(marked, str):
+        raise TypeError(f'Expected settings by their names, but got {marked!r}. Write description="…".')
+    setattr(marked, _ATTRIBUTE, {**marks_of(marked), type(mark): mark})
+    return marked

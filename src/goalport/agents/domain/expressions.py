@@ -1,0 +1,191 @@
+"""Preconditions as expressions: `expr: order.total > 100 and 'gift' in tags`, in Jinja's sandbox, never `eval`.
+
+An expression is a condition like any other: a name, and a function that answers from the blackboard. A name in it
+stands for the object of that binding, else for the newest object whose class is so called (`PurchaseOrder`, also spelt
+`purchaseOrder` or `purchase_order`). While such an object is missing the answer is no; an expression that fails has no
+answer. Above: formulas, where names of conditions stand in expressions too. (User guide, section 3.18.1.)
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sized
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, cast
+
+from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError, nodes, pass_context
+from jinja2.meta import find_undeclared_variables
+from jinja2.runtime import Context
+from jinja2.utils import missing
+
+from goalport.agents.blackboard import Blackboard
+from goalport.agents.domain.agents import Condition
+from goalport.agents.domain.signature import Injected
+from goalport.base.introspection import Origin
+from goalport.models.prompts.sandbox import BoundedSandbox
+
+__all__ = ["EXPRESSION", "Expression", "canonical", "is_expression", "tokens_of"]
+
+EXPRESSION = "expr:"
+_FOREIGN_PREFIX = "spel:"
+_NUMBERS = (int, float, Decimal)
+_MOST_BITS = 10_000
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class UnsetName(UndefinedError):
+    """An expression uses a name for which there is no object."""
+
+
+class _Unset(StrictUndefined):
+    """The value of an undefined name. A missing object is no mistake; a missing attribute of an object is one."""
+
+    def __init__(
+        self,
+        hint: str | None = None,
+        obj: Any = missing,
+        name: str | None = None,
+        exc: type[Exception] = UndefinedError,
+    ) -> None:
+        unset = obj is missing and name is not None and hint is None
+        super().__init__(hint, obj, name, UnsetName if unset else exc)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A compiled expression and the names that it looks at. Use `Expression.of`."""
+
+    source: str
+    names: frozenset[str]
+    compiled: Callable[..., object]
+
+    @staticmethod
+    def of(text: str) -> "Expression":
+        """The expression in a text such as `expr: order.total > 100`. Raises jinja2's `TemplateSyntaxError`."""
+        return _compiled(text.removeprefix(EXPRESSION).strip())
+
+    @property
+    def condition(self) -> Condition:
+        """The condition that the planner sees."""
+        return Condition(f"{EXPRESSION} {self.source}", self.answer, (Injected("blackboard", Blackboard),))
+
+    async def answer(self, blackboard: Blackboard) -> bool:
+        """Whether it holds for what is on a blackboard. Raises what evaluating it raises."""
+        found = {name: _object_named(name, blackboard) for name in self.names}
+        try:
+            answer = self.compiled({name: value for name, value in found.items() if value is not None})
+            bool(answer)  # an unset name as the whole answer is noticed only when somebody looks
+        except UnsetName:
+            return False
+        if not isinstance(answer, bool):
+            raise TypeError(f"Expected a yes or no, but {self.source!r} gave {answer!r}. Compare it with something.")
+        return answer
+
+
+def canonical(origin: Origin, names: Iterable[str]) -> tuple[str, ...]:
+    """The names of conditions as the planner knows them. Raises `DeclarationError` for an invalid expression."""
+    return tuple(_canonical(origin, each) for each in names)
+
+
+def is_expression(name: str) -> bool:
+    """Whether the name of a condition is an expression."""
+    return name.startswith(EXPRESSION)
+
+
+def tokens_of(text: str) -> tuple[str, ...]:
+    """The tokens of an expression, spaces among them. Raises jinja2's `TemplateSyntaxError`."""
+    _, *inner, _ = _sandbox.lex(f"{{{{{text.removeprefix(EXPRESSION)}\n}}}}")
+    return tuple(value for _, _, value in inner)
+
+
+def _canonical(origin: Origin, name: str) -> str:
+    if name.startswith(_FOREIGN_PREFIX):
+        raise origin.error(
+            expected="expressions in the language of this house",
+            came=f"{name!r} is one of Spring's",
+            fix=f"Write `{EXPRESSION} …`, for example `{EXPRESSION} order.total > 100 and order.items | size > 0`.",
+        )
+    if not name.startswith(EXPRESSION):
+        return name
+    try:
+        return Expression.of(name).condition.name
+    except TemplateSyntaxError as error:
+        raise origin.error(
+            expected="an expression that can be compiled",
+            came=f"{name!r} cannot: {error.message}",
+            fix=f"Write a Jinja expression: `{EXPRESSION} order.total > 100 and 'gift' in tags`.",
+        ) from None
+
+
+def _object_named(name: str, blackboard: Blackboard) -> object | None:
+    bound = blackboard.get(name)
+    if bound is not None:
+        return bound
+    return next((each for each in reversed(blackboard.objects) if name in spellings(type(each))), None)
+
+
+@lru_cache(maxsize=4096)
+def spellings(cls: type) -> frozenset[str]:
+    """The names that an expression may use for an object of a class: its class's and its bases', in each spelling."""
+    names = [each.__name__ for each in cls.__mro__ if each.__module__ != "builtins"]
+    return frozenset(
+        spelt for name in names for spelt in (name, name[0].lower() + name[1:], _HUMP.sub("_", name).lower())
+    )
+
+
+@lru_cache(maxsize=4096)
+def _compiled(source: str) -> Expression:
+    compiled = _sandbox.compile_expression(source, undefined_to_none=False)
+    tree = _sandbox.parse(f"{{{{ {source}\n}}}}")
+    for found in tree.find_all(nodes.Getattr):
+        if found.attr.startswith("_"):
+            raise TemplateSyntaxError(f"{found.attr} is private", found.lineno)
+    return Expression(source, frozenset(find_undeclared_variables(tree)), compiled)
+
+
+def _size(values: Iterable[object]) -> int:
+    return len(values) if isinstance(values, Sized) else sum(1 for _ in values)
+
+
+@pass_context
+def _any(context: Context, values: Iterable[object], *test: object) -> bool:
+    return any(True for _ in _filter("selectattr", context, values, test)) if test else any(values)
+
+
+@pass_context
+def _all(context: Context, values: Iterable[object], *test: object) -> bool:
+    return not any(True for _ in _filter("rejectattr", context, values, test)) if test else all(values)
+
+
+def _filter(name: str, context: Context, values: Iterable[object], test: tuple[object, ...]) -> Iterable[object]:
+    filters: dict[str, Any] = dict(context.environment.filters)
+    return filters[name](context, values, *test)
+
+
+def _instance_of(value: object, name: str) -> bool:
+    return any(each.__name__ == name for each in type(value).__mro__)
+
+
+class _Sandbox(BoundedSandbox):
+    """A sandbox in which no expression can take all time or memory by one operator."""
+
+    intercepted_binops = frozenset({"**", "*", "%"})
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        if not (isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS)):
+            raise TypeError(f"Expected numbers on both sides of {operator}, but got {left!r:.40} and {right!r:.40}.")
+        if operator == "**" and isinstance(left, int) and left.bit_length() * right > _MOST_BITS:
+            raise ValueError(f"Expected a number of {_MOST_BITS} bits at most, but got {left!r:.40} ** {right!r:.40}.")
+        return super().call_binop(context, operator, left, right)
+
+
+def _make_sandbox() -> BoundedSandbox:
+    sandbox = _Sandbox(undefined=_Unset)
+    sandbox.globals.clear()
+    filters, tests = cast("dict[str, object]", sandbox.filters), cast("dict[str, object]", sandbox.tests)
+    filters.update({"size": _size, "length": _size, "count": _size, "any": _any, "all": _all})
+    tests["instance_of"] = _instance_of
+    return sandbox
+
+
+_sandbox = _make_sandbox()

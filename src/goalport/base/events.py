@@ -1,0 +1,415 @@
+"""Events: what happens while agents are deployed and processes run, as frozen records; and the protocol of listeners.
+
+An event informs; it cannot influence the process. Listeners are called in the order of the events, on the event loop,
+and must not block. Floor 0.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Final, Literal, Protocol, cast, get_args
+
+__all__ = [
+    "ActionFinished",
+    "ActionRetried",
+    "ActionStarted",
+    "ActionStatus",
+    "AgentDeployed",
+    "AgentUndeployed",
+    "ConversationCompacted",
+    "Event",
+    "EventListener",
+    "GoalAchieved",
+    "GuardTripped",
+    "MessageDelta",
+    "MessageSent",
+    "ModelCalled",
+    "ModelReplied",
+    "ModelRetried",
+    "ObjectBound",
+    "PlanFormulated",
+    "PlanRejected",
+    "ProcessCreated",
+    "ProcessFinished",
+    "ProcessNotStored",
+    "ProcessPaused",
+    "ProgressUpdated",
+    "QuestionAsked",
+    "QuestionSettled",
+    "SourcesShown",
+    "StateEntered",
+    "StuckHandled",
+    "ToolCalled",
+    "ToolReturned",
+    "as_json",
+    "from_json",
+]
+
+
+ActionStatus = Literal["succeeded", "declined", "failed", "replanned", "terminated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Record:
+    process_id: str = ""
+    """The id of the process in which it happened; empty for an event of the platform."""
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDeployed(_Record):
+    """An agent or component joined the platform."""
+
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentUndeployed(_Record):
+    """An agent or component left the platform; its running processes go on."""
+
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessCreated(_Record):
+    """A process exists and has not started yet."""
+
+    agent: str
+    caller: str
+    """The id of the caller on whose behalf the process runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFormulated(_Record):
+    """The plan to the goal as of now; a new one is formulated after each action."""
+
+    goal: str
+    steps: tuple[str, ...]
+    """The names of the actions still to run, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRejected(_Record):
+    """An action, or a tool that it called, asked for another plan."""
+
+    action: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionStarted(_Record):
+    """An action is about to run."""
+
+    action: str
+    number: int
+    """1 for the first action of the process."""
+    planned: int
+    """How many actions the process will have run if the plan holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRetried(_Record):
+    """An attempt failed and the action will be tried again."""
+
+    action: str
+    attempt: int
+    delay_seconds: float
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionFinished(_Record):
+    """An action ended. `declined`: it returned None; `replanned`: it wants another plan; `terminated`: it gave up."""
+
+    action: str
+    number: int
+    planned: int
+    status: ActionStatus
+    seconds: float
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectBound(_Record):
+    """An object was put on the blackboard."""
+
+    name: str
+    type_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateEntered(_Record):
+    """An action returned a state, which the process has entered."""
+
+    state: str
+    left: tuple[str, ...]
+    """The states that are hidden from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressUpdated(_Record):
+    """An action reports its progress, in words."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRetried(ProgressUpdated):
+    """A provider did not answer and will be asked again after a wait; the words say which model, how often and why."""
+
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GoalAchieved(_Record):
+    """The goal holds."""
+
+    goal: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAsked(_Record):
+    """An action waits for a person."""
+
+    question_id: str
+    action: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSettled(_Record):
+    """A question was answered or declined, or has expired."""
+
+    question_id: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPaused(_Record):
+    """The process pauses before its next action, because of its delay or its schedule."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StuckHandled(_Record):
+    """A stuck handler was called."""
+
+    handler: str
+    code: str
+    """replan, or no_resolution."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCalled(_Record):
+    """A model is about to be asked."""
+
+    interaction: str
+    """The id of the prompt: the one given by `with_id`, else one made of the action and the output type."""
+    model: str
+    prompt: str
+    """What the model is sent: system prompt, tools, the schema of the answer and the conversation.
+
+    What an earlier request of the interaction in the process sent too is only mentioned."""
+    turn: int
+    """1 for the first request of an interaction; one more after each round of tools or repair."""
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReplied(_Record):
+    """A model has answered, or has failed to."""
+
+    interaction: str
+    model: str
+    reply: str
+    """The text, or the JSON of the object; empty when it called tools."""
+    tool_calls: tuple[str, ...]
+    """The names of the tools that the model wants to call."""
+    input_tokens: int
+    output_tokens: int
+    cost: float
+    """In US dollars; 0 when the price is not known."""
+    seconds: float
+    action: str = ""
+    error: str | None = None
+    finish: str = ""
+    """Why the model stopped: stop, length (cut off), tool_call, refusal, error or unknown; empty: the call failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled(_Record):
+    """A tool is about to be called for a model."""
+
+    tool: str
+    arguments: str
+    """The JSON text that the model wrote."""
+    action: str = ""
+    call_id: str = ""
+    """The id that the model gave the call; the event of the result has the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReturned(_Record):
+    """A tool that was called for a model has given its result."""
+
+    tool: str
+    seconds: float
+    is_error: bool
+    result: str
+    """The text, cut when it is long."""
+    action: str = ""
+    call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesShown(_Record):
+    """A model was shown passages of documents, against which its answer can be checked."""
+
+    reference: str
+    """The name of the reference that has the documents."""
+    tool: str
+    query: str
+    """What was searched for, or the id of what was read."""
+    sources: tuple[Mapping[str, Any], ...]
+    """Of each passage its `id`, its document's `uri`, its `path` of titles, and where it stands: `start` and `end`.
+
+    And its `resource`, the URI at which clients can read its section, where documents are published.
+    """
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardTripped(_Record):
+    """A guard objects to what a user or a model said."""
+
+    guard: str
+    severity: str
+    """info, warning, error or critical."""
+    reason: str
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDelta(_Record):
+    """A piece of a message while it is written. It is told to those who listen now, and kept in no log."""
+
+    message_id: str
+    text: str
+    thinking: bool = False
+    """Whether the piece is of the thoughts that the model shows, and not of the message itself."""
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSent(_Record):
+    """An action has sent a message to the person that the process talks to; the whole of it is here."""
+
+    message_id: str
+    """The same for all pieces of the message, and again if the action begins anew and sends it again."""
+    text: str
+    role: str = "assistant"
+    conversation_id: str = ""
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationCompacted(_Record):
+    """What a model is shown of a conversation was made shorter."""
+
+    conversation_id: str
+    what: str
+    """`tool results`: old ones were left out; or `summary`: old messages were put together in one."""
+    messages: int
+    """How many messages were changed or put together."""
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessNotStored(_Record):
+    """The process could not be written to the store: it goes on, and ends with the program if that stays so."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFinished(_Record):
+    """The process came to an end or cannot go on by itself."""
+
+    status: str
+    reason: str
+
+
+Event = (
+    AgentDeployed
+    | AgentUndeployed
+    | ProcessCreated
+    | PlanFormulated
+    | PlanRejected
+    | ActionStarted
+    | ActionRetried
+    | ActionFinished
+    | ObjectBound
+    | StateEntered
+    | ProgressUpdated
+    | GoalAchieved
+    | QuestionAsked
+    | QuestionSettled
+    | ProcessPaused
+    | StuckHandled
+    | ModelCalled
+    | ModelReplied
+    | ToolCalled
+    | ToolReturned
+    | SourcesShown
+    | GuardTripped
+    | MessageDelta
+    | MessageSent
+    | ConversationCompacted
+    | ProcessNotStored
+    | ProcessFinished
+)
+
+
+_KINDS: Final[Mapping[str, type[Event]]] = {each.__name__: each for each in (*get_args(Event), ModelRetried)}
+
+
+@cache
+def _fields(kind: type[Event]) -> Sequence[str]:
+    return tuple(each.name for each in fields(kind))
+
+
+def as_json(event: Event) -> dict[str, Any]:
+    """An event as a JSON object: its kind under `event`, its time in ISO 8601, and its fields."""
+    kind = type(event)
+    told = {name: getattr(event, name) for name in _fields(kind)}
+    return {"event": kind.__name__, **told, "at": event.at.isoformat()}
+
+
+def from_json(data: Mapping[str, Any]) -> Event | None:
+    """The event of a JSON object that `as_json` made; None: its kind or its fields are those of another version."""
+    kind = _KINDS.get(data["event"])
+    if kind is None:
+        return None
+    told: dict[str, Any] = {name: _value(data[name]) for name in _fields(kind) if name in data}
+    told["at"] = datetime.fromisoformat(data["at"])
+    try:
+        return kind(**told)
+    except TypeError:
+        return None
+
+
+def _value(value: object) -> object:
+    """A value of a field: JSON has lists where events have tuples."""
+    return tuple(cast("Iterable[object]", value)) if isinstance(value, list) else value
+
+
+class EventListener(Protocol):
+    """The protocol of listeners. An exception that a listener raises is logged and does not affect the process."""
+
+    def on_event(self, event: Event, /) -> None:
+        """Handle one event. It is called on the event loop, so it must return quickly."""
+        ...

@@ -1,0 +1,305 @@
+"""What a function declares: where it is written, the types that its annotations name, and what its docstring says.
+
+Annotations are looked up in the module and in the enclosing classes. A docstring is parsed for a model: descriptions of
+parameters are found in Google, NumPy, Sphinx and Epydoc style, and all other text stays as it is. Nothing is called.
+Floor 1. Above: `domain` reads actions with it, and `tools` reads tools.
+"""
+
+import ast
+import builtins
+import inspect
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, TypeVar, cast, get_type_hints
+
+from goalport.base.errors import DeclarationError
+from goalport.base.type_expressions import inherited, parameters_of
+from goalport.base.words import class_name, did_you_mean, nearest
+
+__all__ = ["Documentation", "Origin", "class_place", "constructor", "hidden_methods", "lacking_in", "read_docstring"]
+
+_FIX_OF_NAME = "Define or import it at module level, not inside a function and not under TYPE_CHECKING."
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The function or method that a declaration is, for messages that say where it is written."""
+
+    function: Callable[..., object]
+    owner: type | None = None
+    """The class that a method is read for; None: the class of the object to which it is bound, if any."""
+
+    @property
+    def written(self) -> Callable[..., object]:
+        """The function as it was written: beneath decorators, partials, bound methods and callable objects."""
+        outer = _without_partials(self.function)
+        inner = getattr(outer, "__func__", outer)
+        return inspect.unwrap(inner if hasattr(inner, "__qualname__") else type(inner).__call__)
+
+    @property
+    def filled(self) -> Collection[str]:
+        """The parameters that a partial fills."""
+        function: Any = self.function
+        return function.keywords if isinstance(function, partial) else ()
+
+    @property
+    def docstring(self) -> str:
+        """The docstring; a method without one has that of the method it overrides."""
+        return inspect.getdoc(_without_partials(self.function)) or ""
+
+    @property
+    def declared_in(self) -> type | None:
+        """The class that has the method in its body: the owner, or a base class of it; None for a function."""
+        owner, name = self.owner or _owner(self.function), self.written.__name__
+        return None if owner is None else next((each for each in owner.__mro__ if name in vars(each)), owner)
+
+    def __str__(self) -> str:
+        written = self.written
+        code = getattr(written, "__code__", None)
+        name = f"{self.owner.__name__}.{written.__name__}" if self.owner else written.__qualname__
+        module = getattr(written, "__module__", None)
+        where = f" ({_short(code.co_filename)}:{code.co_firstlineno})" if code else ""
+        return f"{module}: {name}{where}" if module else f"{name}{where}"
+
+    def error(self, *, expected: str, came: str, fix: str) -> DeclarationError:
+        """An error that names this place. It is returned and not raised."""
+        return DeclarationError(str(self), expected=expected, came=came, fix=fix)
+
+    def hints(self, kind: type | None = None) -> dict[str, Any]:
+        """The types that the annotations of the function name, or those of a class that it mentions.
+
+        A type parameter of a generic base class is what the owner gives for it. Raises `DeclarationError` for an
+        annotation that names nothing or cannot be read.
+        """
+        written, names = self.written, self._names_around()
+        try:
+            found = get_type_hints(kind or written, localns=names, include_extras=True)
+            owner, base = self.owner or _owner(self.function), self.declared_in
+            if kind or base is None or not parameters_of(base):
+                return found
+            return {name: inherited(each, base, owner) for name, each in found.items()}
+        except NameError as error:
+            known = {*getattr(written, "__globals__", {}), *names}
+            near = nearest(str(error.name), sorted(each for each in known if not each.startswith("_")))
+            raise self.error(
+                expected="every annotation to name something that can be looked up in its module or enclosing classes",
+                came=f"{error.name!r} {f'in {kind.__qualname__} ' if kind else ''}is not there",
+                fix=" ".join([*([did_you_mean(near)] if near else []), _FIX_OF_NAME]),
+            ) from error
+        except (AttributeError, SyntaxError, TypeError) as error:
+            raise self.error(
+                expected="an annotation that Python can read", came=str(error), fix="Correct the annotation."
+            ) from error
+
+    def _names_around(self) -> "_NamesAround":
+        """The names of the enclosing classes, and the type parameters in the brackets behind the name of a class."""
+        written, places = self.written, list[Mapping[str, object]]()
+        place: object = sys.modules.get(getattr(written, "__module__", None) or "")
+        for part in written.__qualname__.split(".")[:-1]:
+            place = getattr(place, part, None)
+            places += [vars(place)] if isinstance(place, type) else []
+        owner = self.owner or _owner(self.function)
+        if owner is not None:
+            places += [*map(vars, reversed(owner.__mro__)), {owner.__name__: owner}]
+        parameters: Sequence[TypeVar] = getattr(self.declared_in, "__type_params__", ())
+        places.append({each.__name__: each for each in parameters})
+        return _NamesAround(places, getattr(written, "__globals__", {}))
+
+
+class _NamesAround(Mapping[str, object]):
+    """The names in some classes, which are looked up only where an annotation is a text that mentions them.
+
+    A class or a type parameter precedes what the module calls by the same name; a method or a field does not.
+    """
+
+    def __init__(self, places: Sequence[Mapping[str, object]], module: Mapping[str, object]) -> None:
+        self._places = tuple(reversed(places))
+        """The innermost first."""
+        self._module = module
+
+    def __getitem__(self, name: str) -> object:
+        place = next((each for each in self._places if name in each), None)
+        if place is None or not (isinstance(place[name], type | TypeVar) or self._is_free(name)):
+            raise KeyError(name)
+        return place[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in dict.fromkeys(chain(*self._places)) if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _is_free(self, name: str) -> bool:
+        return name not in self._module and not hasattr(builtins, name)
+
+
+def _without_partials(function: Any) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
+def _owner(function: Callable[..., object]) -> type | None:
+    """The class of the object to which a method is bound; None for other functions."""
+    bound: object = getattr(_without_partials(function), "__self__", None)
+    return bound if bound is None or isinstance(bound, type) else type(bound)
+
+
+def constructor(cls: type) -> inspect.Signature:
+    """The signature with which a class is called.
+
+    For a class that says nothing of its construction, `inspect` would parse a text of `object` each time. Raises
+    `DeclarationError` for an abstract class.
+    """
+    if lacking := lacking_in(cls):
+        raise DeclarationError(
+            class_place(cls),
+            expected="a class that can be constructed",
+            came=f"it is abstract: it lacks {', '.join(lacking)}",
+            fix="Write what it lacks, or deploy a subclass that has it.",
+        )
+    is_plain = type(cls).__call__ is type.__call__ and cls.__init__ is object.__init__ and cls.__new__ is object.__new__
+    return inspect.Signature() if is_plain else inspect.signature(cls)
+
+
+def lacking_in(cls: type) -> Sequence[str]:
+    """The methods that an abstract class lacks, by name; empty for a class that is not abstract."""
+    return sorted(getattr(cls, "__abstractmethods__", ()))
+
+
+def class_place(cls: type) -> str:
+    """Where a class is declared, for messages; without the line where its source cannot be read."""
+    name = class_name(cls)
+    try:
+        file, line = inspect.getsourcefile(cls), inspect.getsourcelines(cls)[1]
+    except (OSError, TypeError):
+        return name
+    return f"{name} ({_short(file)}:{line})" if file else name
+
+
+def hidden_methods(cls: type) -> Iterator[tuple[str, int, int]]:
+    """The methods of a class that a later one of the same name hides: its name, and the lines of both.
+
+    None where the source cannot be read.
+    """
+    try:
+        lines, first = inspect.getsourcelines(cls)
+        body = cast("ast.ClassDef", ast.parse(dedent("".join(lines))).body[0]).body
+    except (OSError, TypeError, SyntaxError, AttributeError):
+        return
+    known: dict[str, int] = {}
+    for each in body:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+            if each.name in known and not any(map(_goes_with_the_earlier, each.decorator_list)):
+                yield each.name, known[each.name], first + each.lineno - 1
+            if not any(ast.unparse(decorator).endswith("overload") for decorator in each.decorator_list):
+                known[each.name] = first + each.lineno - 1
+
+
+def _goes_with_the_earlier(decorator: ast.expr) -> bool:
+    """Whether it keeps the method of the same name before it, as `@name.setter` and `@name.register(int)` do."""
+    said = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return isinstance(said, ast.Attribute) and said.attr in {"getter", "setter", "deleter", "register"}
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename
+
+
+_GOOGLE_SECTION = re.compile(r"(Args|Arguments|Params|Parameters):\s*")
+_NUMPY_SECTION = re.compile(r"(Other )?Parameters\s*")
+_RULE = re.compile(r"-{3,}\s*")
+_GOOGLE_ENTRY = re.compile(r"\s+\*{0,2}(?P<names>\w+)\s*(\(.*?\))?\s*:(?P<text>.*)")
+_NUMPY_ENTRY = re.compile(r"(?P<names>\w+(,\s*\w+)*)\s*(:.*)?(?P<text>)")
+_FIELD_ENTRY = re.compile(r"[:@](param|parameter|arg|argument)\s+([^:]*\s)?(?P<names>\w+)\s*:(?P<text>.*)")
+_FIELD_TYPE = re.compile(r"[:@]type\s+\w+\s*:.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Documentation:
+    """A parsed docstring: the description, and what it says of each parameter."""
+
+    description: str
+    parameters: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Lines that belong together. With `entry` they describe parameters; without, they are part of the description."""
+
+    lines: Sequence[str]
+    entry: re.Pattern[str] | None = None
+
+
+def read_docstring(text: str | None, parameters: Collection[str]) -> Documentation:
+    """Parse a docstring. A section that describes none of `parameters` is part of the description."""
+    lines = inspect.cleandoc(text or "").splitlines()
+    kept: list[str] = []
+    described: dict[str, str] = {}
+    for block in _blocks(lines):
+        found = _described(block, parameters)
+        described |= found
+        repeats_a_type = _FIELD_TYPE.fullmatch(block.lines[0]) is not None
+        kept += [] if found or repeats_a_type else block.lines
+    return Documentation(re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip(), described)
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
+    start = 0
+    while start < len(lines):
+        entry, end = _section_at(lines, start)
+        yield _Block(lines[start:end], entry)
+        start = end
+
+
+def _section_at(lines: Sequence[str], start: int) -> tuple[re.Pattern[str] | None, int]:
+    """The entry pattern and the end of the section that begins at a line; any other line is a block by itself."""
+    line = lines[start]
+    if _GOOGLE_SECTION.fullmatch(line):
+        return _GOOGLE_ENTRY, _end_of_indented(lines, start + 1)
+    if _NUMPY_SECTION.fullmatch(line) and _is_rule(lines, start + 1):
+        return _NUMPY_ENTRY, _end_of_numpy(lines, start + 2)
+    if _FIELD_ENTRY.fullmatch(line):
+        return _FIELD_ENTRY, _end_of_indented(lines, start + 1)
+    return None, start + 1
+
+
+def _end_of_indented(lines: Sequence[str], start: int) -> int:
+    return next((n for n in range(start, len(lines)) if lines[n].strip() and not lines[n][0].isspace()), len(lines))
+
+
+def _end_of_numpy(lines: Sequence[str], start: int) -> int:
+    return next((n for n in range(start, len(lines)) if _is_rule(lines, n + 1)), len(lines))
+
+
+def _is_rule(lines: Sequence[str], number: int) -> bool:
+    return number < len(lines) and _RULE.fullmatch(lines[number]) is not None
+
+
+def _described(block: _Block, parameters: Collection[str]) -> dict[str, str]:
+    """The description of each parameter in a section; a line that begins no entry continues the one before."""
+    entries = [block.entry.fullmatch(line) if block.entry else None for line in block.lines]
+    # An entry that is indented further belongs to a list inside a description.
+    margin = min((_indent(entry[0]) for entry in entries if entry), default=0)
+    found: dict[str, list[str]] = {}
+    names: list[str] = []
+    for line, entry in zip(block.lines, entries, strict=True):
+        listed = re.findall(r"\w+", entry["names"]) if entry and _indent(line) == margin else []
+        if entry and (known := [name for name in listed if name in parameters]):
+            names = known
+            found |= {name: [entry["text"]] for name in names}
+        else:
+            for name in names:
+                found[name].append(line)
+    return {name: " ".join(" ".join(words).split()) for name, words in found.items()}
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

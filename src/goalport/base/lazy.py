@@ -1,0 +1,42 @@
+"""Packages that load their modules when a name of theirs is first used, because start-up time is a feature.
+
+Such a package has `__getattr__ = lazy_exports(__name__, {...})`, and an `__init__.pyi` beside it that tells type
+checkers the same names. Nothing of the library is below.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+
+__all__ = ["lazy_exports", "lazy_rooms"]
+
+
+def lazy_exports(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
+    """The `__getattr__` of a package; `modules` says by module of the package which names are loaded from it."""
+    module_of = {name: module for module, names in modules.items() for name in names}
+
+    def load(name: str) -> object:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = getattr(import_module(f"{package}.{module_of[name]}"), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return load
+
+
+def lazy_rooms(package: str, *rooms: str) -> Callable[[str], object]:
+    """The `__getattr__` of a package that offers what its rooms do; they are loaded in this order until one has it."""
+
+    def load(name: str) -> object:
+        modules = (import_module(f"{package}.{each}") for each in rooms)
+        if name == "__all__":
+            return [offered for each in modules for offered in each.__all__]
+        for each in modules if not name.startswith("_") else ():
+            if name in each.__all__:
+                found = getattr(each, name)
+                setattr(sys.modules[package], name, found)
+                return found
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return load

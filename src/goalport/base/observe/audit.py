@@ -1,0 +1,208 @@
+"""The audit log: who did what, one JSON object in each line of a file that is only appended to.
+
+It has no secrets and no values that a caller gave: of arguments, the names. A thread writes it, so that no call waits
+for a disk; what cannot be written is counted and told once in the log of the program. Several programs may share a
+file: no line is cut by two writes, and who rotates holds a lock. Above: the publisher, which has one, and the commands.
+"""
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Final, NamedTuple, cast
+
+from goalport.base.caller import Caller
+from goalport.base.files import give_to_owner, locked
+from goalport.base.observe.log_lines import REQUEST_ID, time_of
+from goalport.base.secrecy import hide_known
+
+__all__ = ["Audit", "audit_files", "read_audit"]
+
+_log = logging.getLogger(__name__)
+_MOST_WAITING: Final = 100_000
+"""How many entries wait for the disk at most; with more, what comes is lost and counted."""
+_CLOSE_SECONDS: Final = 5.0
+_GATHER_SECONDS: Final = 0.05
+"""For how long entries are gathered that are then written together."""
+_JSON: Final = json.JSONEncoder(default=str)
+_FILE_MODE, _FOLDER_MODE = 0o600, 0o700
+
+
+class Audit:
+    """The audit log of one program: a file, and older ones beside it, of which `keep` are kept."""
+
+    def __init__(self, file: Path, *, max_bytes: int, keep: int) -> None:
+        self.lost = 0
+        """How many entries could not be written."""
+        self._file = _RotatedFile(file, max_bytes, keep)
+        self._waiting: SimpleQueue[_Entry | None] = SimpleQueue()
+        """What the thread has to write; None: it ends."""
+        self._thread: threading.Thread | None = None
+        self._is_failing = False
+
+    def note(self, deed: str, caller: Caller, facts: Mapping[str, object]) -> None:
+        """Write an entry, soon: what was done, who did it, and the facts about it that are not empty."""
+        if self._waiting.qsize() < _MOST_WAITING:
+            self._waiting.put(_Entry(time.time(), deed, caller, REQUEST_ID.get(), facts))
+        else:
+            self._lose("its disk takes them too slowly")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write_all, name="audit log", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Wait until what was noted is written, for some seconds at most; what is noted later is written too."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._waiting.put(None)
+            thread.join(_CLOSE_SECONDS)
+
+    def _write_all(self) -> None:
+        ends = False
+        while not ends:
+            entries = [self._waiting.get()]
+            if entries[0] is not None:
+                # A thread that wakes takes the interpreter from the event loop, so it does not wake for each entry.
+                time.sleep(_GATHER_SECONDS)
+            entries += [self._waiting.get() for _ in range(self._waiting.qsize())]
+            ends = None in entries
+            self._write([each.line for each in entries if each is not None])
+        self._file.close()
+
+    def _write(self, lines: Sequence[bytes]) -> None:
+        while lines:
+            try:
+                lines = lines[self._file.append(lines) :]
+            except OSError as error:
+                self._lose(error.strerror or str(error), len(lines))
+                return
+        self._is_failing = False
+
+    def _lose(self, reason: str, number: int = 1) -> None:
+        self.lost += number
+        if not self._is_failing:
+            _log.error("Entries of the audit log %s are lost: %s. The server goes on.", self._file.path, reason)
+        self._is_failing = True
+
+
+class _Entry(NamedTuple):
+    """What was noted, until the thread makes a line of it."""
+
+    seconds: float
+    """When it was noted, since 1970."""
+    deed: str
+    caller: Caller
+    request_id: str
+    facts: Mapping[str, object]
+
+    @property
+    def line(self) -> bytes:
+        """The entry as a line of the file, without what is empty in it."""
+        entry: dict[str, object] = {
+            "time": time_of(self.seconds),
+            "deed": self.deed,
+            "caller": self.caller.id,
+            "issuer": self.caller.issuer,
+            "request_id": self.request_id,
+            **self.facts,
+        }
+        kept = {name: value for name, value in entry.items() if value not in ("", None, (), [])}
+        return f"{hide_known(_JSON.encode(kept))}\n".encode()
+
+
+class _RotatedFile:
+    """A file that several programs append to; when it is large, it is renamed and another one begun."""
+
+    def __init__(self, path: Path, max_bytes: int, keep: int) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self._descriptor = -1
+        self._is_cut = False
+
+    def append(self, lines: Sequence[bytes]) -> int:
+        """Append lines in one write, up to the one that makes the file large; how many they were. Raises `OSError`."""
+        descriptor = self._current()
+        room = self._max_bytes - os.fstat(descriptor).st_size
+        number = 1
+        while number < len(lines) and (room := room - len(lines[number - 1])) > 0:
+            number += 1
+        # What a full disk cut off must not run into the next line.
+        start = b"\n" if self._is_cut else b""
+        data = start + b"".join(lines[:number])
+        written = os.write(descriptor, data)
+        self._is_cut = not data[:written].endswith(b"\n")
+        whole = data.count(b"\n", len(start), written)
+        if not whole:
+            raise OSError(0, "only a part of a line could be written")
+        if os.fstat(descriptor).st_size >= self._max_bytes:
+            self._rotate()
+        return whole
+
+    def close(self) -> None:
+        """Close the file; appending opens it again."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _current(self) -> int:
+        """The descriptor of the file that has the name now: another program may have renamed the one that was open."""
+        if self._descriptor >= 0:
+            try:
+                if os.path.samestat(self.path.stat(), os.fstat(self._descriptor)):
+                    return self._descriptor
+            except FileNotFoundError:
+                pass
+            self.close()
+        folder = self.path.parent
+        if not folder.exists():
+            folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+            give_to_owner(folder, of=folder.parent)
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _FILE_MODE)
+        give_to_owner(self.path, of=folder)
+        return self._descriptor
+
+    def _rotate(self) -> None:
+        with locked(self.path):
+            # Another program may have done it meanwhile.
+            if self.path.exists() and self.path.stat().st_size >= self._max_bytes:
+                for number in range(self._keep, 0, -1):
+                    older = _numbered(self.path, number)
+                    if older.exists():
+                        older.replace(_numbered(self.path, number + 1))
+                _numbered(self.path, self._keep + 1).unlink(missing_ok=True)
+                self.close()
+                self.path.replace(_numbered(self.path, 1))
+        if not self._keep:
+            _numbered(self.path, 1).unlink(missing_ok=True)
+
+
+def audit_files(path: Path) -> Iterator[Path]:
+    """The files of an audit log, the oldest first."""
+    number = 1
+    while _numbered(path, number).exists():
+        number += 1
+    yield from (_numbered(path, each) for each in range(number - 1, 0, -1))
+    if path.exists():
+        yield path
+
+
+def read_audit(path: Path) -> Iterator[Mapping[str, Any]]:
+    """The entries of an audit log, the oldest first; a line that a full disk cut off is left out."""
+    for file in audit_files(path):
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                try:
+                    entry = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(entry, dict):
+                    yield cast("dict[str, Any]", entry)
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}")

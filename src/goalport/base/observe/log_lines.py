@@ -1,0 +1,155 @@
+"""How the log of a program is written: one line for each record, as text or as JSON, in UTC and without secrets.
+
+A record of any library is written in the same form. What a client or a model sent cannot begin a line of its own:
+control characters are escaped, and the lines of a traceback are indented. Listeners of events, beside it, make records.
+"""
+
+import json
+import logging
+import os
+import sys
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import IO, Any, Final, Literal, cast
+
+from goalport.base.colours import coloured
+from goalport.base.secrecy import hide_known
+
+__all__ = [
+    "FIELDS",
+    "LINES",
+    "REQUEST_ID",
+    "JsonFormatter",
+    "LogFormat",
+    "TextFormatter",
+    "log_to_stderr",
+    "tell",
+    "time_of",
+]
+
+LogFormat = Literal["text", "json"]
+REQUEST_ID: ContextVar[str] = ContextVar("goalport_request_id", default="")
+"""The id of the request that is being answered; empty where there is none."""
+FIELDS: Final = "fields"
+"""The attribute of a record with what it says as names and values; JSON has them as members."""
+LINES: Final = "lines"
+"""The attribute of a record whose message may have several lines, as the prompt of a model has."""
+_READABLE: Final = json.JSONEncoder(ensure_ascii=False, default=str)
+_ASCII: Final = json.JSONEncoder(default=str)
+_MARGIN: Final = "\n    "
+_MILLISECONDS: Final = 1_000
+_TOLD: Final = {"error": logging.ERROR, "problem": logging.ERROR, "warning": logging.WARNING}
+_told_log = logging.getLogger("goalport.server")
+
+
+class TextFormatter(logging.Formatter):
+    """A record as one line: time, level, process, logger, the id of the request, and the message."""
+
+    def __init__(self, *, process: bool = False) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as text."""
+        message = record.getMessage()
+        lines = message.split("\n") if getattr(record, LINES, False) else [message]
+        for more in (_exception_of(self, record), record.stack_info and self.formatStack(record.stack_info)):
+            lines += more.split("\n") if more else ()
+        process = f" {os.getpid()}" if self._process else ""
+        request = f" [{identity}]" if (identity := REQUEST_ID.get()) else ""
+        text = _MARGIN.join([each if each.isprintable() else _escaped(each) for each in lines])
+        return hide_known(f"{time_of(record.created)} {record.levelname}{process} {record.name}{request}: {text}")
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as one JSON object, in which its fields are members."""
+
+    def __init__(self, *, process: bool = False) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as JSON."""
+        content: dict[str, object] = {
+            "time": time_of(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if identity := REQUEST_ID.get():
+            content["request_id"] = identity
+        if self._process:
+            content["pid"] = os.getpid()
+        content |= {**_place_in_trace(), **getattr(record, FIELDS, {})}
+        if exception := _exception_of(self, record):
+            content["exception"] = exception
+        if record.stack_info:
+            content["stack"] = self.formatStack(record.stack_info)
+        line = _READABLE.encode(content)
+        return hide_known(line if line.isprintable() else _ASCII.encode(content))
+
+
+def _place_in_trace() -> dict[str, object]:
+    """The ids of the current span and of its trace; nothing without one."""
+    api: Any = sys.modules.get("opentelemetry.trace")  # imported only where there may be spans
+    place = api and api.get_current_span().get_span_context()
+    if not place or not place.is_valid:
+        return {}
+    return {"trace_id": f"{place.trace_id:032x}", "span_id": f"{place.span_id:016x}"}
+
+
+class _Stderr:
+    """Standard error as it is when something is written: a live view puts itself in its place, to be drawn below."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
+def log_to_stderr(level: str, form: LogFormat, *, process: bool = False) -> None:
+    """Log goalport's messages from this level, others' warnings, unless the program configured logging already.
+
+    With `process`, each line has the id of the process that wrote it.
+    """
+    if logging.getLogger().handlers:
+        return
+    handler = logging.StreamHandler(cast("IO[str]", _Stderr()))
+    handler.setFormatter((JsonFormatter if form == "json" else TextFormatter)(process=process))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("goalport").setLevel(level.upper())
+    logging.captureWarnings(capture=True)
+
+
+def tell(line: str) -> None:
+    """Write a line for people to stderr, coloured on a terminal; where the log is JSON, it is a record of the log."""
+    if any(isinstance(each.formatter, JsonFormatter) for each in logging.getLogger().handlers):
+        _told_log.log(_TOLD.get(line.lstrip().partition(":")[0], logging.INFO), "%s", line.strip())
+        return
+    sys.stderr.write(f"{coloured(line, sys.stderr)}\n")
+    sys.stderr.flush()
+
+
+def time_of(seconds: float) -> str:
+    """A time in UTC, to milliseconds."""
+    whole = int(seconds)
+    return f"{_second(whole)}.{int((seconds - whole) * _MILLISECONDS):03}+00:00"
+
+
+@lru_cache(maxsize=2)
+def _second(seconds: int) -> str:
+    """The time without its fraction: the same for all lines of a second, of which a busy server writes a thousand."""
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
+
+
+def _exception_of(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    """The traceback of a record; `secrecy` has put the one without secrets there already."""
+    if record.exc_text is None and record.exc_info:
+        record.exc_text = formatter.formatException(record.exc_info)
+    return record.exc_text or ""
+
+
+def _escaped(text: str) -> str:
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

@@ -1,0 +1,198 @@
+"""A folder that is read on behalf of a model: its files are listed, searched and read, and nothing outside of it.
+
+Names come from models and archives, so a name that leads out of the folder is treated as one that does not exist, with
+the same words. Everything is bounded, and hidden files are left out, since they hold settings and secrets. The methods
+block; they are called in threads. Above: `github`, references to folders and repositories, and skills.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from goalport.base.errors import DocumentError
+from goalport.base.words import cleaned, counted, folded, one_line
+
+__all__ = ["Folder", "FolderLimits", "FoundLine"]
+
+_PROBED: Final = 8_192
+"""Bytes at the beginning of a file that are looked at to tell whether it is text."""
+_LINE: Final = 300
+"""Characters of a line that was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderLimits:
+    """How much of a folder is looked at."""
+
+    entries: int = 20_000
+    """Files and folders; those after them are not looked at."""
+    file_bytes: int = 2_000_000
+    """A larger file is not read."""
+    searched_bytes: int = 100_000_000
+    """Bytes that one search reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLine:
+    """A line in which all words of a search are."""
+
+    path: str
+    number: int
+    """From 1."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder whose files can be read; paths are relative to it, with `/` between their parts."""
+
+    root: Path
+    limits: FolderLimits = FolderLimits()
+    hidden: bool = False
+    """Whether files and folders whose names begin with a dot are there too."""
+
+    def place(self, path: str) -> Path:
+        """The file or folder at a path, with symbolic links resolved. Raises `DocumentError` where there is none."""
+        found = self._inside(path)
+        if found is None or not found.exists():
+            raise DocumentError(f"There is no {one_line(path, _LINE)!r} in this folder.")
+        return found
+
+    def names(self, path: str = "") -> tuple[str, ...]:
+        """The names in a folder, sorted; those of folders end with a slash. Raises `DocumentError`."""
+        place = self.place(path)
+        if not place.is_dir():
+            raise DocumentError(f"{one_line(path, _LINE)!r} is no folder but a file; read it.")
+        prefix = self._relative(place)
+        return tuple(
+            f"{each.name}/" if (place / each.name).is_dir() else each.name
+            for each in sorted(_entries(place), key=lambda entry: entry.name)
+            if self._shows(each.name) and self._inside(str(prefix / each.name)) is not None
+        )
+
+    def files(self, pattern: str = "*", onerror: Callable[[OSError], None] | None = None) -> Iterator[str]:
+        """The paths of the files that match a pattern such as `*.md` or `docs/*.md`; `*` stands for slashes too.
+
+        Links to folders are not followed, so that no loop is run through. `onerror` hears of folders that cannot be
+        listed, and of the one after which no more is looked at.
+        """
+        waiting = [PurePosixPath()]
+        left = self.limits.entries
+        root = self.root.resolve()
+        while waiting:
+            folder = waiting.pop()
+            found = sorted(islice(_entries(root / folder, onerror), left + 1), key=lambda entry: entry.name)
+            if len(found) > left and onerror is not None:
+                most = f"only {counted(self.limits.entries, 'file')} and folders are looked at"
+                onerror(OSError(errno.E2BIG, most, str(root / folder)))
+            left -= len(found := found[:left])
+            for each in found:
+                path = folder / each.name
+                if self._shows(each.name) and self._is_file(each, path):
+                    name = str(path)
+                    if fnmatchcase(name, pattern) or fnmatchcase(each.name, pattern):
+                        yield name
+            deeper = [folder / each.name for each in found if each.is_dir(follow_symlinks=False)]
+            waiting += reversed([each for each in deeper if self._shows(each.name)])
+
+    def content(self, path: str) -> bytes:
+        """The content of a file. Raises `DocumentError` where there is none, or it is too large."""
+        return self._content(path, self.place(path))
+
+    def _content(self, path: str, place: Path) -> bytes:
+        if not place.is_file():
+            raise _unreadable(path, "it is no file")
+        try:
+            # Without blocking: a pipe would wait for somebody who writes into it.
+            handle = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
+        except OSError as error:
+            raise _unreadable(path, error.strerror or type(error).__name__) from error
+        with os.fdopen(handle, "rb") as file:
+            state = os.fstat(handle)
+            if not stat.S_ISREG(state.st_mode):
+                raise _unreadable(path, "it is no file")
+            if state.st_size > self.limits.file_bytes:
+                raise _unreadable(path, f"it has {state.st_size} bytes, and at most {self.limits.file_bytes} are read")
+            # As much as it has: room for the most that may be read would be made for each file. Some systems say 0.
+            return file.read(state.st_size or self.limits.file_bytes)
+
+    def text(self, path: str) -> str:
+        """The text of a file, in UTF-8, without invisible characters. Raises `DocumentError` where it is no text."""
+        text = _decoded(path, self.content(path))
+        return cleaned(text, len(text))
+
+    def lines_with(self, words: str, pattern: str = "*") -> Iterator[FoundLine]:
+        """The lines of files that have each of these words in them, in any case, by path and number."""
+        wanted = folded(words).split()
+        left = self.limits.searched_bytes
+        root = self.root.resolve()
+        for path in self.files(pattern) if wanted else ():
+            place = self._inside(path, root)
+            if place is None:  # it went meanwhile
+                continue
+            try:
+                text = _decoded(path, self._content(path, place))
+            except DocumentError:  # no text, or too large: not what a search for words is about
+                continue
+            left -= len(text)
+            if left < 0:
+                return
+            whole = folded(text)
+            if all(each in whole for each in wanted):
+                yield from _lines(path, text, wanted)
+
+    def _inside(self, path: str, resolved: Path | None = None) -> Path | None:
+        """What a path leads to, if that is in the folder. `resolved` is the root, where it is resolved already."""
+        parts = PurePosixPath(path.replace("\\", "/")).parts
+        if "\0" in path or ".." in parts or not all(map(self._shows, parts)) or path.startswith("/") or ":" in path[:2]:
+            return None
+        root = resolved or self.root.resolve()
+        try:
+            found = root.joinpath(*parts).resolve(strict=True)
+        except (OSError, RuntimeError, ValueError):  # too long, no such thing, links in a circle, or no characters
+            return None
+        return found if found == root or root in found.parents else None
+
+    def _is_file(self, entry: os.DirEntry[str], path: PurePosixPath) -> bool:
+        if not entry.is_symlink():
+            return entry.is_file(follow_symlinks=False)
+        found = self._inside(str(path))
+        return found is not None and found.is_file()
+
+    def _relative(self, place: Path) -> PurePosixPath:
+        return PurePosixPath(place.relative_to(self.root.resolve()).as_posix())
+
+    def _shows(self, name: str) -> bool:
+        return self.hidden or not name.startswith(".")
+
+
+def _entries(folder: Path, onerror: Callable[[OSError], None] | None = None) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            yield from found
+    except OSError as error:  # it went while it was read, or may not be read
+        if onerror is not None:
+            onerror(error)
+
+
+def _decoded(path: str, content: bytes) -> str:
+    if b"\0" in content[:_PROBED]:
+        raise _unreadable(path, f"it is no text, but {counted(len(content), 'byte')} of something else")
+    return content.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _lines(path: str, text: str, words: list[str]) -> Iterator[FoundLine]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        plain = folded(line)
+        if all(each in plain for each in words):
+            yield FoundLine(path, number, one_line(line, _LINE))
+
+
+def _unreadable(path: str, why: str) -> DocumentError:
+    return DocumentError(f"{one_line(path, _LINE)!r} cannot be read: {why}.")

@@ -1,0 +1,288 @@
+"""Repositories of GitHub as folders: fetched as an archive, pinned by commit and by the hash of their content.
+
+The archive of a branch says which commit it holds. That commit is pinned at the first fetch: later ones get the same
+files, or an error when they have changed, until an update is asked for. Below: `web` and `folder`. Above: references to
+repositories, and skills.
+"""
+
+import json
+import os
+import re
+import shutil
+import tarfile
+import tempfile
+import zlib
+from dataclasses import dataclass, field, replace
+from gzip import GzipFile
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+from threading import Lock
+from typing import IO, Final, Self, cast
+from urllib.parse import quote, unquote, urlsplit
+
+from anyio import to_thread
+
+from goalport.base.errors import DocumentError
+from goalport.base.words import one_line
+from goalport.knowledge.documents.web import WebFetcher, WebLimits
+
+__all__ = ["ArchiveLimits", "GitHubArchives", "GitHubCopy", "GitHubPlace"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
+_REF: Final = re.compile(r"(?!.*(?:\.\.|//|@\{|\\|[\x00-\x20~^:?*\[\x7f]))[^/.-][^\0]{0,199}")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_NOT_ON_WINDOWS: Final = frozenset(':*?"<>|\\')
+_KEEPING: Final = Lock()
+"""Held while a copy is put in its place: several may have fetched the same at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitHubPlace:
+    """A repository, the branch, tag or commit that is wanted of it, and a folder in it."""
+
+    owner: str
+    repository: str
+    ref: str = "HEAD"
+    """A branch, a tag or a commit; `HEAD` is the default branch."""
+    path: str = ""
+    """A folder of the repository; empty: all of it."""
+
+    def __post_init__(self) -> None:
+        for name in (self.owner, self.repository):
+            if not _NAME.fullmatch(name):
+                raise DocumentError(f"{one_line(name)!r} is no name of an owner or repository of GitHub.")
+        if not _REF.fullmatch(self.ref):
+            raise DocumentError(f"{one_line(self.ref)!r} is no name of a branch, tag or commit.")
+
+    @classmethod
+    def of_url(cls, url: str) -> Self:
+        """The place of a URL, such as `https://github.com/owner/repository/tree/main/skills`.
+
+        The part after `tree` or `blob` is taken for the branch up to the next slash; give a branch with slashes in its
+        name as `ref`. Raises `DocumentError` for a URL of anything else.
+        """
+        parts = urlsplit(url.strip().removeprefix("git+"))
+        steps = [unquote(each) for each in parts.path.strip("/").split("/")]
+        if parts.scheme not in {"http", "https"} or not parts.hostname or len(steps) < 2:  # noqa: PLR2004 - owner and name
+            raise DocumentError(
+                f"{one_line(url)!r} is no repository. Write https://github.com/OWNER/REPOSITORY, "
+                "or https://github.com/OWNER/REPOSITORY/tree/BRANCH/FOLDER."
+            )
+        owner, repository, *rest = steps
+        place = cls(owner, repository.removesuffix(".git"))
+        match rest:
+            case []:
+                return place
+            case ["tree" | "blob", ref, *path]:
+                last = path[-1:] == ["SKILL.md"]
+                return replace(place, ref=ref, path="/".join(path[:-1] if last else path))
+            case _:
+                raise DocumentError(f"{one_line(url)!r} is no repository, nor a folder of one: /tree/BRANCH/FOLDER.")
+
+    def __str__(self) -> str:
+        return f"{self.owner}/{self.repository}@{self.ref}"
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveLimits:
+    """What an archive may hold."""
+
+    files: int = 30_000
+    """Files and folders."""
+    file_bytes: int = 50_000_000
+    total_bytes: int = 300_000_000
+    """Of the unpacked archive, which has about a thousand bytes more for each file."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitHubCopy:
+    """The files of a repository as they were at one commit."""
+
+    place: GitHubPlace
+    commit: str
+    content_hash: str
+    """`sha256:` and the hash of all paths and contents."""
+    folder: Path
+    """The folder that the place names, on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitHubArchives:
+    """Copies of repositories in a folder: `await GitHubArchives(folder).get(GitHubPlace("octocat", "Hello-World"))`."""
+
+    folder: Path = Path(".goalport") / "github"
+    """Where copies and the file of pins are kept."""
+    fetcher: WebFetcher = field(default_factory=lambda: WebFetcher(limits=WebLimits(100_000_000, seconds=120)))
+    base: str = "https://github.com"
+    """The address of GitHub, or of a server with the same addresses of archives, such as GitHub Enterprise."""
+    limits: ArchiveLimits = ArchiveLimits()
+
+    async def get(self, place: GitHubPlace, *, update: bool = False, expected: str = "") -> GitHubCopy:
+        """The repository at the commit that is pinned, fetched where it is not here yet.
+
+        `update` pins what the branch leads to now. `expected` is a commit, or a hash of the content, that it has to
+        have. Raises `DocumentError`, also when the content is another than the pinned one.
+        """
+        pin = None if update else await to_thread.run_sync(self._pinned, place)
+        if pin is not None and (found := await to_thread.run_sync(self._kept, place, pin)) is not None:
+            return _as_expected(found, expected)
+        ref = quote(place.ref if pin is None else pin.commit)
+        page = await self.fetcher.fetch(f"{self.base}/{place.owner}/{place.repository}/archive/{ref}.tar.gz")
+        return await to_thread.run_sync(self._take, place, page.content, pin, expected)
+
+    def _take(self, place: GitHubPlace, data: bytes, pin: "_Pin | None", expected: str) -> GitHubCopy:
+        """Unpack an archive, check it, and only then keep it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix=".new-") as made:
+            files = Path(made) / "files"
+            found = _unpacked(place, data, files, self.limits)
+            if _COMMIT.fullmatch(place.ref) and found.commit != place.ref:
+                raise DocumentError(f"The archive of {place} holds the commit {found.commit}, which was not asked for.")
+            if pin is not None and found != pin:
+                raise DocumentError(
+                    f"{place} is not what was pinned: {found.commit} with {found.content_hash}, not {pin.commit} with "
+                    f"{pin.content_hash}. Look at it, and update the pin where the new content is wanted."
+                )
+            _as_expected(self._copy(place, found, files), expected)
+            self._keep(place, found, files)
+        self._pin(place, found)
+        return self._copy(place, found, self._files(place, found.commit))
+
+    def _keep(self, place: GitHubPlace, found: "_Pin", files: Path) -> None:
+        """Move unpacked files to where copies are kept, unless the same are there."""
+        kept = self._files(place, found.commit)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with _KEEPING:
+            if self._kept(place, found) is not None:
+                return
+            shutil.rmtree(kept, ignore_errors=True)
+            try:
+                files.replace(kept)
+            except OSError:
+                if self._kept(place, found) is None:  # another program has not been faster
+                    raise
+
+    def _kept(self, place: GitHubPlace, pin: "_Pin") -> GitHubCopy | None:
+        """The copy that is here, unless somebody has changed it since."""
+        files = self._files(place, pin.commit)
+        if not files.is_dir() or _hash_of(files) != pin.content_hash:
+            return None
+        return self._copy(place, pin, files)
+
+    def _copy(self, place: GitHubPlace, pin: "_Pin", files: Path) -> GitHubCopy:
+        steps = PurePosixPath(place.path).parts
+        folder = files.joinpath(*steps)
+        if ".." in steps or place.path.startswith("/") or not folder.is_dir():
+            raise DocumentError(f"There is no folder {one_line(place.path)!r} in {place}.")
+        return GitHubCopy(place, pin.commit, pin.content_hash, folder)
+
+    def _files(self, place: GitHubPlace, commit: str) -> Path:
+        return self.folder / place.owner.lower() / place.repository.lower() / commit
+
+    def _pinned(self, place: GitHubPlace) -> "_Pin | None":
+        path = self._pin_file(place)
+        try:
+            found = cast("dict[str, str]", json.loads(path.read_text("utf-8")))
+            return _Pin(found["commit"], found["hash"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DocumentError(
+                f"The pin of {place} in {path} cannot be read ({type(error).__name__}). Remove the file to pin it anew."
+            ) from error
+
+    def _pin(self, place: GitHubPlace, pin: "_Pin") -> None:
+        path = self._pin_file(place)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump({"ref": place.ref, "commit": pin.commit, "hash": pin.content_hash}, file, indent=2)
+        Path(name).replace(path)
+
+    def _pin_file(self, place: GitHubPlace) -> Path:
+        """Each branch has a file of its own, so that programs that pin several at a time do not disturb each other."""
+        return self._files(place, f"pin-{sha256(place.ref.encode()).hexdigest()[:16]}.json")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pin:
+    commit: str
+    content_hash: str
+
+
+def _as_expected(copy: GitHubCopy, expected: str) -> GitHubCopy:
+    if expected and expected not in {copy.commit, copy.content_hash}:
+        raise DocumentError(
+            f"{copy.place} is at the commit {copy.commit} with the content {copy.content_hash}, not at {expected}."
+        )
+    return copy
+
+
+def _unpacked(place: GitHubPlace, data: bytes, target: Path, limits: ArchiveLimits) -> _Pin:
+    """Unpack an archive; what it can be pinned by."""
+    try:
+        with tarfile.open(fileobj=_Unzipped(data, limits.total_bytes), mode="r|") as archive:
+            commit = _commit_of(archive)
+            _extract(archive, target, limits)
+        return _Pin(commit, _hash_of(target))
+    except (OSError, EOFError, zlib.error, tarfile.TarError, ValueError) as error:
+        raise DocumentError(
+            f"The archive of {place} cannot be unpacked: {one_line(str(error)).rstrip('.')}."
+        ) from error
+    except DocumentError as error:
+        raise DocumentError(f"The archive of {place} is not taken: {error}") from error
+
+
+def _commit_of(archive: tarfile.TarFile) -> str:
+    commit = archive.pax_headers.get("comment", "")
+    if not _COMMIT.fullmatch(commit):
+        raise DocumentError("It does not say which commit it holds.")
+    return commit
+
+
+class _Unzipped(BytesIO):
+    """Unzips while it is read, and refuses to go on where a small archive becomes a large one."""
+
+    def __init__(self, data: bytes, most: int) -> None:
+        super().__init__()
+        self._file = GzipFile(fileobj=BytesIO(data))
+        self._left = most
+
+    def read(self, size: int | None = -1) -> bytes:
+        found = self._file.read(size)
+        self._left -= len(found)
+        if self._left < 0:
+            raise DocumentError("Unpacked, it has more bytes than are allowed.")
+        return found
+
+
+def _extract(archive: tarfile.TarFile, target: Path, limits: ArchiveLimits) -> None:
+    """Write the files, without the folder in which archives have them all. Links are left out: they could lead out.
+
+    The filters of `tarfile` are not there in Python 3.11.2, which Debian 12 has.
+    """
+    target.mkdir()
+    for number, member in enumerate(archive, start=1):
+        name = member.name.partition("/")[2]
+        if number > limits.files:
+            raise DocumentError(f"It has more than {limits.files} files.")
+        if not member.isreg() or member.issparse() or not name.isprintable() or _NOT_ON_WINDOWS & set(name):
+            continue
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts:
+            raise DocumentError(f"It has a file with the name {one_line(name)!r}.")
+        if member.size > limits.file_bytes:
+            raise DocumentError(f"{one_line(name)!r} has more than {limits.file_bytes} bytes.")
+        file = target.joinpath(*path.parts)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with cast("IO[bytes]", archive.extractfile(member)) as content, file.open("xb") as written:
+            shutil.copyfileobj(content, written)
+
+
+def _hash_of(folder: Path) -> str:
+    """The hash of all paths and contents in a folder."""
+    whole = sha256()
+    for path in sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()):
+        content = sha256((folder / path).read_bytes()).hexdigest()
+        whole.update(f"{path}\0{content}\n".encode("utf-8", "surrogatepass"))
+    return f"sha256:{whole.hexdigest()}"

@@ -1,0 +1,209 @@
+"""Web pages: what a person reads of one, in the order of the page. Its headings become sections.
+
+Tables, lists and code are written as in Markdown. Navigation, scripts, forms and what is hidden are left out.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from pydantic import JsonValue
+
+from goalport.base.errors import UnreadableDocument
+from goalport.base.words import one_line
+from goalport.knowledge.documents.charsets import normalized
+from goalport.knowledge.documents.content import NavigableDocument
+from goalport.knowledge.documents.outline import Outline
+from goalport.knowledge.documents.sections import document_of, title_from
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+__all__ = ["html_charset", "read_html"]
+
+_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+_CLOSED_BY_OTHERS: Final = frozenset(
+    {"area", "base", "br", "col", "colgroup", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta"}
+    | {"optgroup", "option", "p", "param", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "track", "wbr"}
+)
+"""Elements that are not nested by being left open, as pages do."""
+_MOST_DEPTH: Final = 512
+"""As in browsers. A parser of HTML takes time in proportion to the square of the depth."""
+_LEFT_OUT: Final = (
+    "script, style, template, noscript, iframe, object, svg, math, nav, button, select, textarea, input, dialog, "
+    "[hidden], [aria-hidden=true], [style*='display:none' i], [style*='display: none' i], "
+    "[style*='visibility:hidden' i], [style*='visibility: hidden' i], [role=navigation], [role=search], "
+    "[role=banner], [role=contentinfo], a.headerlink, a.anchor"
+)
+_MAIN: Final = ("main", "[role=main]", "article")
+_HEADINGS: Final = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+_BLOCKS: Final = frozenset(
+    {"address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "div", "dl", "dt"}
+    | {"fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "legend", "main", "p"}
+    | {"section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr"}
+)
+_CODE: Final = frozenset({"code", "kbd", "samp", "tt"})
+_LANGUAGE: Final = re.compile(r"(?:^|\s)(?:language|lang|highlight)-([\w+#.-]{1,30})")
+_HEADING_MARKS: Final = " \t¶#§🔗"
+
+
+def html_charset(data: bytes) -> str | None:
+    """The encoding that a page says it is written in."""
+    found = _CHARSET.search(data[:4096])
+    charset = found[1].decode("ascii", "replace") if found is not None else ""
+    # A page in which this can be read so is not in UTF-16, whatever it says.
+    return charset if charset and not charset.lower().startswith("utf-16") else None
+
+
+def read_html(
+    text: str, uri: str, *, title: str | None = None, metadata: Mapping[str, JsonValue] | None = None
+) -> NavigableDocument:
+    """The document that a web page is.
+
+    Its title is `title`, else its only heading of the first level where the page's title begins with it, else the
+    page's title, else the name in the URI.
+    """
+    page = _parsed(text, uri)
+    known = _metadata(page)
+    page_title = _page_title(page)
+    for each in page.css(_LEFT_OUT):
+        each.decompose()
+    outline = Outline()
+    _write(_main(page), outline)
+    first = [each.title for each in outline.headings if each.level == 1]
+    alone = first[0] if len(first) == 1 and first[0] and page_title.startswith(first[0]) else ""
+    return document_of(
+        uri,
+        one_line(title or "") or alone or page_title or (first[0] if first else "") or title_from(uri),
+        outline.text,
+        outline.headings,
+        metadata={**known, **(metadata or {})},
+    )
+
+
+def _parsed(text: str, uri: str) -> "LexborHTMLParser":
+    try:
+        from selectolax.lexbor import LexborHTMLParser
+    except ImportError:
+        raise UnreadableDocument(
+            uri, "reading web pages needs a library that is not installed: pip install 'goalport[ingest]'"
+        ) from None
+    if _depth(text) > _MOST_DEPTH:
+        raise UnreadableDocument(uri, f"its elements are nested more than {_MOST_DEPTH} deep")
+    # A parser that is given text encodes it as UTF-8, which no lone surrogate can be.
+    return LexborHTMLParser(normalized(text).encode("utf-8", "replace"))
+
+
+def _depth(text: str) -> int:
+    depth = most = 0
+    for tag in _TAG.finditer(text):
+        if tag[2].lower() in _CLOSED_BY_OTHERS:
+            continue
+        depth = max(0, depth - 1) if tag[1] else depth + 1
+        most = max(most, depth)
+    return most
+
+
+def _page_title(page: "LexborHTMLParser") -> str:
+    title = page.css_first("title")
+    return one_line(title.text()) if title is not None else ""
+
+
+def _metadata(page: "LexborHTMLParser") -> dict[str, JsonValue]:
+    root = page.css_first("html")
+    found = {"language": root.attributes.get("lang") if root is not None else None}
+    for name in ("description", "author", "keywords"):
+        meta = page.css_first(f"meta[name={name} i]")
+        found[name] = meta.attributes.get("content") if meta is not None else None
+    return {name: one_line(written) for name, written in found.items() if written and written.strip()}
+
+
+def _main(page: "LexborHTMLParser") -> "LexborNode | None":
+    """The part of a page that is about its subject; the whole page where it does not say which that is."""
+    for selector in _MAIN:
+        found = page.css(selector)
+        if len(found) == 1 and found[0].text(skip_empty=True).strip():
+            return found[0]
+    for each in page.css("header, footer, aside"):
+        if each.tag != "header" or each.css_first("h1, h2") is None:
+            each.decompose()
+    return page.body
+
+
+def _write(root: "LexborNode | None", outline: Outline) -> None:
+    """Writes the elements below one. What is called from the stack is done where an element ends."""
+    waiting: list[LexborNode | Callable[[], None]] = [root] if root is not None else []
+    while waiting:
+        each = waiting.pop()
+        if callable(each):
+            each()
+        elif not _written(each, tag := each.tag or "", outline):
+            waiting.append(_begun(tag, outline))
+            waiting.extend(reversed(list(each.iter(include_text=True))))
+
+
+def _written(node: "LexborNode", tag: str, outline: Outline) -> bool:
+    """Writes what has no parts to be written one by one; whether the element is such."""
+    if tag == "-text":
+        outline.words(node.text_content or "")
+    elif tag in _HEADINGS:
+        outline.heading(int(tag[1]), _line(node).strip(_HEADING_MARKS))
+    elif tag == "pre":
+        outline.code(node.text(), _language(node))
+    elif tag in _CODE and "\n" not in node.text():
+        outline.words(f"`{node.text()}`" if node.text().strip() else " ")
+    elif tag == "br":
+        outline.line_break()
+    elif tag == "img":
+        outline.words(f" {node.attributes.get('alt') or ''} ")
+    elif tag == "table" and (rows := list(_rows(node))):
+        outline.table(rows)
+    else:
+        return False
+    return True
+
+
+def _begun(tag: str, outline: Outline) -> Callable[[], None]:
+    """Writes how an element begins; what writes how it ends."""
+    if tag in {"ul", "ol"}:
+        outline.list_begins(numbered=tag == "ol")
+        return outline.list_ends
+    if tag == "li":
+        outline.list_item()
+        return outline.line_break
+    if tag in _BLOCKS:
+        outline.paragraph()
+        return outline.paragraph
+    return lambda: None
+
+
+def _line(node: "LexborNode") -> str:
+    """All words in an element, as one line."""
+    parts: list[str] = []
+    for each in node.traverse(include_text=True):
+        tag = each.tag or ""
+        if tag == "-text":
+            parts.append(each.text_content or "")
+        elif tag in _BLOCKS or tag in {"br", "li"}:
+            parts.append(" ")
+    return " ".join("".join(parts).split())
+
+
+def _language(node: "LexborNode") -> str:
+    code = node.css_first("code")
+    around = node.parent.parent if node.parent is not None else None
+    for each in (node, code, node.parent, around):
+        found = _LANGUAGE.search((each.attributes.get("class") or "") if each is not None else "")
+        if found is not None:
+            return found[1]
+    return ""
+
+
+def _rows(table: "LexborNode") -> Iterator[list[str]]:
+    """The cells of a table of data. A table that only puts parts of a page side by side has none."""
+    if len(table.css("table")) > 1 or table.css_first("h1, h2, h3, pre, ul, ol, td p + p") is not None:
+        return
+    rows = [[_line(cell) for cell in row.css("td, th")] for row in table.css("tr")]
+    if max(map(len, rows), default=0) > 1:
+        yield from filter(any, rows)

@@ -1,0 +1,281 @@
+"""Fetching from the web on behalf of documents, pages and archives: bounded, and never from this network by accident.
+
+The address in a document may lead to a server that only this machine can reach. Therefore every address is resolved and
+checked first, at each redirect anew, and the connection goes to the address that was checked, whatever a name resolves
+to a moment later. Below: errors. Above: `github`, references to pages, and ingestion. httpx2 is imported when it is
+first needed.
+"""
+
+import re
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from socket import SOCK_STREAM
+from ssl import SSLContext
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from goalport.base.errors import DocumentError
+from goalport.base.words import listed, one_line
+
+if TYPE_CHECKING:
+    from httpx2 import URL, AsyncBaseTransport, AsyncClient, Request, Response
+
+__all__ = ["WebContent", "WebFetcher", "WebLimits"]
+
+Address = IPv4Address | IPv6Address
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Gives the IP addresses of a host and port."""
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_PORTS: Final = {"http": 80, "https": 443}
+_OK: Final = 200
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+_PIECE: Final = 65_536
+"""Bytes that are decompressed at a time."""
+_GZIP: Final = 16 + zlib.MAX_WBITS
+_PASSWORD: Final = re.compile(r"//[^/?#]*@")
+"""What addresses may have before their host. It is neither sent nor shown."""
+_USER_AGENT: Final = "goalport (+https://pypi.org/project/goalport/)"
+
+
+@dataclass(frozen=True, slots=True)
+class WebLimits:
+    """What fetching one address may cost."""
+
+    max_bytes: int = 20_000_000
+    """Bytes of the content, counted after it was decompressed."""
+    seconds: float = 30.0
+    """For everything together, redirects too."""
+    redirects: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class WebContent:
+    """What an address gave."""
+
+    uri: str
+    """Where it was found, after redirects."""
+    media_type: str
+    """In lower case and without parameters, such as `text/html`; empty: the server did not say."""
+    content: bytes = field(repr=False)
+    charset: str = ""
+    """As the server said; empty: it did not say."""
+
+    @property
+    def text(self) -> str:
+        """The content as text: in the charset of a byte order mark, of the server, or UTF-8; bad bytes are replaced."""
+        if self.content.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return self.content.decode("utf-16", "replace")
+        try:
+            return self.content.decode(self.charset or "utf-8", "replace").removeprefix("\ufeff")
+        except (LookupError, UnicodeError):  # a charset that nobody knows, or one that is no encoding of text
+            return self.content.decode("utf-8", "replace").removeprefix("\ufeff")
+
+
+async def resolved(host: str, port: int) -> Sequence[str]:
+    """The IP addresses of a host, as the system resolves it."""
+    found = await anyio.getaddrinfo(host, port, type=SOCK_STREAM)
+    return tuple(dict.fromkeys(str(address[0]) for _, _, _, _, address in found))
+
+
+@dataclass(frozen=True, slots=True)
+class WebFetcher:
+    """Fetches over HTTP and HTTPS: `await WebFetcher().fetch("https://example.com/page")`.
+
+    It connects to public addresses only. `allow` names exceptions: hosts (`localhost`), hosts with a port
+    (`127.0.0.1:8080`) and networks (`10.1.0.0/16`). Proxies of the environment are not used. `transport` makes another
+    transport of httpx2, for example `lambda: httpx2.AsyncHTTPTransport(proxy="http://proxy:3128")`; what connects to
+    another address than the one that it is asked for is checked no more.
+    """
+
+    allow: Collection[str] = ()
+    limits: WebLimits = WebLimits()
+    transport: "Callable[[], AsyncBaseTransport] | None" = field(default=None, repr=False)
+    resolve: Resolve = field(default=resolved, repr=False)
+
+    async def fetch(
+        self, url: str, *, media_types: Collection[str] = (), headers: Mapping[str, str] | None = None
+    ) -> WebContent:
+        """What is at an address, if it is of one of the media types (`text/` stands for all texts; none: any type).
+
+        `headers` are sent to the host of the address only, and not to another one that it redirects to. Raises
+        `DocumentError`: a sentence that says why it could not be fetched.
+        """
+        import httpx2
+
+        try:
+            with anyio.fail_after(self.limits.seconds):
+                async with await self._client() as client:
+                    return await self._fetch(client, url, media_types, headers or {})
+        except TimeoutError:
+            raise _refused(url, f"there was no answer within {self.limits.seconds:g} seconds") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
+            raise _refused(url, str(error) or type(error).__name__) from error
+
+    async def _client(self) -> "AsyncClient":
+        import httpx2
+
+        if self.transport is not None:
+            transport = self.transport()
+        else:
+            context = await anyio.to_thread.run_sync(_certificates)
+            transport = httpx2.AsyncHTTPTransport(verify=context, trust_env=False)
+        return httpx2.AsyncClient(transport=transport, timeout=None, follow_redirects=False, trust_env=False)
+
+    async def _fetch(
+        self, client: "AsyncClient", url: str, media_types: Collection[str], headers: Mapping[str, str]
+    ) -> WebContent:
+        import httpx2
+
+        place = first = httpx2.URL(url)
+        for _ in range(self.limits.redirects + 1):
+            request = await self._request(client, url, place, headers if _same_origin(first, place) else {})
+            async with _Stream(await client.send(request, stream=True)) as response:
+                target = response.headers.get("location")
+                if response.status_code not in _REDIRECTS or target is None:
+                    return await self._content(url, place, response, media_types)
+                before, place = place, place.join(target)
+                if before.scheme == "https" and place.scheme != "https":
+                    raise _refused(url, "it redirects from HTTPS to an address without it")
+        raise _refused(url, f"it redirects more than {self.limits.redirects} times")
+
+    async def _request(self, client: "AsyncClient", url: str, place: "URL", headers: Mapping[str, str]) -> "Request":
+        """A request to the address that was checked, with the name of the host in its header and certificate check."""
+        port = _port(url, place)
+        checked = await self._checked(url, place.host, port)
+        return client.build_request(
+            "GET",
+            place.copy_with(host=checked, username="", password=""),
+            headers={
+                "accept": "*/*",
+                "accept-encoding": "gzip",
+                "user-agent": _USER_AGENT,
+                **headers,
+                "host": place.netloc.decode("ascii"),
+            },
+            extensions={"sni_hostname": place.raw_host.decode("ascii")},
+        )
+
+    async def _checked(self, url: str, host: str, port: int) -> str:
+        """The IP address to connect to. Raises `DocumentError` where one of the host's addresses is not to be used."""
+        try:
+            found = await self.resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise _refused(url, f"the host {one_line(host)!r} cannot be found ({error})") from error
+        if not found:
+            raise _refused(url, f"the host {one_line(host)!r} has no address")
+        if host.lower() in self.allow or f"{host.lower()}:{port}" in self.allow:
+            return found[0]
+        networks = [each for each in map(_network, self.allow) if each is not None]
+        for each in found:
+            address = ip_address(each.partition("%")[0])
+            if not _is_public(address) and not any(address in network for network in networks):
+                raise _refused(
+                    url,
+                    f"its address {each} is not a public one. If it is meant to be read, allow {host!r} or its network",
+                )
+        return found[0]
+
+    async def _content(self, url: str, place: "URL", response: "Response", media_types: Collection[str]) -> WebContent:
+        if response.status_code != _OK:
+            raise _refused(url, f"the server answers {response.status_code} {one_line(response.reason_phrase)}".strip())
+        media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_types and not any(_fits(media_type, each) for each in media_types):
+            raise _refused(url, f"it is of type {one_line(media_type) or 'unknown'}, not {listed(media_types)}")
+        content = bytearray()
+        async for piece in _decompressed(url, response):
+            content += piece
+            if len(content) > self.limits.max_bytes:
+                raise _refused(url, f"it has more than {self.limits.max_bytes} bytes")
+        found = str(place.copy_with(username="", password=""))
+        return WebContent(found, media_type, bytes(content), response.charset_encoding or "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A response that is closed at the end of a block."""
+
+    response: "Response"
+
+    async def __aenter__(self) -> "Response":
+        return self.response
+
+    async def __aexit__(self, *_: object) -> None:
+        with anyio.CancelScope(shield=True):
+            await self.response.aclose()
+
+
+async def _decompressed(url: str, response: "Response") -> AsyncIterator[bytes]:
+    """The content in small pieces: decompressed at once, it could be a thousand times as long as what was sent."""
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding in {"", "identity"}:
+        async for piece in response.aiter_raw():
+            yield piece
+        return
+    if encoding not in {"gzip", "x-gzip"}:
+        raise _refused(url, f"it is compressed as {one_line(encoding)!r}, which was not asked for")
+    reader = zlib.decompressobj(_GZIP)
+    try:
+        async for piece in response.aiter_raw():
+            waiting = piece
+            while waiting:
+                reader = zlib.decompressobj(_GZIP) if reader.eof else reader
+                yield reader.decompress(waiting, _PIECE)
+                waiting = reader.unused_data or reader.unconsumed_tail
+        yield reader.flush()
+    except zlib.error as error:
+        raise _refused(url, f"its compressed content is damaged ({error})") from error
+    if not reader.eof:
+        raise _refused(url, "its compressed content ends too early")
+
+
+@cache
+def _certificates() -> SSLContext:
+    """The certificates that servers are checked against. Reading them is slow, so it is done once, in a thread."""
+    import httpx2
+
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+def _is_public(address: Address) -> bool:
+    """Whether an address is one of the internet, also where it is wrapped in an IPv6 address of another purpose."""
+    if isinstance(address, IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if address.teredo is not None:
+            inner = address.teredo[1]
+        if address in _NAT64:
+            inner = IPv4Address(int(address) & 0xFFFF_FFFF)
+        if inner is not None:
+            return _is_public(inner)
+    return address.is_global and not address.is_multicast
+
+
+def _network(written: str) -> IPv4Network | IPv6Network | None:
+    try:
+        return ip_network(written, strict=False)
+    except ValueError:
+        return None
+
+
+def _fits(media_type: str, wanted: str) -> bool:
+    return media_type.startswith(wanted) if wanted.endswith("/") else media_type == wanted
+
+
+def _same_origin(one: "URL", other: "URL") -> bool:
+    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
+
+
+def _port(url: str, place: "URL") -> int:
+    """The port of an address, after the address itself was checked."""
+    if place.scheme not in _PORTS or not place.host:
+        fix = " Give the path of a file instead" if place.scheme == "file" else ""
+        raise _refused(url, f"only http:// and https:// addresses with a host are fetched.{fix}")
+    return place.port or _PORTS[place.scheme]
+
+
+def _refused(url: str, why: str) -> DocumentError:
+    url = _PASSWORD.sub("//", url)
+    return DocumentError(f"{one_line(url, 300)} could not be fetched: {one_line(why).rstrip('.')}.")

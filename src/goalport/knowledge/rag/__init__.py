@@ -1,0 +1,45 @@
+"""Retrieval: documents are stored, searched by words, meaning and pattern, and shown to models. User guide, 3.12.
+
+Below: `documents`, `llm` for embeddings, and `tools`. Above: `ai` takes a `ToolishRag` as a reference.
+"""
+
+# pyright: reportUnsupportedDunderAll=false
+# The names are in __init__.pyi, which pyright does not read for the file beside it.
+
+from goalport.base.lazy import lazy_exports
+
+_MODULES = {
+    "document_folder": ["DocumentFolder"],
+    "document_store": ["DocumentIndex", "DocumentStore", "IndexInfo", "StoredDocument"],
+    "embeddings": ["TableEmbeddings"],
+    "filters": ["AllOf", "AnyOf", "AtLeast", "AtMost", "Containing", "Equal", "Filter", "Not", "OneOf", "UriPrefix"],
+    "ingestion": ["DocumentIngestion", "IngestedDocument", "Outcome", "RefreshPolicies"],
+    "langchain_search": ["LangChainVectorSearch", "chroma_filter", "qdrant_filter"],
+    "passages": ["Passage"],
+    "postgres_store": ["PostgresDocumentStore"],
+    "search": [
+        "CoreSearchOperations",
+        "ExpansionMethod",
+        "FinderOperations",
+        "HybridSearch",
+        "RegexSearchOperations",
+        "ResultExpander",
+        "SearchOperations",
+        "SectionOutline",
+        "SectionReader",
+        "SectionText",
+        "SelectiveOperations",
+        "SimilarityResult",
+        "TextSearch",
+        "TextSimilaritySearchRequest",
+        "TypeRetrievalOperations",
+        "VectorSearch",
+        "find_chunks",
+        "supports",
+    ],
+    "sqlite_store": ["SqliteDocumentStore"],
+    "toolish_rag": ["ResultsEvent", "ResultsListener", "ShownPassages", "ToolishRag", "TryHyDE"],
+}
+__all__ = [name for names in _MODULES.values() for name in names]
+
+__getattr__ = lazy_exports(__name__, _MODULES)

@@ -1,0 +1,292 @@
+"""Ingestion: files, folders and web pages are read, cut and stored; what has not changed is left alone. Guide 3.12.7.
+
+A document is stored whole or not at all. What cannot be read is one sentence, and the others are read nevertheless.
+Below: `documents`, which reads and cuts. Above: the command line, and whoever fills a store.
+"""
+
+import os
+import stat
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import Final, Literal, Self, TypeGuard
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from anyio import to_thread
+
+from goalport.base.caller import Caller
+from goalport.base.errors import BadInput, DocumentError, UnreadableDocument
+from goalport.knowledge.documents import (
+    Chunker,
+    DocumentReader,
+    Folder,
+    FolderLimits,
+    ReadingLimits,
+    RefreshPolicy,
+    WebFetcher,
+)
+from goalport.knowledge.rag.document_store import DocumentIndex, DocumentStore, StoredDocument
+
+_FileState = tuple[int, int]
+"""When a file was changed last, in nanoseconds, and its size in bytes."""
+Outcome = Literal["added", "changed", "unchanged", "removed", "failed"]
+_VERSION: Final = "3"
+"""Part of each hash: raise it when the same bytes are read, cut or indexed otherwise, so that they are stored anew."""
+_MOST_FILES: Final = 1_000_000
+_PAGE: Final = 1_000
+_FILE_URI: Final = "file:/"
+_NO_DOCUMENTS: Final = (
+    *(".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ico", ".svg", ".heic", ".woff", ".woff2"),
+    *(".mp3", ".mp4", ".m4a", ".wav", ".ogg", ".flac", ".avi", ".mov", ".mkv", ".webm", ".ttf", ".otf", ".eot"),
+    *(".zip", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".tar", ".jar", ".whl", ".egg", ".iso", ".dmg"),
+    *(".exe", ".dll", ".so", ".dylib", ".a", ".o", ".obj", ".class", ".pyc", ".wasm", ".db", ".sqlite", ".lock"),
+    *(".db-shm", ".db-wal", ".db-journal", ".sqlite-shm", ".sqlite-wal", ".sqlite-journal"),
+)
+"""The ends of names of files in a folder that nobody takes for documents. One that is named itself is tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestedDocument:
+    """What became of one document."""
+
+    uri: str
+    outcome: Outcome
+    chunks: int = 0
+    """The number of its chunks, if it was stored now."""
+    reason: str = ""
+    """Why it could not be read, as a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshPolicies:
+    """When documents are read again where they came from: by the first pattern that fits their URI.
+
+    `RefreshPolicies((("https://example.com/news/*", RefreshPolicy.after(600)),), RefreshPolicy.never())`
+    """
+
+    by_pattern: Sequence[tuple[str, RefreshPolicy]] = ()
+    """Patterns such as `https://example.com/*` or `*.pdf`, with the policy for what fits."""
+    otherwise: RefreshPolicy = field(default_factory=RefreshPolicy.always)
+
+    def of(self, uri: str) -> RefreshPolicy:
+        """The policy for a document."""
+        return next((each for pattern, each in self.by_pattern if fnmatchcase(uri, pattern)), self.otherwise)
+
+    def due(self, stored: StoredDocument) -> bool:
+        """Whether a document that is stored is to be read again now."""
+        seconds = self.of(stored.root.uri).seconds
+        return seconds is not None and datetime.now(UTC) - stored.stored_at >= timedelta(seconds=seconds)
+
+
+class DocumentIngestion:
+    """Takes documents into a store: `async with DocumentIngestion(store) as ingestion: await ingestion.ingest("docs")`.
+
+    A document is read again when `refresh` says so, by default always, and stored anew when its content has changed.
+    `readers` are the callers who may read what is stored, and the scopes that let others read it; None: everyone.
+    `include` are the patterns of which a file in a folder has to match one, such as `*.md` or `manuals/*`.
+    """
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        *,
+        chunker: Chunker | None = None,
+        limits: ReadingLimits | None = None,
+        fetcher: WebFetcher | None = None,
+        refresh: RefreshPolicies | RefreshPolicy | None = None,
+        readers: Collection[Caller | str] | None = None,
+        include: Sequence[str] = ("*",),
+    ) -> None:
+        self._store = store
+        self._chunker = chunker or Chunker()
+        self._reader = DocumentReader(limits)
+        self._fetcher = fetcher or WebFetcher()
+        one_for_all = isinstance(refresh, RefreshPolicy)
+        self._refresh = RefreshPolicies(otherwise=refresh) if one_for_all else refresh or RefreshPolicies()
+        self._readers = readers
+        self._include = include
+        self._read: dict[str, tuple[_FileState, IngestedDocument]] = {}
+        """How each file was when it was read last, and what became of it, by its URI."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._reader.__aexit__(kind, error, trace)
+
+    async def ingest(
+        self, *places: str | Path, listener: Callable[[IngestedDocument], None] | None = None
+    ) -> tuple[IngestedDocument, ...]:
+        """Take in files and folders by path or `file:` URI, and pages by URL; `listener` hears of each as it is done.
+
+        Of a folder, hidden files, what `include` leaves out and kinds of files that are no documents, such as images,
+        are left out, and documents whose files are gone are removed from the store. What the store's embedding service
+        gave no vectors for gets them at the end, or when it answers again. Raises `BadInput` for a place that is no
+        name, `StoreError`, and `ModelError` if that service cannot be used at all; what was stored before that stays.
+        """
+        done: list[IngestedDocument] = []
+        for place in places:
+            async with aclosing(self._place(place)) as documents:
+                async for each in documents:
+                    done.append(each)
+                    if listener is not None:
+                        listener(each)
+        while isinstance(self._store, DocumentIndex) and await self._store.catch_up():
+            pass
+        return tuple(done)
+
+    async def ingest_uri_if_needed(self, uri: str | Path) -> str | None:
+        """Take in one document; its id, or None if the store has it as it is. Raises `DocumentError`."""
+        (document,) = await self.ingest(uri)
+        if document.outcome == "failed":
+            raise DocumentError(document.reason)
+        stored = await self._store.document(document.uri)
+        return None if document.outcome == "unchanged" or stored is None else stored.root.id
+
+    async def _place(self, place: str | Path) -> AsyncGenerator[IngestedDocument]:
+        if is_page(place):
+            yield await self._page(place)
+            return
+        path = absolute(place)
+        if not await to_thread.run_sync(os.path.isdir, path):
+            yield await self._file(path, await self._store.document(path.as_uri()))
+            return
+        prefix = f"{path.as_uri().rstrip('/')}/"
+        known = await stored_within(self._store, prefix)
+        files, unlisted = await to_thread.run_sync(_files, path, self._include)
+        for each in files:
+            file = path / each
+            yield await self._file(file, known.pop(file.as_uri(), None))
+        for folder, reason in unlisted:
+            yield IngestedDocument(uri=folder.as_uri(), outcome="failed", reason=reason)
+        for uri in known:
+            file = path / os.fsdecode(unquote_to_bytes(uri.removeprefix(prefix)))
+            if await to_thread.run_sync(_is_gone, file):
+                await self._store.remove(uri)
+                yield IngestedDocument(uri=uri, outcome="removed")
+
+    async def _file(self, path: Path, stored: StoredDocument | None) -> IngestedDocument:
+        uri = path.as_uri()
+        if stored is not None and not self._refresh.due(stored):
+            return IngestedDocument(uri=uri, outcome="unchanged")
+        try:
+            state = await to_thread.run_sync(_state, path)
+        except DocumentError as error:
+            return IngestedDocument(uri=uri, outcome="failed", reason=str(error))
+        before, became = self._read.get(uri, (None, None))
+        if state == before and became is not None and became.outcome == "failed":
+            return became
+        if state == before and stored is not None:
+            return IngestedDocument(uri=uri, outcome="unchanged")
+        try:
+            document = await self._stored(await to_thread.run_sync(self._reader.content, path), uri, None, stored)
+        except DocumentError as error:
+            # A file is named by its path, whatever is wrong with it; what reads its content knows the URI alone.
+            named = UnreadableDocument(str(path), error.reason) if isinstance(error, UnreadableDocument) else error
+            document = IngestedDocument(uri=uri, outcome="failed", reason=str(named))
+        self._read[uri] = (state, document)
+        return document
+
+    async def _page(self, url: str) -> IngestedDocument:
+        stored = await self._store.document(url)
+        if stored is not None and not self._refresh.due(stored):
+            return IngestedDocument(uri=url, outcome="unchanged")
+        try:
+            found = await self._fetcher.fetch(url)
+            media_type = f"{found.media_type}; charset={found.charset}" if found.charset else found.media_type
+            return await self._stored(found.content, url, media_type, stored)
+        except DocumentError as error:
+            return IngestedDocument(uri=url, outcome="failed", reason=str(error))
+
+    async def _stored(
+        self, data: bytes, uri: str, media_type: str | None, stored: StoredDocument | None
+    ) -> IngestedDocument:
+        made_by = f"{_VERSION} {self._chunker.config} {media_type}\0"
+        content_hash = sha256(made_by.encode() + data).hexdigest()
+        if stored is not None and stored.content_hash == content_hash:
+            if self._refresh.of(uri).seconds:
+                await self._store.confirm(uri)
+            return IngestedDocument(uri=uri, outcome="unchanged")
+        document = await self._reader.read(data, uri, media_type)
+        chunks = await self._chunker.chunk(document)
+        await self._store.put(document, chunks, content_hash=content_hash, readers=self._readers)
+        return IngestedDocument(uri=uri, outcome="added" if stored is None else "changed", chunks=len(chunks))
+
+
+async def stored_within(store: DocumentStore, folder: str) -> dict[str, StoredDocument]:
+    """The stored documents in a folder by URI; `folder` is the beginning of their URIs and ends with a slash."""
+    known: dict[str, StoredDocument] = {}
+    after = folder
+    while page := await store.documents(limit=_PAGE, after=after):
+        known |= {each.root.uri: each for each in page if each.root.uri.startswith(folder)}
+        after = page[-1].root.uri
+        if not after.startswith(folder):
+            break
+    return known
+
+
+def is_page(place: str | Path) -> TypeGuard[str]:
+    """Whether somebody named a page on the web, and not a file or a folder."""
+    return isinstance(place, str) and "://" in place and not place.lower().startswith(_FILE_URI)
+
+
+def absolute(place: str | Path) -> Path:
+    """The path of a file or folder that somebody named, from the root of the file system and without `..` in it.
+
+    A file has one URI, whichever folder it is named from, and can be named by it. Links in the path stay. Raises
+    `BadInput` for an empty name, and for the URI of a file of another machine.
+    """
+    if not str(place):
+        raise BadInput("Expected the path of a file or folder, but came an empty text.")
+    if isinstance(place, str) and place.lower().startswith(_FILE_URI):
+        named = urlsplit(place)
+        if named.netloc not in {"", "localhost"}:
+            raise BadInput(f"Expected the URI of a file here, such as file:///srv/docs, but came {place!r}.")
+        place = os.fsdecode(unquote_to_bytes(named.path))
+    written = Path(os.path.expanduser(place))  # noqa: PTH111 - that of pathlib raises for a user who is not known
+    path = written.absolute()
+    if ".." not in path.parts:
+        return path
+    after_last = len(path.parts) - path.parts[::-1].index("..")
+    # What `..` leads to behind a link, only the file system knows.
+    return Path(os.path.realpath(Path(*path.parts[:after_last])), *path.parts[after_last:])
+
+
+def _state(path: Path) -> _FileState:
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as error:
+        raise UnreadableDocument.after(path, error) from None
+    return status.st_mtime_ns, status.st_size
+
+
+def _files(folder: Path, include: Sequence[str]) -> tuple[list[str], list[tuple[Path, str]]]:
+    """The files below a folder that may be documents and are included; and what cannot be listed, with the reasons."""
+    failures: list[OSError] = []
+    found = list(Folder(folder, FolderLimits(entries=_MOST_FILES)).files(onerror=failures.append))
+    unlisted = [(Path(each.filename), str(UnreadableDocument.after(each.filename, each))) for each in failures]
+    documents = (each for each in found if not each.lower().endswith(_NO_DOCUMENTS))
+    return [each for each in documents if _is_included(each, include)], unlisted
+
+
+def _is_included(path: str, patterns: Sequence[str]) -> bool:
+    """Whether the path of a file, or its name alone, matches one of the patterns; `*` stands for slashes too."""
+    name = PurePosixPath(path).name
+    return any(fnmatchcase(path, each) or fnmatchcase(name, each) for each in patterns)
+
+
+def _is_gone(file: Path) -> bool:
+    """Whether there is no such file any more. One that may not be looked at is not gone."""
+    try:
+        return not stat.S_ISREG(file.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False

@@ -1,0 +1,203 @@
+"""Search by meaning in the vector stores of LangChain: Chroma, Pinecone, Qdrant, Weaviate, Milvus, Neo4j and others.
+
+What has to hold of a result is said to the store, as far as it compares alike everywhere, and checked again of what it
+returns. LangChain is not imported here: whoever makes a store has done so. Above: `ToolishRag`. User guide, 3.12.8.
+"""
+
+import json
+import logging
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final, Protocol, TypeVar, assert_never, cast
+from uuid import NAMESPACE_URL, uuid5
+
+from goalport.base.caller import Caller
+from goalport.knowledge.documents import Chunk, ContentElement
+from goalport.knowledge.documents.content import element_id
+from goalport.knowledge.rag.filters import (
+    AllOf,
+    AnyOf,
+    AtLeast,
+    AtMost,
+    Containing,
+    Equal,
+    Filter,
+    Not,
+    OneOf,
+    UriPrefix,
+    Value,
+)
+from goalport.knowledge.rag.search import SimilarityResult, TextSimilaritySearchRequest
+
+T = TypeVar("T", bound=ContentElement)
+_log = logging.getLogger(__name__)
+_PLACE: Final = "goalport"
+"""The key of metadata under which the place of a chunk is kept, as JSON."""
+_HOW: Final = {Equal: "eq", AtLeast: "gte", AtMost: "lte"}
+_COMPARED: Final[Mapping[type, Callable[[Any, Any], bool]]] = {
+    Equal: operator.eq,
+    AtLeast: operator.ge,
+    AtMost: operator.le,
+}
+_MOST: Final = 10_000
+"""The most results that are asked for where the store cannot apply a filter by itself."""
+
+
+class _VectorStore(Protocol):
+    """A `VectorStore` of LangChain, as far as it is used here."""
+
+    async def aadd_texts(self, texts: list[str], metadatas: list[dict[str, Any]] | None = None, **more: Any) -> Any: ...
+    async def _asimilarity_search_with_relevance_scores(self, query: str, k: int = 4, **more: Any) -> Any: ...
+
+
+class LangChainVectorSearch:
+    """`LangChainVectorSearch(Chroma("manuals", embeddings), translate=chroma_filter, readable=…)`.
+
+    `readable` gives the filter of what a caller may find, such as `lambda caller: OneOf("team", tuple(caller.scopes))`;
+    None: all. `translate` makes the store's own arguments of a filter: `chroma_filter`, `qdrant_filter`, or a function
+    of `Equal`, `AtLeast`, `AtMost`, `AllOf` and `AnyOf`. What it is not given is checked in what the store returns, of
+    which more is asked for. The `source`, `title` and `start_index` of a text's metadata say where it stands.
+    """
+
+    def __init__(
+        self,
+        store: _VectorStore,
+        *,
+        translate: Callable[[Filter], Mapping[str, Any]] | None = None,
+        readable: Callable[[Caller], Filter | None] = lambda _caller: None,
+    ) -> None:
+        self._store = store
+        # The public method puts all texts into a warning when a score is beyond 0 and 1.
+        self._search = store._asimilarity_search_with_relevance_scores  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        self._translate, self._readable = translate, readable
+
+    async def add(self, chunks: Sequence[Chunk], metadata: Mapping[str, Value] | None = None) -> None:
+        """Store chunks, each in place of the one with its id, with these metadata and those of their own.
+
+        Metadata that are no text, number or truth are left out, since few stores take them.
+        """
+        metadatas = [_metadata(each) | dict(metadata or {}) for each in chunks]
+        ids = [str(uuid5(NAMESPACE_URL, each.id)) for each in chunks]
+        await self._store.aadd_texts([each.text for each in chunks], metadatas, ids=ids)
+
+    async def vector_search(
+        self, request: TextSimilaritySearchRequest, kind: type[T], /
+    ) -> Sequence[SimilarityResult[T]]:
+        filters = (request.filter, self._readable(request.caller))
+        wanted = AllOf(tuple(each for each in filters if each is not None))
+        conjuncts = list(_conjuncts(wanted))
+        if not issubclass(Chunk, kind) or any(isinstance(each, OneOf) and not each.values for each in conjuncts):
+            return ()  # as for a caller without any scope
+        said = [each for each in map(_comparison, conjuncts) if each is not None]
+        arguments = self._translate(_joined(AllOf, said)) if self._translate and said else dict[str, Any]()
+        count = request.top_k
+        while True:
+            found = await self._search(request.query, count, **arguments)
+            results = [SimilarityResult(_chunk(text), min(max(float(score), 0.0), 1.0)) for text, score in found]
+            kept = [each for each in results if _fits(wanted, each.match)]
+            if len(kept) >= request.top_k or len(found) < count:
+                break
+            if count >= _MOST:
+                _log.warning("Only the %d nearest texts of a vector store were looked at; others may fit too.", count)
+                break
+            count = min(10 * count, _MOST)
+        best = [each for each in kept if each.score >= request.similarity_threshold]
+        return cast("Sequence[SimilarityResult[T]]", best[: request.top_k])
+
+
+def chroma_filter(wanted: Filter) -> Mapping[str, Any]:
+    """The arguments for a filter in Chroma, and in those that share its words: Pinecone, PGVector and Neo4j."""
+    return {"filter": _said(wanted, "$and", "$or", lambda key, how, value: {key: {f"${how}": value}})}
+
+
+def qdrant_filter(wanted: Filter) -> Mapping[str, Any]:
+    """The arguments for a filter in Qdrant."""
+
+    def compared(key: str, how: str, value: Value) -> dict[str, Any]:
+        wanted = {"match": {"value": value}} if how == "eq" else {"range": {how: value}}
+        return {"key": f"metadata.{key}", **wanted}
+
+    conditions = {"must": [_said(wanted, "must", "should", compared)]}
+    return {"filter": import_module("qdrant_client.models").Filter.model_validate(conditions)}
+
+
+def _said(wanted: Filter, both: str, either: str, compared: Callable[[str, str, Value], Any]) -> Any:
+    match wanted:
+        case AllOf(filters) | AnyOf(filters):
+            name = both if isinstance(wanted, AllOf) else either
+            return {name: [_said(each, both, either, compared) for each in filters]}
+        case Equal(key, value) | AtLeast(key, value) | AtMost(key, value):
+            return compared(key, _HOW[type(wanted)], value)
+        case _:
+            raise TypeError(f"Expected comparisons, and what joins them, but came {wanted!r}.")
+
+
+def _conjuncts(wanted: Filter) -> Iterator[Filter]:
+    if isinstance(wanted, AllOf):
+        for each in wanted.filters:
+            yield from _conjuncts(each)
+    else:
+        yield wanted
+
+
+def _joined(kind: type[AllOf | AnyOf], filters: Sequence[Filter]) -> Filter:
+    return filters[0] if len(filters) == 1 else kind(tuple(filters))
+
+
+def _comparison(wanted: Filter) -> Filter | None:
+    """A filter in the simplest words; None where stores differ, as on missing keys, dots in keys, or parts of texts."""
+    match wanted:
+        case Equal(key, str() | int()) | AtLeast(key, int() | float()) | AtMost(key, int() | float()):
+            return wanted if re.fullmatch(r"\w+", key) else None
+        case OneOf(key, values):
+            return _comparison(AnyOf(tuple(Equal(key, each) for each in values)))
+        case AnyOf(filters) if filters:
+            said = [each for each in map(_comparison, filters) if each is not None]
+            return _joined(AnyOf, said) if len(said) == len(filters) else None
+        case _:
+            return None
+
+
+def _fits(wanted: Filter, chunk: Chunk) -> bool:
+    """Whether a chunk fits a filter, as in the stores of goalport."""
+    match wanted:
+        case Equal(key, value) | AtLeast(key, value) | AtMost(key, value):
+            found = cast("Any", chunk.metadata.get(key))
+            alike = isinstance(found, str if isinstance(value, str) else int | float)
+            return alike and _COMPARED[type(wanted)](found, value)
+        case OneOf(key, values):
+            return any(_fits(Equal(key, each), chunk) for each in values)
+        case Containing(key, value):
+            found = chunk.metadata.get(key)
+            return isinstance(found, str | list) and value in found
+        case UriPrefix(prefix):
+            return chunk.uri.startswith(prefix)
+        case AllOf(filters):
+            return all(_fits(each, chunk) for each in filters)
+        case AnyOf(filters):
+            return any(_fits(each, chunk) for each in filters)
+        case Not(inner):
+            return not _fits(inner, chunk)
+        case _:
+            assert_never(wanted)
+
+
+def _metadata(chunk: Chunk) -> dict[str, Any]:
+    kept = {key: value for key, value in chunk.metadata.items() if isinstance(value, str | int | float)}
+    names = ("id", "urtext", "parent_id", "root_id", "path", "number", "start", "end")
+    place = json.dumps({name: getattr(chunk, name) for name in names})
+    return {**kept, "source": chunk.uri, "title": " > ".join(chunk.path), _PLACE: place}
+
+
+def _chunk(text: Any) -> Chunk:
+    """The chunk that a `Document` of LangChain is, whoever has stored it."""
+    metadata, words = dict(text.metadata), str(text.page_content)
+    uri, first = str(metadata.get("source", "")), int(metadata.get("start_index") or 0)
+    title, root = str(metadata.get("title") or uri), element_id(uri)
+    place: dict[str, Any] = {"id": text.id or element_id(uri, words), "parent_id": root, "root_id": root, "number": 0}
+    place |= {"urtext": words, "path": [title] if title else [], "start": first, "end": first + len(words)}
+    place |= json.loads(metadata.pop(_PLACE, "{}"))
+    place["path"] = tuple(place["path"])
+    return Chunk(**place, text=words, uri=uri, metadata=metadata)

@@ -1,0 +1,231 @@
+"""Which model made the vectors of an index, and whether the present one goes with it; making those that are missing.
+
+Vectors of two models cannot be compared, so an index has those of one, and remembers its name and their length.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from goalport.base.errors import ModelRefused, ModelUnavailable, StoreError
+from goalport.knowledge.rag.database import IndexDatabase
+from goalport.knowledge.rag.document_store import IndexInfo
+from goalport.knowledge.rag.embeddings import embedded
+from goalport.knowledge.rag.statements import JOINED, Condition, Operation, Rows, selected
+from goalport.models.llm import EmbeddingService
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_log = logging.getLogger(__name__)
+_BATCH: Final = 256
+"""How many chunks get their vectors in one transaction."""
+_PAUSE: Final = 30.0
+"""Seconds for which a service that failed is asked for no vectors of documents: each attempt may take that long."""
+
+
+class ChunkVectors:
+    """The vectors of the chunks of an index, and the embedding service that makes them, or none."""
+
+    def __init__(
+        self, database: IndexDatabase, service: EmbeddingService | None, on_other_model: Literal["refuse", "text"]
+    ) -> None:
+        self._database, self._service, self._on_other_model = database, service, on_other_model
+        self._warned = False
+        self._away_until = 0.0
+
+    @property
+    def in_use(self) -> bool:
+        """Whether there is a service, and it is not known that it cannot be used."""
+        return self._service is not None and not self._warned
+
+    async def of_chunks(self, uri: str, texts: Sequence[str]) -> "Sequence[NDArray[np.float32]] | None":
+        """The vectors of a document's texts; None: none are made, also while the service gives none.
+
+        Texts that the document had before keep their vectors, so that a small change costs little.
+        """
+        service = await self._fitting()
+        if service is None or not texts:
+            return None
+        columns, tables = f"coalesce(chunks.shown, chunks.body), {self._database.vector_column}", f"vectors, {JOINED}"
+        before = Condition("vectors.chunk = chunks.id and documents.uri = ?", (uri,))
+
+        def read() -> Operation[Rows]:
+            return (yield selected(columns, tables, before))
+
+        known = {text: self._database.array(vector) for text, vector in await self._database.read(read)}
+        missing = [each for each in dict.fromkeys(texts) if each not in known]
+        if missing:
+            made = await self._made(service, missing)
+            if made is None:
+                return None
+            known |= zip(missing, made, strict=True)
+        return [known[each] for each in texts]
+
+    async def _made(self, service: EmbeddingService, texts: Sequence[str]) -> "NDArray[np.float32] | None":
+        """The vectors of texts; None: the service gives none now, and is left alone for a while."""
+        if time.monotonic() < self._away_until:
+            return None
+        try:
+            return await embedded(service, texts)
+        except (ModelUnavailable, ModelRefused) as error:
+            self._away_until = time.monotonic() + _PAUSE
+            _log.warning("Documents are without vectors, and found by words alone until they have them. %s", error)
+            return None
+
+    async def of_query(self, text: str) -> "NDArray[np.float32] | None":
+        """The vector of what is searched for; None: none is made."""
+        service = await self._fitting()
+        if service is None:
+            return None
+        (vector,) = await embedded(service, [text])
+        dimensions = (await self._database.read(_facts)).get("dimensions")
+        if dimensions is not None and int(dimensions) != len(vector):
+            raise self._other(f"vectors of {dimensions} numbers", f"gives {len(vector)}")
+        with suppress(StoreError):  # who may only read an index searches it as it is
+            await self.catch_up()
+        return vector
+
+    async def no_vectors(self) -> StoreError:
+        """That there are no vectors to search, and why."""
+        lack = await self._database.lack()
+        return self._database.error(
+            *(lack or ("It has no vectors to search.", "Give it an embedding service, or search by text."))
+        )
+
+    def add(
+        self, chunks: Sequence[int], vectors: "Sequence[NDArray[np.float32]] | NDArray[np.float32] | None"
+    ) -> Operation[None]:
+        """Write the vectors of chunks, or remember that some have none. Raises `StoreError` if they do not fit."""
+        if vectors is None:
+            yield _REMEMBERED, [("without_vectors", "1")]
+            return
+        assert self._service is not None
+        facts = yield from _facts()
+        for dimensions in {len(each) for each in vectors}:
+            made_by = (self._service.name, str(dimensions))
+            if (facts.setdefault("model", made_by[0]), facts.setdefault("dimensions", made_by[1])) != made_by:
+                raise self._other(f"vectors of {facts['dimensions']} numbers", f"gives {dimensions}")
+        yield _REMEMBERED, [(name, facts[name]) for name in ("model", "dimensions")]
+        yield (
+            _ADDED.format(place=self._database.vector_place),
+            [(self._database.vector(vector), chunk) for chunk, vector in zip(chunks, vectors, strict=True)],
+        )
+
+    async def catch_up(self) -> int:
+        """Make vectors of some chunks that were stored without. Returns of how many; 0: of none, or not now."""
+        service = await self._fitting()
+        if service is None or "without_vectors" not in await self._database.read(_facts):
+            return 0
+        rows = await self._database.write(_missing)
+        vectors = await self._made(service, [text for _, text in rows]) if rows else None
+        if vectors is None:
+            return 0
+        await self._database.write(lambda: self.add([chunk for chunk, _ in rows], vectors))
+        return len(rows)
+
+    async def reembed(self, *, only_missing: bool) -> int:
+        """Make the vectors of all chunks, or of those that have none. Returns how many."""
+        if lack := await self._database.lack():
+            raise self._database.error(*lack)
+        service = self._service
+        if service is None:
+            raise self._database.error("It has no embedding service to use.", "Give it one: embeddings=….")
+        if only_missing:
+            await self._fitting()
+        made, anew, self._warned = 0, not only_missing, False
+        while rows := await self._database.write(_first if anew else _missing):
+            vectors = await embedded(service, [text for _, text in rows])
+
+            def write(
+                rows: Rows = rows, vectors: "NDArray[np.float32]" = vectors, *, anew: bool = anew
+            ) -> Operation[None]:
+                if anew:  # what the old model has made is given up when the new one has answered
+                    yield from _forgotten()
+                yield from self.add([chunk for chunk, _ in rows], vectors)
+
+            await self._database.write(write)
+            made, anew = made + len(rows), False
+        return made
+
+    async def info(self) -> IndexInfo:
+        """How much is stored, and who made the vectors."""
+        lacking = await self._database.lack() is not None
+
+        def read() -> Operation[IndexInfo]:
+            facts = yield from _facts()
+            ((documents, chunks),) = yield "select count(*), coalesce(sum(chunks), 0) from documents", ()
+            vectors = ((0,),) if lacking else (yield "select count(*) from vectors", ())
+            return IndexInfo(
+                documents=documents,
+                chunks=int(chunks),
+                vectors=vectors[0][0],
+                model=facts.get("model", ""),
+                dimensions=int(facts.get("dimensions", 0)),
+            )
+
+        return await self._database.read(read)
+
+    async def _fitting(self) -> EmbeddingService | None:
+        """The service, unless it cannot be used and only text is to be searched then; or `StoreError`."""
+        if self._service is None:
+            return None
+        error: StoreError | None = None
+        if lack := await self._database.lack():
+            error = self._database.error(*lack)
+        else:
+            facts = await self._database.read(_facts)
+            model, dimensions = facts.get("model"), int(facts.get("dimensions", 0))
+            if model is None or (model == self._service.name and self._service.dimensions in {None, dimensions}):
+                self._warned = False
+                return self._service
+            error = self._other(f"vectors of {model!r} ({dimensions} numbers)", "is the embedding service now")
+            if self._on_other_model == "refuse":
+                raise error
+        if not self._warned:
+            _log.warning("%s Until then it searches text alone.", error)
+            self._warned = True
+        return None
+
+    def _other(self, found: str, given: str) -> StoreError:
+        name = self._service.name if self._service else ""
+        return self._database.error(
+            f"It has {found}, and {name!r} {given}: they cannot be compared.",
+            "Use the service that made them, or make them anew: `goalport rag reembed`, or `await store.reembed()`.",
+        )
+
+
+def _facts() -> Operation[dict[str, Any]]:
+    rows = yield "select name, value from facts", ()
+    return {row[0]: row[1] for row in rows}
+
+
+def _forgotten() -> Operation[None]:
+    yield "delete from vectors", ()
+    yield "delete from facts where name in ('model', 'dimensions')", ()
+    yield _REMEMBERED, [("without_vectors", "1")]
+
+
+def _first() -> Operation[Rows]:
+    """The first chunks of all, each with its text."""
+    return (yield selected(*_TEXTS, Condition("true"), _SOME))
+
+
+def _missing() -> Operation[Rows]:
+    """Chunks without a vector, each with its text; when there are none, that is noted."""
+    without = Condition("not exists (select 1 from vectors where vectors.chunk = chunks.id)")
+    rows = yield selected(*_TEXTS, without, _SOME)
+    if not rows:
+        yield "delete from facts where name = 'without_vectors'", ()
+    return rows
+
+
+_TEXTS: Final = ("chunks.id, coalesce(chunks.shown, chunks.body)", "chunks")
+_SOME: Final = f"order by chunks.id limit {_BATCH}"
+_ADDED: Final = (
+    "insert into vectors select id, document, {place} from chunks where id = ? on conflict (chunk) do nothing"
+)
+_REMEMBERED: Final = "insert into facts values (?, ?) on conflict (name) do update set value = excluded.value"

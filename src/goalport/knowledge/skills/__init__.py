@@ -1,0 +1,22 @@
+"""Skills: folders with instructions that a model reads when it needs them. User guide, section 3.25; agentskills.io.
+
+Below: `documents`, `prompts` and `tools`. Above: `ai` takes `Skills` as a reference; the command line checks them.
+"""
+
+from goalport.knowledge.skills.check import SkillProblem, check_skill, check_skills
+from goalport.knowledge.skills.scripts import ChildProcessRunner, ScriptResult, ScriptRunner
+from goalport.knowledge.skills.skill import Skill
+from goalport.knowledge.skills.skills import Skills
+from goalport.knowledge.skills.trust import SkillTrust
+
+__all__ = [
+    "ChildProcessRunner",
+    "ScriptResult",
+    "ScriptRunner",
+    "Skill",
+    "SkillProblem",
+    "SkillTrust",
+    "Skills",
+    "check_skill",
+    "check_skills",
+]

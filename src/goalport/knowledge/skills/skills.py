@@ -1,0 +1,324 @@
+"""Skills as a reference: a model sees their names and descriptions, and activates the one that it needs.
+
+User guide, section 3.25; https://agentskills.io. Below: the modules of this package. Above: `ai` puts the notes into
+the system prompt and offers the tools.
+"""
+
+import logging
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, Self
+
+from anyio import get_cancelled_exc_class, to_thread
+
+from goalport.base.errors import DocumentError, ToolError
+from goalport.base.words import listed, offer
+from goalport.knowledge.documents import GitHubArchives, GitHubPlace
+from goalport.knowledge.skills.activation import Activation
+from goalport.knowledge.skills.choice import Embed, by_meaning, by_words
+from goalport.knowledge.skills.published import PublishedSkills, namespace_of
+from goalport.knowledge.skills.scripts import ScriptRunner
+from goalport.knowledge.skills.skill import SKILL_FILE, Skill, scanned, skill_folder
+from goalport.knowledge.skills.trust import SkillTrust, is_as_trusted
+from goalport.tools import Parameter, Permission, Tool, ToolGroup, ToolResult, tools_of
+
+__all__ = ["PROJECT_FOLDERS", "Skills", "skills_in"]
+
+_log = logging.getLogger(__name__)
+PROJECT_FOLDERS: Final = (".agents/skills", ".claude/skills")
+"""Where projects keep skills, the first one first."""
+_MOST_FOLDERS: Final = 2_000
+_BUDGET: Final = 6_000
+"""Characters of names and descriptions in the prompt, which are about 1,500 tokens."""
+_RETRY_SECONDS: Final = 60.0
+"""How long a repository that could not be fetched is not asked for again."""
+_ADVICE: Final = "Before you do what a skill is for, call `activate` with its name, and follow its instructions."
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Skills in a repository, fetched when they are first needed."""
+
+    place: GitHubPlace
+    expected: str = ""
+
+
+@dataclass(slots=True)
+class _Fetched:
+    """What has been fetched so far, and what could not be."""
+
+    done: set[_Source] = field(default_factory=set[_Source])
+    skills: tuple[Skill, ...] = ()
+    failures: dict[_Source, str] = field(default_factory=dict[_Source, str])
+    failed_at: float = -_RETRY_SECONDS
+    late: dict[_Source, float] = field(default_factory=dict[_Source, float])
+    """Sources that a request did not wait for, and when that was."""
+
+    def waits(self, source: _Source, *, patient: bool) -> bool:
+        """Whether a source is here, or could not be fetched a moment ago; who is patient waits again for a late one."""
+        now = monotonic()
+        late = not patient and now - self.late.get(source, -_RETRY_SECONDS) < _RETRY_SECONDS
+        return source in self.done or late or (source in self.failures and now - self.failed_at < _RETRY_SECONDS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Skills:
+    """A reference to skills: `Skills("finance", "Financial analysis").with_local_skills("skills")`.
+
+    It is immutable: each `with_*` gives a copy. Of skills with one name the first is used. Skills of GitHub are fetched
+    when `refresh` is called or a tool needs them.
+    """
+
+    name: str
+    description: str
+    archives: GitHubArchives = field(default_factory=GitHubArchives, repr=False)
+    skills: tuple[Skill, ...] = ()
+    """The skills of folders of this machine."""
+    locked: tuple[Tool, ...] = field(default=(), repr=False)
+    """Tools that can be called only after a skill was activated that allows them."""
+    sources: tuple[_Source, ...] = ()
+    most: int = 0
+    """How many skills are chosen for a question; 0: all are offered."""
+    _fetched: _Fetched = field(default_factory=_Fetched, repr=False)
+    _vectors: dict[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]], repr=False)
+
+    def with_local_skill(self, directory: str | Path) -> Self:
+        """With the skill in a folder. Raises `DocumentError` for a folder without one that can be used."""
+        skill, warnings = scanned(Path(directory))
+        _warn(warnings)
+        return self._plus([skill])
+
+    def with_local_skills(self, parent: str | Path) -> Self:
+        """With the skills in the folders of a folder, and not in those below. One that cannot be used is a warning.
+
+        Raises `DocumentError` where the folder is not there.
+        """
+        return self._plus(skills_in(Path(parent)))
+
+    def with_project_skills(self, project: str | Path, trust: SkillTrust | None = None) -> Self:
+        """With the skills that a project brings in `.agents/skills` and `.claude/skills`, as far as they are trusted.
+
+        The others are withheld, with a warning that says how to trust them.
+        """
+        known = trust or SkillTrust()
+        folders = [Path(project) / each for each in PROJECT_FOLDERS]
+        found = [skill for each in folders if each.is_dir() for skill in skills_in(each)]
+        return self._plus(_trusted(found, known))
+
+    def with_github_url(self, url: str, *, expected: str = "") -> Self:
+        """With the skills of a repository: `https://github.com/OWNER/REPOSITORY/tree/BRANCH/FOLDER`.
+
+        The folder is a skill or has skills in its folders. `expected` is the commit, or the hash of the content, that
+        the repository must have; without it, what is fetched first is pinned. Raises `DocumentError` for another URL.
+        """
+        return replace(self, sources=(*self.sources, _Source(GitHubPlace.of_url(url), expected)))
+
+    def with_github_skills(
+        self, owner: str, repo: str, path: str = "", branch: str = "HEAD", *, expected: str = ""
+    ) -> Self:
+        """With the skills in a folder of a repository, at a branch, tag or commit; otherwise as `with_github_url`."""
+        return replace(self, sources=(*self.sources, _Source(GitHubPlace(owner, repo, branch, path), expected)))
+
+    def with_tools(self, *objects: object) -> Self:
+        """With tools that skills may use: each is locked until a skill was activated whose `allowed-tools` names it."""
+        return replace(self, locked=(*self.locked, *tools_of(*objects)))
+
+    def choosing(self, most: int = 10) -> Self:
+        """With the skills that fit the question best, so many at most, chosen by words before each request."""
+        return replace(self, most=most)
+
+    async def for_question(self, question: str, /) -> Self:
+        """A copy with the skills that fit a question, as far as it is to choose any; `Ai` calls it."""
+        return await self.chosen_for(question, most=self.most) if self.most else self
+
+    async def refresh(self) -> None:
+        """Fetch the skills of GitHub that are not here yet. What cannot be fetched is said in the notes."""
+        await self._fetch(patient=False)
+
+    async def _fetch(self, *, patient: bool) -> None:
+        for source in self.sources:
+            if self._fetched.waits(source, patient=patient):
+                continue
+            try:
+                copy = await self.archives.get(source.place, expected=source.expected)
+                found = await to_thread.run_sync(_fetched_skills, copy.folder)
+            except DocumentError as error:
+                _log.warning("Skills of %r are left out: %s", self.name, error)
+                self._fetched.failures[source], self._fetched.failed_at = str(error), monotonic()
+                continue
+            except get_cancelled_exc_class():  # what answers slowly must not slow down every request
+                self._fetched.late[source] = monotonic()
+                raise
+            _warn_of_doubles(self._known(), found)
+            self._fetched.failures.pop(source, None)
+            self._fetched.done.add(source)
+            self._fetched.skills += found
+
+    async def all(self) -> tuple[Skill, ...]:
+        """The skills, after those of GitHub were fetched."""
+        await self._fetch(patient=True)
+        return self._known()
+
+    async def chosen_for(self, text: str, embed: Embed | None = None, most: int = 10) -> Self:
+        """A copy with the skills that fit a text best: by words, or by meaning with `embed=ai.embed`.
+
+        Where no words fit, all are kept. Use it before a request where there are so many that their descriptions are
+        not to be in every prompt.
+        """
+        skills = await self.all()
+        if embed is None:
+            found = by_words(skills, text)
+        else:
+            found = await by_meaning(skills, text, embed, self._vectors)
+        return replace(self, skills=tuple(found[:most]) or skills, sources=(), _fetched=_Fetched())
+
+    def notes(self) -> str:
+        skills = self._known()
+        lines = [_ADVICE, _described(skills) if skills else "There are no skills yet."]
+        waiting = [str(each.place) for each in self.sources if each not in self._fetched.done]
+        if waiting:
+            lines.append(f"Those of {listed(waiting)} are not fetched yet; `activate` fetches them.")
+        return "\n".join((*lines, *self._fetched.failures.values()))
+
+    def tools(self) -> Sequence[Tool]:
+        """The tools, with nothing unlocked: each request of a model has its own."""
+        return tuple(Activation(self.all, self.locked).tools(find=not _fits(self._known())))
+
+    def as_published(self) -> PublishedSkills:
+        """The skills as clients of a server get them: as resources, and with the tools that read them.
+
+        Locked tools are left out: what one client unlocks would be unlocked for all.
+        """
+        offered = tuple(Activation(self.all).tools(find=not _fits(self._known())))
+        return PublishedSkills(
+            name=self.name,
+            description=self.description,
+            namespace=namespace_of(self.name),
+            offered=offered,
+            load=self.all,
+        )
+
+    def script_group(self, runner: ScriptRunner, role: str = "skill-scripts") -> ToolGroup:
+        """A tool group whose tool `runScript` runs scripts of these skills, each time after a person has agreed."""
+        parameters = (
+            Parameter("skillName", str, "The name of the skill."),
+            Parameter("fileName", str, "The path of the script in the folder `scripts` of the skill."),
+            Parameter("arguments", list[str], "The arguments of the script.", required=False, default=[]),
+        )
+        run = Tool.of(
+            partial(self._run, runner),
+            name="runScript",
+            description="Run a script of a skill and get its output.",
+            parameters=parameters,
+        )
+        description = f"Runs scripts of the skills {self.name!r}"
+        permissions = [Permission.HOST_ACCESS]
+        return ToolGroup.of(role, run, description=description, permissions=permissions, approve="always")
+
+    async def _run(self, runner: ScriptRunner, given: Mapping[str, Any]) -> ToolResult:
+        names = {each.name: each for each in await self.all()}
+        skill = names.get(given["skillName"])
+        if skill is None:
+            raise ToolError(f"There is no skill {given['skillName']!r}. {offer(given['skillName'], names)}")
+        if not await to_thread.run_sync(is_as_trusted, skill):
+            raise ToolError(f"The skill {skill.name!r} has changed since it was trusted. Do without it.")
+        script = skill_folder(skill.folder).place(f"scripts/{given['fileName'].removeprefix('scripts/')}")
+        result = await runner.run(script, given.get("arguments") or [], skill.folder)
+        if result.exit_code:
+            return ToolResult.of_error(f"The script ended with {result.exit_code}.\n{result.output}".strip())
+        return ToolResult.of_text(result.output or "The script wrote nothing.")
+
+    def _known(self) -> tuple[Skill, ...]:
+        return _firsts((*self.skills, *self._fetched.skills))
+
+    def _plus(self, skills: Iterable[Skill]) -> Self:
+        added = tuple(skills)
+        _warn_of_doubles(self.skills, added)
+        return replace(self, skills=_firsts((*self.skills, *added)))
+
+
+def _fetched_skills(folder: Path) -> tuple[Skill, ...]:
+    if (folder / SKILL_FILE).is_file():
+        skill, warnings = scanned(folder)
+        _warn(warnings)
+        return (skill,)
+    return tuple(skills_in(folder))
+
+
+def skills_in(parent: Path) -> Iterator[Skill]:
+    """The skills in the folders of a folder, by name."""
+    if not parent.is_dir():
+        raise DocumentError(f"There is no folder {str(parent)!r} with skills in it.")
+    folders = sorted(each for each in parent.iterdir() if (each / SKILL_FILE).is_file())
+    for folder in islice(folders, _MOST_FOLDERS):
+        try:
+            skill, warnings = scanned(folder)
+        except DocumentError as error:
+            _log.warning("A skill is left out: %s", error)
+            continue
+        _warn(warnings)
+        yield skill
+    if len(folders) > _MOST_FOLDERS:
+        _log.warning("%s has %s skills; those after the first %s are left out.", parent, len(folders), _MOST_FOLDERS)
+
+
+def _trusted(skills: Iterable[Skill], trust: SkillTrust) -> Iterator[Skill]:
+    for each in skills:
+        try:
+            found = trust.trusted(each.folder)
+        except DocumentError as error:
+            _log.warning("The skill %r is withheld: %s", each.name, error)
+            continue
+        if found:
+            yield replace(each, fingerprint=found)
+        else:
+            _log.warning(
+                "The skill %r is withheld until somebody trusts it as it is now: goalport skills trust %s",
+                each.name,
+                shlex.quote(str(each.folder)),
+            )
+
+
+def _firsts(skills: Iterable[Skill]) -> tuple[Skill, ...]:
+    """The first skill of each name."""
+    found: dict[str, Skill] = {}
+    for each in skills:
+        found.setdefault(each.name.lower(), each)
+    return tuple(found.values())
+
+
+def _warn_of_doubles(before: Sequence[Skill], added: Iterable[Skill]) -> None:
+    first = {each.name.lower(): each for each in reversed(before)}
+    for each in added:
+        other = first.setdefault(each.name.lower(), each)
+        if other.folder != each.folder:
+            _log.warning("The skill %r in %s is left out: there is one in %s.", each.name, each.folder, other.folder)
+
+
+def _fits(skills: Sequence[Skill]) -> bool:
+    return sum(len(each.name) + len(each.description) + len("- : \n") for each in skills) <= _BUDGET
+
+
+def _described(skills: Sequence[Skill]) -> str:
+    """The skills with their descriptions; of many only the names, so far as they are short enough."""
+    if _fits(skills):
+        return "\n".join(f"- {each.name}: {each.description}" for each in skills)
+    names: list[str] = []
+    left = _BUDGET
+    for each in skills:
+        left -= len(each.name) + len(", ")
+        if left < 0:
+            break
+        names.append(each.name)
+    more = f" and {len(skills) - len(names)} more" if len(names) < len(skills) else ""
+    return f"`findSkills` describes those that fit a task. There are: {', '.join(names)}{more}."
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for each in warnings:
+        _log.warning("%s", each)

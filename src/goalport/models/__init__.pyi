@@ -1,0 +1,2 @@
+from goalport.models.llm import *
+from goalport.models.prompts import *

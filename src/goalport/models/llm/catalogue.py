@@ -1,0 +1,429 @@
+"""The catalogue of models: which there are, and which one a call means, by name, by role, by default or by preference.
+
+The settings of models, `[models]` in a workspace's settings, are read here. A model is made when it is first chosen.
+Its provider's library takes seconds to import, so it is imported when the model is first asked, in a worker thread: on
+the event loop the import would keep the server from answering others. Above: `platform` makes one catalogue for all,
+`ai` asks it; below: `provider_clients` makes the models. User guide, "Setting default LLM and roles".
+"""
+
+import os
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Generic, TypeVar
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, WrapValidator, field_validator
+
+from goalport.base.errors import ModelNotReady
+from goalport.base.words import did_you_mean, nearest, offer
+from goalport.models.llm.endpoints import Endpoint, ProviderSettings
+from goalport.models.llm.model import (
+    Closable,
+    ClosableEmbeddings,
+    ClosableModel,
+    EmbeddingService,
+    LanguageModel,
+    LlmOptions,
+    ModelCall,
+    ModelCard,
+    ModelReply,
+    Prices,
+    TextDelta,
+    ThinkingDelta,
+)
+from goalport.models.llm.provider_endpoints import endpoint, provider_of
+from goalport.models.llm.providers import ALIASES, PROVIDERS
+from goalport.models.llm.trial_model import TRIAL_MODEL, TrialModel
+
+__all__ = ["CustomModel", "Models", "ModelsSettings", "RoleSettings"]
+
+T = TypeVar("T", bound=Closable)
+_Settings = ConfigDict(frozen=True, extra="forbid")
+_import_lock = threading.Lock()
+"""Two threads that import modules which import one another would find them half initialised."""
+
+
+class CustomModel(BaseModel):
+    """A model that goalport does not know by itself, or additions to what it knows of one."""
+
+    model_config = _Settings
+
+    name: Annotated[str, Field(min_length=1)]
+    """The name by which it is chosen here."""
+    provider: str = ""
+    """Empty: found by the name, or by what stands before its colon; and with a `base_url`, one with OpenAI's API."""
+    model: str = ""
+    """The name that the provider gives it; empty: the same as `name`."""
+    base_url: str = ""
+    """The address of its API; empty: the provider's."""
+    api_key: SecretStr | None = None
+    """None: the provider's key, but none for a model with a `base_url`: a key goes to its provider's address only."""
+    knowledge_cutoff: date | None = None
+    prices: Prices | None = None
+    vision: bool | None = None
+    """Whether the model takes images; None: the provider decides."""
+    contributors: tuple[str, ...] = ()
+    """Texts for the system prompt of every call of this model."""
+
+
+class RoleSettings(LlmOptions):
+    """What a role stands for: a model, and the options with which it is asked where a call says nothing else."""
+
+    fallbacks: tuple[str, ...] = ()
+    """The models that are asked, one after another, when that one fails, after those of the call."""
+
+    @field_validator("role")
+    @classmethod
+    def _is_none(cls, value: str | None) -> str | None:
+        if value is not None:
+            raise ValueError("should not be set: a role stands for a model, not for another role")
+        return value
+
+
+_Role = Annotated[
+    str | RoleSettings,
+    WrapValidator(lambda given, _: given if isinstance(given, str) else RoleSettings.model_validate(given)),
+]
+"""Validated so that a mistake is told of the table alone, and not that it is no text either."""
+
+
+class ModelsSettings(BaseModel):
+    """Which models there are, and which role each has."""
+
+    model_config = _Settings
+
+    default_llm: str = "gpt-4.1-mini"
+    """The model that is asked when a call names none."""
+    default_embedding_model: str = ""
+    """The embedding model that is used when a call names none; empty: none."""
+    llms: Mapping[str, _Role] = Field(default_factory=dict[str, _Role])
+    """The model of each role: its name, or its options with `fallbacks`."""
+    embedding_services: dict[str, str] = Field(default_factory=dict)
+    """The name of an embedding model for each role."""
+    providers: dict[str, ProviderSettings] = Field(default_factory=dict)
+    """The settings of each provider, by its name. A name of your own needs a `base_url`, with the API of OpenAI."""
+    custom: tuple[CustomModel, ...] = ()
+
+    @property
+    def models_of_roles(self) -> Mapping[str, str]:
+        """The name of the model that each role stands for; of several, the first."""
+        return {
+            role: each if isinstance(each, str) else each.model or next(iter(each.first_of), self.default_llm)
+            for role, each in self.llms.items()
+        }
+
+
+class _Lazy(Generic[T]):
+    """A value that is made once, in a worker thread. A task that is cancelled does not wait for it."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: T | None = None
+
+    async def get(self) -> T:
+        # A limiter of its own: steps that fill the threads must not keep a model from being asked.
+        return self._made or await run_sync(self._make_once, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+
+    async def aclose(self) -> None:
+        made, self._made = self._made, None
+        if made is not None:
+            await made.aclose()
+
+    def _make_once(self) -> T:
+        with _import_lock:
+            # Kept within the lock: another first request may wait for it, and would open a client that nobody closes.
+            self._made = self._made or self._make()
+            return self._made
+
+
+class _LazyModel:
+    """A language model of a provider; `model` is the name that the provider gives it."""
+
+    def __init__(self, card: ModelCard, model: str, endpoint: Endpoint) -> None:
+        def make() -> ClosableModel:
+            from goalport.models.llm.provider_clients import language_model
+
+            return language_model(card, model, endpoint)
+
+        self._card = card
+        self._model = _Lazy(make)
+
+    @property
+    def card(self) -> ModelCard:
+        return self._card
+
+    async def reply(self, call: ModelCall, /) -> ModelReply:
+        model = await self._model.get()
+        return await model.reply(call)
+
+    async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
+        model = await self._model.get()
+        async with aclosing(model.stream(call)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def aclose(self) -> None:
+        await self._model.aclose()
+
+
+class _LazyEmbeddings:
+    """An embedding service of a provider; `model` is the name that the provider gives it."""
+
+    def __init__(self, card: ModelCard, name: str, model: str, endpoint: Endpoint) -> None:
+        def make() -> ClosableEmbeddings:
+            from goalport.models.llm.provider_clients import embedding_service
+
+            return embedding_service(card, name, model, endpoint)
+
+        self._name = name
+        self._dimensions: int | None = None
+        self._service = _Lazy(make)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def dimensions(self) -> int | None:
+        return self._dimensions
+
+    async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
+        service = await self._service.get()
+        vectors = await service.embed(texts)
+        self._dimensions = service.dimensions
+        return vectors
+
+    async def aclose(self) -> None:
+        await self._service.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundModel:
+    """A model of a provider: what is known of it, and how it is reached."""
+
+    card: ModelCard
+    model: str
+    """What the provider calls it."""
+    endpoint: Endpoint
+
+
+class Models:
+    """Every model that can be asked here: those of the settings, and those given as `models` and `embeddings`.
+
+    `environment` holds the providers' keys; None: the environment of this process. Connections are kept open until
+    `aclose` is called.
+    """
+
+    def __init__(
+        self,
+        settings: ModelsSettings | None = None,
+        *,
+        models: Iterable[LanguageModel] = (),
+        embeddings: Iterable[EmbeddingService] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._settings = settings or ModelsSettings()
+        self._providers = {ALIASES.get(name, name): each for name, each in self._settings.providers.items()}
+        self._environment = os.environ if environment is None else environment
+        self._registered: dict[str, LanguageModel] = {}
+        for each in models:
+            self._registered.setdefault(each.card.name, each)
+            self._registered.setdefault(f"{each.card.provider}:{each.card.name}", each)
+        self._first = next(iter(self._registered), "")
+        self._embeddings = {each.name: each for each in embeddings}
+        self._first_embedding = next(iter(self._embeddings), "")
+        self._made: dict[str, LanguageModel] = {}
+        self._made_embeddings: dict[str, EmbeddingService] = {}
+
+    @property
+    def default(self) -> str:
+        """The name of the model that is asked when a call names none.
+
+        It is the `default_llm` of the settings where that is set, else the first of the given models, else the
+        built-in default.
+        """
+        chosen = "default_llm" in self._settings.model_fields_set
+        return self._settings.default_llm if chosen or not self._first else self._first
+
+    @property
+    def default_embedding(self) -> str:
+        """The name of the embedding model that is used when a call names none; empty: there is none."""
+        return self._settings.default_embedding_model or self._first_embedding
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles for which the settings name a model."""
+        return tuple(self._settings.llms)
+
+    def complete(self, options: LlmOptions) -> LlmOptions:
+        """The options, with those of their role where they say nothing themselves."""
+        role = self._settings.llms.get(options.role or "")
+        if not isinstance(role, RoleSettings):
+            return options
+        given = {name: getattr(options, name) for name in options.model_fields_set - {"role"}}
+        of_role = {name: getattr(role, name) for name in role.model_fields_set - {"fallbacks"}}
+        return LlmOptions.model_validate(of_role | given)
+
+    def fallbacks(self, options: LlmOptions) -> tuple[str, ...]:
+        """The models that are asked when the one of a role fails."""
+        role = self._settings.llms.get(options.role or "")
+        return role.fallbacks if isinstance(role, RoleSettings) else ()
+
+    def choose(self, options: LlmOptions) -> LanguageModel:
+        """The model that the options choose.
+
+        Raises `ModelNotReady` for a model that is not known or cannot be asked; it says what to set or install.
+        """
+        if options.first_of:
+            return self._first_of(options.first_of)
+        if options.auto:
+            return self._first_of((self.default, *self._registered, *self._settings.models_of_roles.values()))
+        if options.role is not None:
+            llms = self._settings.models_of_roles
+            if options.role not in llms:
+                hint = offer(options.role, sorted(llms), none="There is none yet.")
+                raise ModelNotReady(
+                    f"No model has the role {options.role!r}. {hint} Set {options.role} in [models.llms]."
+                )
+            return self._named(llms[options.role])
+        return self._named(self.default if options.model is None else options.model)
+
+    def embedding(self, name: str = "") -> EmbeddingService:
+        """The embedding service with this name or role; an empty name means the default one.
+
+        Raises `ModelNotReady` for one that is not known or cannot be asked, and when there is no default.
+        """
+        wanted = name or self.default_embedding
+        if not wanted:
+            raise ModelNotReady("No embedding model is chosen. Set default_embedding_model in [models].")
+        wanted = self._settings.embedding_services.get(wanted, wanted)
+        ready = self._embeddings.get(wanted) or self._made_embeddings.get(wanted)
+        if ready is None:
+            found = self._find(wanted)
+            provider = found.endpoint.provider
+            if found.endpoint.dialect.embeddings is None:
+                raise ModelNotReady(f"{provider} has no embedding models. Choose one of another provider.")
+            ready = self._made_embeddings[wanted] = _LazyEmbeddings(found.card, wanted, found.model, found.endpoint)
+        return ready
+
+    def cards(self) -> tuple[ModelCard, ...]:
+        """The cards of all models that were given or that the settings name, ready to be asked or not."""
+        cards = [each.card for each in self._registered.values()]
+        cards += [self._card(name) for name in self._names() if name not in self._registered]
+        return tuple(dict.fromkeys(cards))
+
+    def unready(self, name: str) -> str:
+        """Why the model with this name cannot be asked, in a sentence that says what to do; empty when it can be."""
+        try:
+            if name not in {*self._registered, *self._made} and not self._is_trial(name):
+                self._find(name)
+        except ModelNotReady as error:
+            return str(error)
+        return ""
+
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with the settings: a sentence for each problem, which says what to do.
+
+        A problem is a role or a chosen default whose model cannot be asked, and a provider that is not known.
+        """
+        wanted = {f"role {role!r} (llms)": name for role, name in self._settings.models_of_roles.items()}
+        if "default_llm" in self._settings.model_fields_set:
+            wanted["default_llm"] = self._settings.default_llm
+        vectors = {f"role {role!r} (embedding_services)": n for role, n in self._settings.embedding_services.items()}
+        if self._settings.default_embedding_model:
+            vectors["default_embedding_model"] = self._settings.default_embedding_model
+        found = {
+            f"providers.{name}": f"Unknown provider {name!r}. {offer(name, PROVIDERS)} One of your own, that speaks as "
+            "OpenAI does, has a base_url."
+            for name, settings in self._providers.items()
+            if name not in PROVIDERS and not settings.base_url
+        }
+        found |= {place: self.unready(name) for place, name in wanted.items()}
+        found |= {place: self.unready(name) for place, name in vectors.items() if name not in self._embeddings}
+        return tuple(f"{place}: {why}" for place, why in found.items() if why)
+
+    async def aclose(self) -> None:
+        """Close the connections to the providers. A model that is asked afterwards opens new ones."""
+        made = [*self._made.values(), *self._made_embeddings.values()]
+        self._made, self._made_embeddings = {}, {}
+        for each in made:
+            if isinstance(each, Closable):
+                await each.aclose()
+
+    def _names(self) -> list[str]:
+        """The names that the settings mention, each once."""
+        named = [self.default, *self._settings.models_of_roles.values(), *(each.name for each in self._settings.custom)]
+        return list(dict.fromkeys(named))
+
+    def _first_of(self, names: Iterable[str]) -> LanguageModel:
+        reasons: dict[str, str] = {}
+        for name in names:
+            if not (why := self.unready(name)):
+                return self._named(name)
+            reasons[name] = why
+        details = " ".join(f"{name}: {why}" for name, why in reasons.items())
+        raise ModelNotReady(f"None of {', '.join(reasons)} is available. {details}")
+
+    def _named(self, name: str) -> LanguageModel:
+        ready = self._registered.get(name) or self._made.get(name)
+        if ready is None and self._is_trial(name):
+            ready = self._made[name] = TrialModel()
+        if ready is None:
+            found = self._find(name)
+            ready = self._made[name] = _LazyModel(found.card, found.model, found.endpoint)
+        return ready
+
+    def _is_trial(self, name: str) -> bool:
+        """Whether a name is that of the model `test`, and not one that the settings give a model of their own."""
+        return name == TRIAL_MODEL and all(each.name != name for each in self._settings.custom)
+
+    def _find(self, name: str) -> _FoundModel:
+        own = self._custom(name)
+        provider, model = self._provider(name, own)
+        if not provider:
+            known = {*self._registered, *self._names()} - {name}
+            raise ModelNotReady(_unknown(name, known, (*PROVIDERS, *self._providers)))
+        shared = PROVIDERS[provider].settings if provider in PROVIDERS else ""
+        settings = self._providers.get(provider) or self._providers.get(shared)
+        place = endpoint(provider, settings, self._environment, base_url=own.base_url, api_key=own.api_key)
+        return _FoundModel(self._card(name), own.model or model, place)
+
+    def _provider(self, name: str, own: CustomModel) -> tuple[str, str]:
+        if own.provider:
+            return ALIASES.get(own.provider, own.provider), name.removeprefix(f"{own.provider}:")
+        provider, model = provider_of(name, self._providers, self._environment)
+        # Who serves a model at an address of their own mostly does so as OpenAI does, whoever has made the model.
+        return ("openai", name) if own.base_url and model == name else (provider, model)
+
+    def _custom(self, name: str) -> CustomModel:
+        for each in self._settings.custom:
+            if name in {each.name, f"{each.provider}:{each.name}", ":".join(self._provider(each.name, each))}:
+                return each
+        return CustomModel(name=name)
+
+    def _card(self, name: str) -> ModelCard:
+        if self._is_trial(name):
+            return TrialModel.card
+        own = self._custom(name)
+        provider, model = self._provider(name, own)
+        return ModelCard(
+            name=model,
+            provider=provider,
+            knowledge_cutoff=own.knowledge_cutoff,
+            prices=own.prices,
+            contributors=own.contributors,
+            vision=own.vision,
+        )
+
+
+def _unknown(name: str, known: Iterable[str], providers: Iterable[str]) -> str:
+    near = nearest(name, known) or nearest(name.partition(":")[0], providers)
+    guess = f" {did_you_mean(near)}" if near else ""
+    return (
+        f"Unknown model {name!r}.{guess} Write its provider before it, like openai:{name.rpartition(':')[2]}; "
+        f"the providers are {', '.join(providers)}. A model of your own stands in [[models.custom]]."
+    )

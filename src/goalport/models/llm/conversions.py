@@ -1,0 +1,272 @@
+"""Conversions between our records and pydantic-ai's: messages, requests, replies and the events of streams.
+
+A model's own message goes back as it came, signatures of thoughts included. Every tool call that a model made is
+answered, because providers refuse a conversation in which one is not: also the call by which the model gave its object,
+and calls that nobody carried out. Above: `adapter`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal, assert_never
+
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    SystemPromptPart,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from goalport.models.llm.messages import (
+    AssistantMessage,
+    FinishReason,
+    Image,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolReply,
+    UserMessage,
+)
+from goalport.models.llm.model import LlmOptions, ModelCall, OutputSpec, TextDelta, ThinkingDelta
+
+__all__ = [
+    "OutputMode",
+    "StreamPieces",
+    "finish_reason",
+    "output_text",
+    "output_tool_name",
+    "to_assistant_message",
+    "to_model_messages",
+    "to_model_settings",
+    "to_request_parameters",
+]
+
+OutputMode = Literal["text", "native", "tool", "prompted"]
+"""How a model is made to give an object: its provider enforces the schema (native), the object is the arguments of a
+tool, or the schema is in the prompt. `text`: no object is asked for."""
+_UNANSWERED = "Received."
+_IMAGE_LEFT_OUT = "(An image is left out: you cannot see images.)"
+_OUTPUT_TOOL = "final_result"
+_FENCE_BEGIN = re.compile(r"```\w*\n")
+_FENCE_END = "```"
+_FINISHES: Mapping[str | None, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_call": "tool_call",
+    "content_filter": "refusal",
+    "error": "error",
+}
+
+
+def finish_reason(response: ModelResponse) -> FinishReason:
+    """Why the model stopped writing."""
+    return _FINISHES.get(response.finish_reason, "unknown")
+
+
+def to_model_messages(messages: Sequence[Message], *, vision: bool = True) -> list[ModelMessage]:
+    """The messages for the provider. Without `vision`, a note stands in the place of images that tools gave."""
+    converted: list[ModelMessage] = []
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            converted.append(_response(message))
+        else:
+            _request(converted).append(_part(message, vision=vision))
+    _answer_all(converted)
+    return converted
+
+
+def to_assistant_message(response: ModelResponse, output_tool: str) -> AssistantMessage:
+    """The message in a response. A call of the output tool is no tool call: it holds the object."""
+    calls = [
+        ToolCall(part.tool_call_id, part.tool_name, _arguments_json(part))
+        for part in response.parts
+        if isinstance(part, ToolCallPart) and part.tool_name != output_tool
+    ]
+    refusal = (response.provider_details or {}).get("refusal")
+    return AssistantMessage(
+        content="".join(part.content for part in response.parts if isinstance(part, TextPart)) or str(refusal or ""),
+        calls=tuple(calls),
+        thinking="".join(part.content for part in response.parts if isinstance(part, ThinkingPart)),
+        native=response,
+    )
+
+
+def _arguments_json(call: ToolCallPart) -> str:
+    """The arguments as the model wrote them; pydantic-ai would wrap text that is not JSON in an object of its own."""
+    return (call.args or "{}") if isinstance(call.args, str) else call.args_as_json_str()
+
+
+def _response(message: AssistantMessage) -> ModelResponse:
+    if isinstance(message.native, ModelResponse):
+        return message.native
+    text = [TextPart(message.content)] if message.content else []
+    calls = [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in message.calls]
+    return ModelResponse(parts=[*text, *calls])
+
+
+def _request(converted: list[ModelMessage]) -> list[ModelRequestPart]:
+    """The parts of the last request, which is begun where the last message is a response."""
+    if not converted or not isinstance(converted[-1], ModelRequest):
+        converted.append(ModelRequest(parts=[]))
+    last = converted[-1]
+    assert isinstance(last, ModelRequest)
+    assert isinstance(last.parts, list)
+    return last.parts
+
+
+def _part(message: SystemMessage | UserMessage | ToolReply, *, vision: bool) -> ModelRequestPart:
+    match message:
+        case SystemMessage():
+            return SystemPromptPart(message.content)
+        case UserMessage():
+            return UserPromptPart(_with_images(message.content, message.images) if message.images else message.content)
+        case ToolReply():
+            content = _with_images(message.content, message.images) if message.images and vision else message.content
+            if message.images and not vision:
+                content = f"{message.content}\n{_IMAGE_LEFT_OUT}".strip()
+            outcome = "failed" if message.is_error else "success"
+            return ToolReturnPart(message.name, content, message.call_id, outcome=outcome)
+        case _:
+            assert_never(message)
+
+
+def _with_images(text: str, images: Sequence[Image]) -> list[UserContent]:
+    content = [BinaryContent(image.data, media_type=image.media_type) for image in images]
+    return [text, *content] if text else [*content]
+
+
+def _answer_all(messages: list[ModelMessage]) -> None:
+    """Answer the tool calls that nobody answered, directly after the response that made them."""
+    for place, message in enumerate(messages):
+        if not isinstance(message, ModelResponse) or not (calls := message.tool_calls):
+            continue
+        if place + 1 == len(messages):
+            messages.append(ModelRequest(parts=[]))
+        following = messages[place + 1]
+        if not isinstance(following, ModelRequest):
+            following = ModelRequest(parts=[])
+            messages.insert(place + 1, following)
+        returns = [part for part in following.parts if isinstance(part, ToolReturnPart)]
+        answered = {part.tool_call_id for part in returns}
+        missing = [
+            ToolReturnPart(call.tool_name, _UNANSWERED, call.tool_call_id)
+            for call in calls
+            if call.tool_call_id not in answered
+        ]
+        others = [part for part in following.parts if not isinstance(part, ToolReturnPart)]
+        following.parts = [*returns, *missing, *others]
+
+
+class StreamPieces:
+    """Picks the pieces of the answer out of a stream's events: its text, or the arguments of the output tool."""
+
+    def __init__(self, output_tool: str) -> None:
+        self._output_tool = output_tool
+        self._output_parts: set[int] = set()
+
+    def of(self, event: ModelResponseStreamEvent) -> TextDelta | ThinkingDelta | None:
+        """The piece that an event brings; None: it brings none."""
+        thought, text = "", ""
+        match event:
+            case PartStartEvent(part=TextPart(content=content)) if not self._output_tool:
+                text = content
+            case PartDeltaEvent(delta=TextPartDelta(content_delta=content)) if not self._output_tool:
+                text = content
+            case PartStartEvent(part=ThinkingPart(content=content)):
+                thought = content
+            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(content))):
+                thought = content
+            case PartStartEvent(part=ToolCallPart(tool_name=name) as part) if name == self._output_tool:
+                self._output_parts.add(event.index)
+                text = _arguments_json(part) if part.args else ""
+            case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=str(content))) if event.index in self._output_parts:
+                text = content
+            case _:
+                pass
+        if thought:
+            return ThinkingDelta(thought)
+        return TextDelta(text) if text else None
+
+
+def output_text(message: AssistantMessage, response: ModelResponse, output_tool: str) -> str | None:
+    """The JSON text of the object: the arguments of the output tool, else the text without a fence around it."""
+    for part in response.parts:
+        if isinstance(part, ToolCallPart) and part.tool_name == output_tool:
+            return _arguments_json(part)
+    text = message.content.strip()
+    begin = _FENCE_BEGIN.match(text)
+    if begin and text.endswith(_FENCE_END) and begin.end() <= len(text) - len(_FENCE_END):
+        return text[begin.end() : -len(_FENCE_END)].removesuffix("\n") or None
+    return message.content or None
+
+
+def to_request_parameters(call: ModelCall, mode: OutputMode) -> ModelRequestParameters:
+    """The tools and the output of a call, where an object is asked for in this mode."""
+    tools = [
+        ToolDefinition(
+            name=each.name,
+            description=each.description,
+            parameters_json_schema=dict(each.input_schema),
+            strict=False,
+        )
+        for each in call.tools
+    ]
+    if call.output is None or mode == "text":
+        return ModelRequestParameters(function_tools=tools)
+    if mode == "tool":
+        return ModelRequestParameters(
+            function_tools=tools,
+            output_mode="tool",
+            output_tools=[_output_tool(call.output, output_tool_name(call))],
+            allow_text_output=False,
+        )
+    wanted = OutputObjectDefinition(
+        json_schema=dict(call.output.schema), name=call.output.name, description=call.output.description or None
+    )
+    return ModelRequestParameters(function_tools=tools, output_mode=mode, output_object=wanted)
+
+
+def output_tool_name(call: ModelCall) -> str:
+    """The name of the tool whose arguments are the object; no other tool of the call has it."""
+    name = _OUTPUT_TOOL
+    while any(each.name == name for each in call.tools):
+        name += "_"
+    return name
+
+
+def _output_tool(spec: OutputSpec, name: str) -> ToolDefinition:
+    return ToolDefinition(
+        name=name,
+        description=spec.description or f"Give the {spec.name} that was asked for, and end with it.",
+        parameters_json_schema=dict(spec.schema),
+        kind="output",
+        strict=False,
+    )
+
+
+def to_model_settings(options: LlmOptions) -> ModelSettings:
+    """The hyperparameters of a call; the adapter itself sees to the time-out."""
+    settings = ModelSettings()
+    if options.thinking is not None:
+        settings["thinking"] = options.thinking
+    for name in ("temperature", "top_p", "top_k", "max_tokens", "frequency_penalty", "presence_penalty"):
+        if (value := getattr(options, name)) is not None:
+            settings[name] = value
+    return settings

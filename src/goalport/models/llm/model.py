@@ -1,0 +1,328 @@
+"""The seam to models: what the rooms above ask of a language model or an embedding model, whoever provides it.
+
+A model answers one request. It calls no tools, checks no types and keeps no conversation: that is the work of `ai`.
+`goalport.testing` has a scripted model with the same interface, so that everything above runs in tests as it does
+for real. User guide, sections 3.8.1 and 3.23.2.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
+from datetime import date
+from math import inf
+from typing import Annotated, Any, Literal, Protocol, Self, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+
+from goalport.base.errors import ModelUnavailable
+from goalport.base.words import shown
+from goalport.models.llm.messages import AssistantMessage, FinishReason, Message
+from goalport.models.prompts import Persona
+
+__all__ = [
+    "Closable",
+    "ClosableEmbeddings",
+    "ClosableModel",
+    "EmbeddingService",
+    "LanguageModel",
+    "LlmOptions",
+    "ModelCall",
+    "ModelCard",
+    "ModelReply",
+    "OutputSpec",
+    "Prices",
+    "Retry",
+    "TextDelta",
+    "Thinking",
+    "ThinkingDelta",
+    "TokenUsage",
+    "ToolSpec",
+    "Vectors",
+    "check_vector_count",
+]
+
+Thinking = Literal["minimal", "low", "medium", "high", "xhigh"]
+"""How much effort a model puts into thinking before it answers, for models that can think."""
+
+
+class LlmOptions(BaseModel):
+    """Which model to ask, and its hyperparameters. An option that is None is left to the provider.
+
+    At most one of `model`, `role`, `auto` and `first_of` chooses the model; without any of them the default model is
+    asked. Raises pydantic's `ValidationError` for two of them, and for a value that is out of its range.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: Annotated[str, Field(min_length=1)] | None = None
+    """The name of a model, with or without its provider: `gpt-4.1-mini`, `openai:gpt-4.1-mini`."""
+    role: Annotated[str, Field(min_length=1)] | None = None
+    """A role that the settings give to a model: `best`, `cheapest`."""
+    auto: bool = False
+    """Whether the platform chooses the model."""
+    first_of: tuple[str, ...] = ()
+    """Names of models; the first one that is available is asked."""
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """How random the answer is: 0 for the least; providers allow up to 1 or 2."""
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    """The share of probability from which tokens are sampled, above 0 and up to 1."""
+    top_k: Annotated[int, Field(ge=1)] | None = None
+    """The number of most probable tokens from which each token is sampled."""
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """The number of tokens that the model may write in one reply; a longer reply is cut off."""
+    frequency_penalty: FiniteFloat | None = None
+    """How much less probable a token becomes each time that it was written."""
+    presence_penalty: FiniteFloat | None = None
+    """How much less probable a token becomes once it was written."""
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Seconds that one attempt of a request may take; None: as the settings say."""
+    thinking: Thinking | bool | None = None
+    """How hard the model thinks first. True: as hard as it does by default. False: not at all."""
+    persona: Persona | str | None = None
+    """The character that the model plays, which the system prompt says: a `Persona`, or a text about the person."""
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> Self:
+        chosen = [self.model is not None, self.role is not None, self.auto, bool(self.first_of)]
+        if sum(chosen) > 1:
+            raise ValueError("should name the model once: by model, by role, by auto or by first_of")
+        return self
+
+    def but(self, **changes: Any) -> Self:
+        """A copy with some options changed. Raises pydantic's `ValidationError`, as a new one would.
+
+        A change of `model`, `role`, `auto` or `first_of` replaces whichever of these four was set before.
+        """
+        ways = ("model", "role", "auto", "first_of")
+        kept = self.model_dump(exclude_unset=True, exclude=set(ways) if changes.keys() & set(ways) else None)
+        return type(self).model_validate(kept | changes)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as it is described to a model."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """The object that a model is asked for, as a JSON Schema; the adapter decides how it is enforced."""
+
+    name: str
+    schema: Mapping[str, object]
+    description: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retry:
+    """A request failed in a way that may pass, and is about to be made again."""
+
+    attempt: int
+    """How many attempts have been made: 1 before the first repetition."""
+    attempts: int
+    """How many attempts are made at most."""
+    delay_seconds: float
+    """Seconds until the next attempt."""
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenUsage:
+    """The tokens and the money that one or more requests used. Raises `ValueError` for a cost that is no amount."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    """Those of the input tokens that the provider read from its cache."""
+    cost: float = 0.0
+    """In US dollars; 0 when the price is not known. NaN and infinity are refused: they would pass any budget."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cost < inf:
+            raise ValueError(f"Expected a cost in US dollars, 0 or more, but came {self.cost!r}.")
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens together."""
+        return self.input_tokens + self.output_tokens
+
+    @property
+    def spent(self) -> tuple[int, int, float]:
+        """Input tokens, output tokens, and cost in US dollars."""
+        return self.input_tokens, self.output_tokens, self.cost
+
+    def __add__(self, other: "TokenUsage") -> "TokenUsage":
+        return TokenUsage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cost=self.cost + other.cost,
+        )
+
+    def __sub__(self, earlier: "TokenUsage") -> "TokenUsage":
+        """What was used after an earlier sum of the same requests."""
+        return TokenUsage(
+            input_tokens=self.input_tokens - earlier.input_tokens,
+            output_tokens=self.output_tokens - earlier.output_tokens,
+            cache_read_tokens=self.cache_read_tokens - earlier.cache_read_tokens,
+            cost=max(self.cost - earlier.cost, 0.0),  # sums of fractions are not exact
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelCall:
+    """One request to a language model."""
+
+    messages: tuple[Message, ...]
+    options: LlmOptions = field(default_factory=LlmOptions)
+    tools: tuple[ToolSpec, ...] = ()
+    output: OutputSpec | None = None
+    """The object that is wanted; None: text."""
+    timeout: float = 60.0
+    """Seconds that one attempt may take when neither the options nor the provider's settings say."""
+    on_retry: Callable[[Retry], None] | None = None
+    """Called before each wait for another attempt."""
+    on_partial_usage: Callable[[TokenUsage], None] | None = None
+    """Called with what a stream used that ended early, because it was closed or broke off. Where the provider had not
+    said how many tokens there were, they are estimated at four characters each."""
+    origin: object = None
+    """The `goalport.runtime.Request` that this belongs to, for code that records or scripts models. It is not sent."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelReply:
+    """The reply of a model to one request."""
+
+    message: AssistantMessage
+    output: str | None = None
+    """The JSON text of the object that was asked for, in whichever way the provider gave it; it may still not be valid
+    JSON. None when no object was asked for, when the model called tools, and when it gave nothing."""
+    usage: TokenUsage = TokenUsage()
+    model: str = ""
+    """The name of the model as the provider gives it in its answer."""
+    finish: FinishReason = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """The next piece of the text, or of the object's JSON text, while a reply is written."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """The next piece of the thoughts that the model shows."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prices:
+    """The prices of a model, in US dollars per million tokens."""
+
+    input: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    output: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+    def of(self, usage: TokenUsage) -> float:
+        """What so many tokens cost, in US dollars."""
+        return (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelCard:
+    """What is known of a model."""
+
+    name: str
+    """Without the provider."""
+    provider: str
+    """For example `openai`."""
+    knowledge_cutoff: date | None = None
+    prices: Prices | None = None
+    """By which replies are priced that bear no cost; None: those that pydantic-ai knows."""
+    contributors: tuple[str, ...] = ()
+    """Texts for the system prompt of every call of this model."""
+    vision: bool | None = None
+    """Whether the model takes images; None: not known, so the provider decides."""
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """A language model that can be asked."""
+
+    @property
+    def card(self) -> ModelCard:
+        """What is known of the model."""
+        ...
+
+    async def reply(self, call: ModelCall, /) -> ModelReply:
+        """Ask, and wait for the whole reply. Raises the kind of `ModelError` that fits."""
+        ...
+
+    def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
+        """Ask, and get the reply piece by piece. The last item is the whole reply.
+
+        Closing the generator ends the request. Raises the kind of `ModelError` that fits.
+        """
+        ...
+
+
+class Vectors(list[list[float]]):
+    """Vectors, and what it cost to make them. A plain list counts as a request that cost nothing."""
+
+    def __init__(self, vectors: Iterable[list[float]] = (), usage: TokenUsage | None = None) -> None:
+        super().__init__(vectors)
+        self.usage = usage or TokenUsage()
+
+
+def check_vector_count(service: str, texts: Sequence[str], vectors: object) -> None:
+    """Raise `ModelUnavailable` unless there are as many vectors as texts: nobody could tell which belongs to which."""
+    if not isinstance(vectors, Sized):
+        raise ModelUnavailable(
+            f"The embedding service {service!r} gave {shown(vectors)}; expected a list with a vector for each text."
+        )
+    if len(vectors) != len(texts):
+        raise ModelUnavailable(
+            f"The embedding service {service!r} was given {len(texts)} texts, and {len(vectors)} vectors came."
+        )
+
+
+@runtime_checkable
+class EmbeddingService(Protocol):
+    """A model that turns texts into vectors."""
+
+    @property
+    def name(self) -> str:
+        """The name by which it is chosen."""
+        ...
+
+    @property
+    def dimensions(self) -> int | None:
+        """The length of its vectors; None until the first one is known."""
+        ...
+
+    async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
+        """One vector for each text, in order. Returned as `Vectors`, their cost is counted too.
+
+        Raises the kind of `ModelError` that fits.
+        """
+        ...
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A model or an embedding service that holds connections."""
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class ClosableModel(LanguageModel, Closable, Protocol):
+    """A language model that holds connections."""
+
+
+class ClosableEmbeddings(EmbeddingService, Closable, Protocol):
+    """An embedding service that holds connections."""

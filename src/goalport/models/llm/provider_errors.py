@@ -1,0 +1,300 @@
+"""Failures of providers: how they are detected in HTTP responses, and which `ModelError` each becomes.
+
+HTTP takes for good what is not: an answer that was cut off, and an error with the status 200. The providers' libraries
+accept both, so `check_responses` looks at each response before they do. `provider_errors` then turns whatever a library
+raises into our error: whether it may pass, and what to do about it. No text here holds a key: what a provider says of a
+wrong key is left out, and the key is removed from the rest. Above: `provider_clients` and `adapter`.
+"""
+
+import json
+import re
+from asyncio import CancelledError
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from socket import gaierror
+from typing import Any, cast
+
+import httpx2
+from pydantic_ai.exceptions import (
+    ContentFilterError,
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelNotFoundError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelRequestRejectedError,
+    ModelRequestTimeout,
+    ModelServerError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    UserError,
+)
+from pydantic_core import from_json
+
+from goalport.base.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable, causes, leaves
+from goalport.base.secrecy import hide
+from goalport.base.words import did_you_mean, excerpt
+from goalport.models.llm.endpoints import Endpoint
+from goalport.models.llm.providers import PROVIDERS, KnownProvider
+from goalport.models.llm.retries import TransientFailure
+
+__all__ = ["SchemaRefused", "check_responses", "provider_errors"]
+
+_TRANSIENT_STATUS = frozenset({408, 425})
+_EXCERPT = 300
+"""Characters of what a provider says that an error shows."""
+
+_OVERLAP = 100
+"""Bytes of a piece that are searched again with the next one: the longest mark of a `stream_end`, and spaces."""
+_LONGEST_ERROR = 20_000
+"""Bytes; a longer body is an answer."""
+_ANSWER_FIELDS = frozenset({"choices", "content", "output", "data"})
+"""Fields of models' answers; beside one of these, an error is a detail."""
+_TRANSIENT_CODES = frozenset({"408", "425", "429", "overloaded_error", "rate_limit_error", "api_error", "server_error"})
+
+
+class _ErrorWithGoodStatus(Exception):
+    """The body of a response is an error, and its status says otherwise."""
+
+    def __init__(self, error: object) -> None:
+        self.body = {"error": error}
+        super().__init__("an error with the status of an answer")
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may be answered later."""
+        error = self.body["error"]
+        known = cast("dict[str, object]", error) if isinstance(error, dict) else {}
+        codes = [str(known.get(name)) for name in ("code", "status", "type")]
+        return any(each in _TRANSIENT_CODES or re.fullmatch(r"5\d\d", each) for each in codes)
+
+
+class SchemaRefused(ModelRefused):
+    """The provider does not accept the JSON Schema of the output."""
+
+
+def check_responses(client: httpx2.AsyncClient, end: re.Pattern[bytes] | None) -> None:
+    """Make a client raise for a stream without this end, as for a broken connection, and for an error in a body."""
+
+    async def check(response: httpx2.Response) -> None:
+        kind = response.headers.get("content-type", "").lower()
+        if end and _is_stream(kind, response.request):
+            response.aiter_bytes = partial(_read_to_end, end, response.aiter_bytes, response.request)
+        elif response.is_success and "json" in kind:
+            _raise_error_in(await response.aread())
+
+    client.event_hooks["response"].append(check)
+
+
+def _is_stream(kind: str, request: httpx2.Request) -> bool:
+    """Whether a response is a stream; where the server does not say, the request tells."""
+    if "json" in kind or "html" in kind:
+        return False
+    return kind.startswith("text/event-stream") or b'"stream":true' in request.content
+
+
+async def _read_to_end(
+    end: re.Pattern[bytes],
+    read: Callable[[int | None], AsyncGenerator[bytes]],
+    request: httpx2.Request,
+    chunk_size: int | None = None,
+) -> AsyncGenerator[bytes]:
+    last, ended = b"\n", False
+    async with aclosing(read(chunk_size)) as pieces:
+        async for piece in pieces:
+            ended = ended or end.search(last + piece) is not None
+            last = (last + piece)[-_OVERLAP:]
+            yield piece
+    if not ended:
+        raise httpx2.RemoteProtocolError("the answer ended before it said that it was at its end", request=request)
+
+
+def _raise_error_in(body: bytes) -> None:
+    if b'"error"' not in body[:_LONGEST_ERROR] or len(body) > _LONGEST_ERROR:
+        return
+    try:
+        found: Any = from_json(body)
+    except ValueError:
+        return
+    match found:
+        case {"error": error} if error and not any(map(found.get, _ANSWER_FIELDS)):
+            raise _ErrorWithGoodStatus(error)
+        case {"choices": [{"error": error}, *_]} if error:
+            raise _ErrorWithGoodStatus(error)
+        case _:
+            pass
+
+
+@contextmanager
+def provider_errors(endpoint: Endpoint, model: str) -> Generator[None]:
+    """Turn whatever a provider's library raises in this block into a `ModelError`."""
+    try:
+        yield
+    except (ModelError, Warning):
+        raise
+    except Exception as error:
+        # The first of a group made the others fail, and a library may have wrapped the error of `check_responses`.
+        first = next(each for each in leaves(error) if isinstance(each, Exception))
+        cause = next((each for each in causes(first, implicit=True) if isinstance(each, _ErrorWithGoodStatus)), first)
+        raise _translate(cause, _FailedModel(endpoint, model)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _FailedModel:
+    """The model that failed, in the words of errors."""
+
+    endpoint: Endpoint
+    model: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.endpoint.provider}:{self.model}"
+
+    @property
+    def key(self) -> str:
+        """Where its key is set, in words."""
+        if self.endpoint.own:
+            return "api_key of the model in [[models.custom]]"
+        provider = self.endpoint.provider
+        return (PROVIDERS.get(provider) or KnownProvider(name=provider)).key_setting
+
+    def message(self, error: Exception) -> str:
+        """What the provider's answer says: a sentence of limited length, without the key."""
+        text = _message(getattr(error, "body", None)) or getattr(error, "message", "") or str(error)
+        secret = self.endpoint.api_key.get_secret_value() if self.endpoint.api_key else ""
+        text = hide(text.replace(secret, "***") if secret else text).strip()
+        text = excerpt(text, _EXCERPT)
+        return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def _message(body: object) -> str:
+    """The message in the body of an error; each provider has it in another field."""
+    match body:
+        case {"error": dict()}:
+            return _message(cast("dict[str, Any]", body)["error"])
+        case {"Error": {"Message": str() as message, "Code": str() as code}}:
+            return message or code
+        case {"message": str() as message} | {"error": str() as message} | {"detail": str() as message}:
+            return message
+        case str():
+            return body
+        case None:
+            return ""
+        case _:
+            return json.dumps(body, default=str)
+
+
+def _translate(error: Exception, source: _FailedModel) -> ModelError:
+    match error:
+        case _ErrorWithGoodStatus():
+            kind = TransientFailure if error.is_transient else ModelUnavailable
+            return kind(f"{source.name} answered with an error: {source.message(error)}")
+        case ModelAPIError():
+            return _translate_api_error(error, source)
+        case TimeoutError():
+            return TransientFailure(f"{source.name} gave no answer in time.")
+        case ContentFilterError():
+            return ModelRefused(f"{source.name} refused: {source.message(error)}")
+        case UserError():
+            return ModelRefused(f"{source.name} cannot be asked that: {source.message(error)}")
+        case UnicodeEncodeError():
+            return ModelRefused(
+                f"{source.name} cannot be asked that: the prompt has half of a surrogate pair, no text."
+            )
+        case _ if "Credentials" in type(error).__name__:
+            return ModelNotReady(f"{source.endpoint.provider} found no credentials: {source.message(error)}")
+        case _:
+            return _unreadable(error, source)
+
+
+def _translate_api_error(error: ModelAPIError, source: _FailedModel) -> ModelError:
+    status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
+    match error:
+        case ModelAuthenticationError():
+            return ModelRefused(f"{source.endpoint.provider} does not accept the key{status}. Check {source.key}.")
+        case ModelQuotaExceededError():
+            return ModelRefused(f"The account at {source.endpoint.provider} has no credit left{status}: top it up.")
+        case ModelNotFoundError():
+            return ModelRefused(_not_found(error, source, status))
+        case ModelContextWindowExceededError():
+            return ModelRefused(
+                f"The prompt is too long for {source.name}{status}. Say less, or choose a larger model."
+            )
+        case ModelRateLimitError():
+            return TransientFailure(f"{source.name} has reached a rate limit{status}.", error.retry_after)
+        case ModelServerError() | ModelUnavailableError():
+            return TransientFailure(f"{source.name} failed{status}: {source.message(error)}", error.retry_after)
+        case ModelTimeoutError(phase="connect"):
+            return _disconnected(error, source)
+        case ModelTimeoutError() | ModelRequestTimeout():
+            return TransientFailure(f"{source.name} gave no answer in time.", error.retry_after)
+        case ModelConnectionError():
+            return _disconnected(error, source)
+        case ModelHTTPError() | ModelRequestRejectedError():
+            return _rejected(error, source, status)
+        case _ if any(isinstance(each, ValueError) for each in causes(error, implicit=True)):
+            return _unreadable(error, source)
+        case _:
+            return ModelUnavailable(f"{source.name} answered with an error: {source.message(error)}")
+
+
+def _disconnected(error: ModelConnectionError, source: _FailedModel) -> ModelError:
+    where = source.endpoint.address or source.endpoint.provider
+    if error.phase == "read":
+        return TransientFailure(
+            f"{source.name} broke off in its answer at {where}: {_cause(error)}.", error.retry_after
+        )
+    return TransientFailure(
+        f"{source.name} cannot be reached at {where}: {_cause(error)}. Check the address, and that it runs.",
+        unreachable=error.phase == "connect",
+    )
+
+
+def _cause(error: Exception) -> str:
+    """The first cause, in words; the library itself only says that there was an error."""
+    match list(causes(error, implicit=True))[-1]:
+        case ConnectionRefusedError():
+            return "nothing answers there (connection refused)"
+        case gaierror():
+            return "there is no host of that name"
+        case TimeoutError() | CancelledError():
+            return "nothing answered in time"
+        case first:
+            return (str(first) or type(first).__name__).rstrip(".")
+
+
+def _not_found(error: ModelAPIError, source: _FailedModel, status: str) -> str:
+    near = getattr(error, "suggested_model_id", None)
+    guess = f" {did_you_mean([near])}" if near else ""
+    return (
+        f"{source.endpoint.provider} knows no model {source.model!r}{status}: {source.message(error)}{guess} "
+        f"Check the name, and the address {source.endpoint.address or 'of the provider'}."
+    )
+
+
+def _rejected(error: ModelAPIError, source: _FailedModel, status: str) -> ModelError:
+    message = source.message(error)
+    if isinstance(error, ModelHTTPError) and error.status_code in _TRANSIENT_STATUS:
+        return TransientFailure(f"{source.name} failed{status}: {message}", error.retry_after)
+    if any(word in message.lower() for word in ("schema", "response_format", "output_format", "output_config")):
+        return SchemaRefused(
+            f"{source.name} does not take the schema of the type{status}: {message} "
+            "Use a simpler type (no unions, no recursion, no free-form dict), or another model."
+        )
+    return ModelRefused(f"{source.name} refused the request{status}: {message}")
+
+
+def _unreadable(error: Exception, source: _FailedModel) -> ModelError:
+    """The error for an answer that is not of the provider's API, as a proxy or a wrong address gives."""
+    message = source.message(error)
+    if isinstance(error, AttributeError) and "token" in str(error.name):
+        message = "it does not say how many tokens were used (`usage`)."
+    return ModelUnavailable(
+        f"{source.name} answered in a form that cannot be read ({type(error).__name__}): {message} "
+        f"Check that {source.endpoint.address or 'its address'} is the API of {source.endpoint.provider}."
+    )

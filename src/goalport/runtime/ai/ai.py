@@ -1,0 +1,448 @@
+"""`Ai`: the object through which an action, or any other code, asks a model. User guide, sections 2.4 and 3.8.2.
+
+It is immutable: each `with_*` gives a copy, which can be kept and used by several tasks at once. `Creation` makes one
+object step by step, `Streaming` gives text and objects while the model writes them (section 3.22). All three only make
+requests; an `Engine` carries them out. Some methods have a second name, in the singular, because the guide uses both.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Generic, Self, TypeVar, cast, overload
+
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypeForm
+
+from goalport.base.errors import GoalportError
+from goalport.knowledge.references import LlmReference
+from goalport.models.llm import (
+    AssistantMessage,
+    Image,
+    LlmOptions,
+    Message,
+    ModelReply,
+    TextDelta,
+    ThinkingDelta,
+    UserMessage,
+)
+from goalport.models.prompts import Example, PromptContributor
+from goalport.runtime.ai.engine import Engine, StreamedObject, prompt_text, tool_context
+from goalport.runtime.ai.guards import Guard
+from goalport.runtime.ai.interaction import (
+    Interaction,
+    Request,
+    chained_from,
+    changed_llm,
+    checked,
+    checked_messages,
+    takes_options_of,
+)
+from goalport.runtime.ai.unawaited import to_be_awaited
+from goalport.tools import Tool, ToolGroup, tools_of
+
+__all__ = ["Ai", "Creation", "Determination", "Streaming"]
+
+T = TypeVar("T")
+
+
+class Determination(BaseModel):
+    """What you found about the condition."""
+
+    model_config = ConfigDict(frozen=True)
+
+    result: Annotated[bool, Field(description="Whether the condition holds for the context")]
+    confidence: Annotated[float, Field(ge=0, le=1, description="How sure you are of the result; 1 is certain")]
+    explanation: Annotated[str, Field(description="Why, in a sentence or two")]
+
+
+@dataclass(frozen=True, slots=True)
+class Creation(Generic[T]):
+    """One object, made step by step: with examples, of some fields only, from messages or a template. Immutable.
+
+    `await ai.creating(Story).with_example("A short one", Story("Once …")).from_prompt("A story about a fox")`.
+    """
+
+    engine: Engine = field(repr=False)
+    interaction: Interaction
+    kind: TypeForm[T]
+    """The type of the object."""
+    examples: tuple[tuple[str, T], ...] = ()
+    properties: Callable[[str], bool] | None = None
+    """Decides by name which fields the model is asked for; None: all."""
+
+    def with_example(self, description: str, value: T) -> Self:
+        """Show the model a good object: it is added to the system prompt as JSON, below its description."""
+        return replace(self, examples=(*self.examples, (description, value)))
+
+    def with_property_filter(self, wanted: Callable[[str], bool] | Iterable[str]) -> Self:
+        """Ask for some fields only: those with these names, or those for whose names a function returns True.
+
+        The others keep their defaults, whatever the model says, and examples do not show them. A field must pass all
+        filters. Raises `TypeError` for a single string.
+        """
+        if isinstance(wanted, str):
+            raise TypeError(f"Expected names of fields, or a function, but came one string; write [{wanted!r}].")
+        before, chosen = self.properties, wanted if callable(wanted) else frozenset(wanted).__contains__
+
+        def both(name: str) -> bool:
+            return (before is None or before(name)) and chosen(name)
+
+        return replace(self, properties=both)
+
+    @to_be_awaited
+    async def from_prompt(self, prompt: str) -> T:
+        """Make the object from a prompt. Raises what `Ai.create_object` raises."""
+        return await self.from_messages((UserMessage(prompt),))
+
+    @to_be_awaited
+    async def from_template(self, name: str, /, **variables: object) -> T:
+        """Make the object from a template's text for these variables; see `goalport.models.Templates`.
+
+        Raises `UnknownName` and `TemplateError` besides what `Ai.create_object` raises.
+        """
+        return await self.from_prompt(self.engine.render(name, variables))
+
+    @to_be_awaited
+    async def from_messages(self, messages: Iterable[Message]) -> T:
+        """Make the object from a conversation, the newest message last. Raises what `Ai.create_object` raises."""
+        shown = tuple(
+            Example.of(description, cast("Any", self.kind), value, self.properties)
+            for description, value in self.examples
+        )
+        contributors = (*self.interaction.contributors, *shown)
+        request = Request(
+            interaction=replace(self.interaction, contributors=contributors, template=""),
+            messages=checked_messages(messages),
+            output=self.kind,
+            properties=self.properties,
+            verb="creating",
+        )
+        return cast("T", await self.engine.run(request))
+
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """Text and objects while a model writes them.
+
+    `async for month in ai.streaming().objects("The two hottest months in Florida", Month): …`. Where the `Ai` has a
+    template, its variables are given in place of the prompt. The iterators are generators: `contextlib.aclosing` around
+    one, or its `aclose`, ends the request to the model at once.
+    """
+
+    engine: Engine = field(repr=False)
+    interaction: Interaction
+
+    async def text(self, prompt: str | Mapping[str, object]) -> AsyncGenerator[str]:
+        """The model's text, piece by piece. Raises what `Ai.generate_text` raises."""
+        async with aclosing(self._pieces(prompt, None)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, TextDelta):
+                    yield piece.text
+
+    async def respond(self, messages: Iterable[Message], /) -> AsyncGenerator[TextDelta | ThinkingDelta]:
+        """The model's next message in a conversation, and the thoughts that it shows, piece by piece.
+
+        Raises what `Ai.respond` raises.
+        """
+        request = Request(interaction=self.interaction, messages=checked_messages(messages), verb="streaming")
+        async with aclosing(self.engine.stream(request)) as pieces:
+            async for piece in pieces:
+                if not isinstance(piece, StreamedObject):
+                    yield piece
+
+    def respond_with_system_prompt(
+        self, messages: Iterable[Message], system_prompt: str | Mapping[str, object], /
+    ) -> AsyncGenerator[TextDelta | ThinkingDelta]:
+        """As `respond`, with a system prompt: its text, or the variables of the template for it."""
+        prompt = prompt_text(self.engine, self.interaction, system_prompt)
+        return replace(self, interaction=replace(self.interaction, system_prompt=prompt)).respond(messages)
+
+    async def objects(self, prompt: str | Mapping[str, object], kind: TypeForm[T]) -> AsyncGenerator[T]:
+        """One object after another, each as soon as it is whole and valid.
+
+        Raises `InvalidModelOutput` for an object that is not valid, after those before it have been given.
+        """
+        async with aclosing(self._pieces(prompt, kind)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, StreamedObject):
+                    yield cast("T", piece.value)
+
+    async def objects_with_thinking(
+        self, prompt: str | Mapping[str, object], kind: TypeForm[T]
+    ) -> AsyncGenerator[StreamedObject[T] | ThinkingDelta]:
+        """As `objects`, with the thoughts that the model shows between them."""
+        async with aclosing(self._pieces(prompt, kind)) as pieces:
+            async for piece in pieces:
+                if not isinstance(piece, TextDelta):
+                    yield cast("StreamedObject[T] | ThinkingDelta", piece)
+
+    def _pieces(
+        self, prompt: str | Mapping[str, object], kind: object
+    ) -> AsyncGenerator[TextDelta | ThinkingDelta | StreamedObject[object]]:
+        request = Request(
+            interaction=replace(self.interaction, template=""),
+            messages=(UserMessage(prompt_text(self.engine, self.interaction, prompt)),),
+            output=kind,
+            verb="streaming",
+        )
+        return self.engine.stream(request)
+
+
+@dataclass(frozen=True, slots=True)
+class Ai:
+    """Asks models: `await ai.with_llm(role="best").create_object("Make up a story", Story)`.
+
+    The `with_*` methods raise `TypeError` for an argument of a wrong type, where the mistake is written, and
+    `DeclarationError` for an object without tools where tools are expected.
+    """
+
+    engine: Engine = field(repr=False)
+    interaction: Interaction = field(default_factory=Interaction)
+    """The settings of every call."""
+
+    @classmethod
+    def __goalport_current__(cls) -> "Ai":
+        """The `Ai` for a tool that takes one: it asks through the engine of whatever called the tool."""
+        engine = tool_context().engine
+        if engine is None:
+            raise GoalportError("Expected to be called by a model or in an action, but no model can be asked here.")
+        return Ai(engine())
+
+    @takes_options_of(LlmOptions)
+    def with_llm(self, llm: str | LlmOptions | None = None, /, **changes: Any) -> Self:
+        """Choose the model and its options: `with_llm("gpt-4.1")`, `with_llm(role="best", temperature=0.9)`.
+
+        A name and single changes keep all other options; `LlmOptions` replace them. Raises pydantic's
+        `ValidationError` for an option that does not exist or is out of its range.
+        """
+        return self._but(llm=changed_llm(self.interaction.llm, llm, changes))
+
+    def with_default_llm(self) -> Self:
+        """Ask the default model of the settings."""
+        return self.with_llm(model=None)
+
+    def with_auto_llm(self) -> Self:
+        """Let the platform choose the model."""
+        return self.with_llm(auto=True)
+
+    def with_llm_by_role(self, role: str) -> Self:
+        """Ask the model that has this role in the settings; the same as `with_llm(role=…)`."""
+        return self.with_llm(role=role)
+
+    def with_first_available_llm_of(self, *names: str) -> Self:
+        """Ask the first of these models that is available. Raises `TypeError` without any name."""
+        if not names:
+            raise TypeError("Expected at least one name of a model, but came none.")
+        return self.with_llm(first_of=names)
+
+    def with_fallback(self, *llms: str | LlmOptions) -> Self:
+        """Ask these models, one after another, when a model cannot be asked or does not answer after all attempts.
+
+        A name keeps the temperature and all other options; `LlmOptions` replace them.
+        """
+        added = checked(llms, (str, LlmOptions), "names of models or LlmOptions")
+        return self._but(fallbacks=(*self.interaction.fallbacks, *added))
+
+    def with_tool_groups(self, *groups: str | ToolGroup) -> Self:
+        """Offer the tools of these groups: of those that have a role at the time of the call, or of one's own."""
+        added = checked(groups, (str, ToolGroup), "roles of tool groups, or tool groups, one by one")
+        roles = dict.fromkeys((*self.interaction.tool_groups, *(each for each in added if isinstance(each, str))))
+        own = (tool for each in added if isinstance(each, ToolGroup) for tool in each.tools)
+        return self._but(tool_groups=tuple(roles), tools=(*self.interaction.tools, *own))
+
+    with_tool_group = with_tool_groups
+
+    def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
+        """Offer these tools. A function is a tool too, with or without `@tool`."""
+        return self._but(tools=(*self.interaction.tools, *tools_of(*tools)))
+
+    with_tool = with_tools
+
+    def with_subagents(self, *agents: object) -> Self:
+        """Offer these agents as tools: instances, `Agent` objects, or what `agent_tool` has made of one.
+
+        An agent that a model calls runs as a process of its own, on a copy of the blackboard of the action, and its
+        result goes back to the model. Raises `DeclarationError` for an agent that several goals or beginnings leave
+        unclear: `agent_tool` says which are meant.
+        """
+        tools = (each if isinstance(each, Tool) else self.engine.subagent(each) for each in agents)
+        return self._but(tools=(*self.interaction.tools, *tools))
+
+    with_subagent = with_subagents
+
+    def with_tool_objects(self, *objects: object) -> Self:
+        """Offer the `@tool` methods of these objects. The tools of domain objects are offered in no other way."""
+        return self._but(tools=(*self.interaction.tools, *tools_of(*objects)))
+
+    with_tool_object = with_tool_objects
+
+    def with_tool_chaining_from(self, *kinds: type, select: Callable[[Any, Tool], bool] | None = None) -> Self:
+        """Offer the `@tool` methods of each object of these types that a tool returns, from then on.
+
+        Of one class, only the newest object counts. `select` decides by the object and the tool which are offered.
+        With `object`, every object's tools are.
+        """
+        return self._but(chaining=(*self.interaction.chaining, *chained_from(kinds, select)))
+
+    def with_references(self, *references: LlmReference | str) -> Self:
+        """Describe these references in the system prompt, and offer their tools with their names as prefixes.
+
+        A text is the name of a reference in the workspace's `references.yml`. Raises `UnknownName` for another one.
+        A reference that is given again is there once.
+        """
+        named = self.engine.references.reference
+        found = tuple(named(each) if isinstance(each, str) else each for each in references)
+        added = checked(found, LlmReference, "references, like Reference(name, description, text)")
+        once = {id(each): each for each in (*self.interaction.references, *added)}
+        return self._but(references=tuple(once.values()))
+
+    with_reference = with_references
+
+    def with_prompt_contributors(self, *contributors: PromptContributor | str) -> Self:
+        """Add to the system prompt what these contribute at each call; a text names a persona of `references.yml`."""
+        named = self.engine.references.contributor
+        found = tuple(named(each) if isinstance(each, str) else each for each in contributors)
+        added = checked(found, PromptContributor, "what has a method contribution, like Text('…')")
+        return self._but(contributors=(*self.interaction.contributors, *added))
+
+    with_prompt_contributor = with_prompt_contributors
+
+    def with_system_prompt(self, text: str) -> Self:
+        """Begin the system prompt with this text."""
+        checked((text,), str, "a text")
+        return self._but(system_prompt=text)
+
+    def with_images(self, *images: Image) -> Self:
+        """Show the model these images with the prompt."""
+        added = checked(images, Image, "images, like Image.from_path('map.png')")
+        return self._but(images=(*self.interaction.images, *added))
+
+    with_image = with_images
+
+    def with_generate_examples(self, generate: bool = True) -> Self:  # noqa: FBT001, FBT002 - reads as a sentence
+        """Show a made-up example in the prompt for an object, or do not."""
+        return self._but(generate_examples=generate)
+
+    def with_template(self, name: str) -> Self:
+        """Make the prompts of this template: methods then take its variables in place of the prompt."""
+        return self._but(template=name)
+
+    def with_guard(self, *guards: Guard) -> Self:
+        """Check prompts and answers with these guards, besides those of the platform."""
+        added = checked(guards, Guard, "guards, with check_input and check_output")
+        return self._but(guards=(*self.interaction.guards, *added))
+
+    def with_id(self, name: str) -> Self:
+        """Give the prompt a name for events, spans and tests."""
+        return self._but(id=name)
+
+    def with_embedding_service(self, name: str) -> Self:
+        """Embed texts with the service of this name."""
+        return self._but(embedding_service=name)
+
+    @overload
+    async def create_object(self, prompt: str, kind: TypeForm[T], /) -> T: ...
+    @overload
+    async def create_object(self, kind: TypeForm[T], variables: Mapping[str, object], /) -> T: ...
+    @to_be_awaited
+    async def create_object(self, first: Any, second: Any, /) -> Any:
+        """An object of a type: `create_object("Make up a story", Story)`, or with a template `(Story, variables)`.
+
+        The type may be anything that JSON can express: pydantic models, dataclasses, TypedDicts, lists, enums,
+        unions, numbers. Raises `InvalidModelOutput` when the model gave no valid object even after it was told what
+        is wrong, another `ModelError` when it could not be asked, and `DeclarationError`, before any call, for a type
+        that JSON cannot express.
+        """
+        prompt, kind = self._prompt_and_kind(first, second)
+        return await self._ask("create_object", prompt, kind)
+
+    @overload
+    async def create_object_if_possible(self, prompt: str, kind: TypeForm[T], /) -> T | None: ...
+    @overload
+    async def create_object_if_possible(self, kind: TypeForm[T], variables: Mapping[str, object], /) -> T | None: ...
+    @to_be_awaited
+    async def create_object_if_possible(self, first: Any, second: Any, /) -> Any:
+        """As `create_object`, but None when the model says that it knows too little."""
+        prompt, kind = self._prompt_and_kind(first, second)
+        return await self._ask("create_object_if_possible", prompt, kind, may_decline=True)
+
+    @to_be_awaited
+    async def generate_text(self, prompt: str | Mapping[str, object], /) -> str:
+        """The answer to a prompt, or to the template's text for these variables. Raises `ModelError`."""
+        return cast("str", await self._ask("generate_text", self._prompt(prompt)))
+
+    @to_be_awaited
+    async def respond(self, messages: Iterable[Message], /) -> AssistantMessage:
+        """The model's next message in a conversation; `finish` says why it ended. Raises `ModelError`."""
+        request = Request(interaction=self.interaction, messages=checked_messages(messages), verb="respond")
+        return await self._respond(request)
+
+    @to_be_awaited
+    async def respond_with_system_prompt(
+        self, messages: Iterable[Message], system_prompt: str | Mapping[str, object], /
+    ) -> AssistantMessage:
+        """As `respond`, with a system prompt: its text, or the variables of the template for it."""
+        interaction = replace(self.interaction, system_prompt=self._prompt(system_prompt))
+        request = Request(
+            interaction=interaction, messages=checked_messages(messages), verb="respond_with_system_prompt"
+        )
+        return await self._respond(request)
+
+    @to_be_awaited
+    async def evaluate_condition(self, condition: str, context: str, confidence_threshold: float = 0.8) -> bool:
+        """Whether the model says that a condition is true of a context, with at least this confidence (0 to 1).
+
+        Raises `ValueError` for a threshold below 0 or above 1, and `ModelError`.
+        """
+        if not 0 <= confidence_threshold <= 1:
+            raise ValueError(f"Expected a confidence threshold from 0 to 1, but came {confidence_threshold!r}.")
+        prompt = (
+            "Judge whether this condition holds for the context below. Go by the context alone.\n\n"
+            f"# Condition\n{condition}\n\n# Context\n{context}"
+        )
+        request = Request(
+            interaction=replace(self.interaction, template=""),
+            messages=(UserMessage(prompt),),
+            output=Determination,
+            verb="evaluate_condition",
+        )
+        found = await self.engine.run(request)
+        assert isinstance(found, Determination)
+        return found.result and found.confidence >= confidence_threshold
+
+    def creating(self, kind: TypeForm[T], /) -> Creation[T]:
+        """Make an object step by step: with examples, of some fields only, from messages or a template."""
+        return Creation(self.engine, self.interaction, kind)
+
+    def streaming(self) -> Streaming:
+        """Get text or objects while the model writes them."""
+        return Streaming(self.engine, self.interaction)
+
+    @to_be_awaited
+    async def embed(self, *texts: str) -> list[list[float]]:
+        """One vector for each text. Raises `ModelError`."""
+        return await self.engine.embed(self.interaction, texts)
+
+    async def _ask(self, verb: str, prompt: str, kind: object = None, *, may_decline: bool = False) -> object:
+        messages = (UserMessage(prompt),)
+        return await self.engine.run(
+            Request(interaction=self.interaction, messages=messages, output=kind, may_decline=may_decline, verb=verb)
+        )
+
+    async def _respond(self, request: Request) -> AssistantMessage:
+        replies = list[ModelReply]()
+        text = cast("str", await self.engine.run(replace(request, on_reply=replies.append)))
+        return AssistantMessage(text, finish=replies[-1].finish if replies else "stop")
+
+    def _prompt_and_kind(self, first: object, second: object) -> tuple[str, object]:
+        if isinstance(second, Mapping):
+            return self._prompt(cast("Mapping[str, object]", second)), first
+        if isinstance(first, str) and second is not None:
+            return self._prompt(first), second
+        raise TypeError(f"Expected a prompt and a type, or a type and the template's variables, but came {first!r}.")
+
+    def _prompt(self, prompt: str | Mapping[str, object]) -> str:
+        return prompt_text(self.engine, self.interaction, prompt)
+
+    def _but(self, **changes: Any) -> Self:
+        return replace(self, interaction=replace(self.interaction, **changes))

@@ -1,0 +1,257 @@
+"""The engine that asks real models. It knows the order of the steps, each of which is a module of its own.
+
+The steps are: `output_type`, `toolbox` and the system prompt make the request, `guards` check the input, `tool_loop`
+and `structured_output` get the answer, and `guards` check the output. Above: `process` makes an engine for each action,
+`platform` one for everything outside of processes.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import Final
+
+from goalport.base.errors import GoalportError, ModelNotReady, ToolError
+from goalport.base.observe.spans import embeddings_span
+from goalport.base.words import type_name
+from goalport.knowledge.references import NamedReferences
+from goalport.knowledge.references.reference import described
+from goalport.models.llm import (
+    Image,
+    LanguageModel,
+    LlmOptions,
+    Message,
+    ModelCard,
+    Models,
+    OutputSpec,
+    SystemMessage,
+    TextDelta,
+    ThinkingDelta,
+    TokenUsage,
+    UserMessage,
+    Vectors,
+    check_vector_count,
+)
+from goalport.models.prompts import KnowledgeCutoffDate, Persona, Templates, contribution_of
+from goalport.runtime.ai.engine import NoOperation, Operation, StreamedObject
+from goalport.runtime.ai.guards import Guard, GuardChain
+from goalport.runtime.ai.interaction import Interaction, LlmOperations, Request
+from goalport.runtime.ai.model_requests import ModelRequests
+from goalport.runtime.ai.output_type import OutputType, Services, output_type
+from goalport.runtime.ai.ready_references import ready_references
+from goalport.runtime.ai.structured_output import JSON_LINES, create_value, stream_objects, stream_text
+from goalport.runtime.ai.tool_loop import ToolCalls, ToolLoop
+from goalport.runtime.ai.toolbox import missing_in_words, toolbox
+from goalport.tools import Tool, ToolGroupRequirement, ToolGroupResolver
+
+__all__ = ["LlmEngine"]
+
+_MAYBE: Final = (
+    "You may not have enough information to give what is asked for. Then make nothing up: "
+    "leave the result null, and say in `failure` what information is missing."
+)
+"""The instruction to a model that may decline, unless the settings name a template for it."""
+
+
+def _system_texts(interaction: Interaction, card: ModelCard, persona: Persona | str | None) -> Iterator[str]:
+    """The parts of the system prompt, which is put together at each call."""
+    yield interaction.system_prompt
+    if persona:
+        yield f"Your persona: {persona}" if isinstance(persona, str) else persona.contribution()
+    yield from card.contributors
+    yield from map(contribution_of, interaction.contributors)
+    yield from map(described, interaction.references)
+    if card.knowledge_cutoff:
+        yield KnowledgeCutoffDate(card.knowledge_cutoff).contribution()
+
+
+def _with_images(messages: Sequence[Message], images: tuple[Image, ...]) -> list[Message]:
+    """The conversation, with the images in its newest user message."""
+    conversation = list(messages)
+    if not images:
+        return conversation
+    for place in reversed(range(len(conversation))):
+        message = conversation[place]
+        if isinstance(message, UserMessage):
+            conversation[place] = UserMessage(message.content, (*message.images, *images))
+            return conversation
+    return [*conversation, UserMessage("", images)]
+
+
+def _no_agents(agent: object) -> Tool:
+    raise GoalportError(f"Expected the `Ai` of a platform, whose actions can run {agent!r}, but this one has none.")
+
+
+@dataclass(frozen=True, slots=True)
+class LlmEngine:
+    """Carries out the requests of an `Ai` with real models, as part of an operation."""
+
+    models: Models
+    groups: Callable[[], ToolGroupResolver]
+    """Gives the tool groups as they are now; called at each request."""
+    settings: LlmOperations = field(default_factory=LlmOperations)
+    operation: Operation = field(default_factory=NoOperation)
+    guards: Sequence[Guard] = ()
+    """The guards of every call; they go before those of a call."""
+    templates: Templates = field(default_factory=Templates)
+    services: Services | None = None
+    """The services for validators of the types that are asked for."""
+    named: Callable[[], NamedReferences] = NamedReferences
+    """Gives the references and contributors that are there by name now."""
+    ended: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
+    """Called after each request of a model."""
+    as_tool: Callable[[object], Tool] = _no_agents
+    """Makes a tool of an agent."""
+
+    async def run(self, request: Request, /) -> object:
+        """The text or the object that was asked for; None when the model declined.
+
+        Raises the kind of `ModelError` that fits, and `DeclarationError`, before any call, for a type that JSON cannot
+        express and for two tools of one name.
+        """
+        output = self._output_type(request)
+        guards = self._guard_chain(request)
+        await guards.check_input(request.messages)
+        request = await self._ready(request)
+        loop = self._loop(request, output and output.spec, self._form(request, output))
+        if output is None:
+            text = (await loop.run()).text
+            value: object = text
+        else:
+            value, text = await create_value(loop, output, self.settings)
+        await guards.check_output(text)
+        return value
+
+    async def stream(self, request: Request, /) -> AsyncGenerator[TextDelta | ThinkingDelta | StreamedObject[object]]:
+        """The same piece by piece; `structured_output` says how objects are corrected and guards are asked."""
+        output = self._output_type(request)
+        guards = self._guard_chain(request)
+        await guards.check_input(request.messages)
+        request = await self._ready(request)
+        loop = self._loop(request, None, (JSON_LINES.format(json.dumps(output.spec.schema)),) if output else ())
+        stream = stream_objects(loop, output, self.settings, guards) if output else stream_text(loop, guards)
+        async with aclosing(stream) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def embed(self, interaction: Interaction, texts: Sequence[str], /) -> list[list[float]]:
+        """One vector for each text, by the interaction's embedding service. It counts as a request to a model.
+
+        Raises the kind of `ModelError` that fits, also when there are not as many vectors as texts.
+        """
+        if not texts:
+            return []
+        service = self.models.embedding(interaction.embedding_service)
+        await self.operation.before_turn("")
+        started = monotonic()
+        with embeddings_span(service.name):
+            vectors = await service.embed(texts)
+        usage = vectors.usage if isinstance(vectors, Vectors) else TokenUsage()
+        self.operation.spend(service.name, usage, monotonic() - started)
+        check_vector_count(service.name, texts, vectors)
+        return [*vectors]
+
+    def render(self, template: str, variables: Mapping[str, object], /) -> str:
+        """The text of a template. Raises `UnknownName` and `TemplateError`."""
+        return self.templates.render(template, variables)
+
+    def subagent(self, agent: object, /) -> Tool:
+        """The tool that runs an agent. Raises `DeclarationError` for one that does not say what it takes and gives."""
+        return self.as_tool(agent)
+
+    @property
+    def references(self) -> NamedReferences:
+        """The references and contributors that are there by name."""
+        return self.named()
+
+    async def _ready(self, request: Request) -> Request:
+        """The request with references that are up to date, after people have signed in for the tools of its groups."""
+        interaction = request.interaction
+        for role in interaction.tool_groups:
+            await self.groups().obtain(ToolGroupRequirement(role))
+        if not interaction.references:
+            return request
+        references = await ready_references(interaction.references, request.messages)
+        return replace(request, interaction=replace(interaction, references=references))
+
+    def _loop(self, request: Request, output: OutputSpec | None, form: Sequence[str]) -> ToolLoop:
+        interaction = request.interaction
+        candidates = self._candidates(interaction)
+        model, options = next(candidates)
+        groups = self.groups()
+        tools = toolbox(interaction, groups)
+        missing = {role: why for role in interaction.tool_groups if (why := groups.lacking(role))}
+        for role, why in missing.items():
+            self.operation.note_missing(role, why)
+        if request.needs_tools and not tools.tools:
+            roles = ", ".join(map(repr, interaction.tool_groups))
+            raise ToolError(f"There are no tools to work with{f' in the groups {roles}' if roles else ''}.")
+        text = "\n\n".join(
+            filter(None, map(str.strip, (*_system_texts(interaction, model.card, options.persona), *form)))
+        )
+        if (notice := missing_in_words(missing, groups)) and text:
+            notice = f"\n\n{notice}"
+        system = [SystemMessage(f"{text}{notice}", notice)] if text or notice else []
+        seconds = self.settings.default_timeout
+        return ToolLoop(
+            ModelRequests(
+                model,
+                self.operation,
+                self._name(request),
+                request,
+                seconds,
+                tools.specs,
+                output,
+                candidates,
+                options,
+                self.ended,
+            ),
+            ToolCalls(tools, self.operation, self.settings, self),
+            [*system, *_with_images(request.messages, interaction.images)],
+        )
+
+    def _candidates(self, interaction: Interaction) -> Iterator[tuple[LanguageModel, LlmOptions]]:
+        """The model that is asked, then its fallbacks. Raises `ModelNotReady` when none of them can be asked."""
+        unready: ModelNotReady | None = None
+        found = False
+        first = self.models.complete(interaction.llm)
+        for llm in (first, *interaction.fallbacks, *self.models.fallbacks(interaction.llm)):
+            options = self.models.complete(llm) if isinstance(llm, LlmOptions) else first.but(model=llm)
+            try:
+                model = self.models.choose(options)
+            except ModelNotReady as error:
+                unready = unready or error
+                continue
+            found = True
+            yield model, options
+        if unready is not None and not found:
+            raise unready
+
+    def _form(self, request: Request, output: OutputType | None) -> list[str]:
+        """What the system prompt says about the form of the answer, besides the schema."""
+        if output is None:
+            return []
+        form: list[str] = []
+        if output.may_decline:
+            template = self.settings.maybe_prompt_template
+            form.append(self.render(template, {"type": output.name}) if template else _MAYBE)
+        wanted = request.interaction.generate_examples
+        shown = self.settings.generate_examples_by_default if wanted is None else wanted
+        if shown and output.example:
+            form.append(f"The form of the answer, with made-up values:\n{output.example}")
+        return form
+
+    def _name(self, request: Request) -> str:
+        _, action = self.operation.place
+        wanted = "text" if request.output is None else type_name(request.output)
+        return request.interaction.id or f"{action or request.verb}-{wanted}"
+
+    def _guard_chain(self, request: Request) -> GuardChain:
+        return GuardChain((*self.guards, *request.interaction.guards), self.operation)
+
+    def _output_type(self, request: Request) -> OutputType | None:
+        if request.output is None:
+            return None
+        found = output_type(request.output, may_decline=request.may_decline, properties=request.properties)
+        return replace(found, services=self.services) if self.services else found

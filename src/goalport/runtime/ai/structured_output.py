@@ -1,0 +1,246 @@
+"""Structured output: from the replies of a model to values of a type, one for a request or many in a stream.
+
+A reply that cannot be read is asked for again; an object that breaks the rules of its type is sent back once, with what
+is wrong. In a stream, JSON Lines are asked for, because every provider passes them on as they are written. What was
+given cannot be taken back: an invalid object is asked for once more by itself while the stream waits, and guards see
+each object before it is given. Above: `LlmEngine`; below: `tool_loop` gives replies, `output_type` reads them.
+User guide, sections 3.8.2 ("Validation") and 3.22.
+"""
+
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+import anyio
+from pydantic_core import to_json
+
+from goalport.base.errors import InvalidModelOutput
+from goalport.models.llm import AssistantMessage, TextDelta, ThinkingDelta, UserMessage
+from goalport.runtime.ai.engine import StreamedObject
+from goalport.runtime.ai.guards import GuardChain
+from goalport.runtime.ai.interaction import LlmOperations
+from goalport.runtime.ai.json_text import JsonValues
+from goalport.runtime.ai.output_type import (
+    DeclinedOutput,
+    InvalidOutput,
+    Output,
+    OutputType,
+    UnreadableOutput,
+    ValidOutput,
+)
+from goalport.runtime.ai.tool_loop import CUT_OFF, FinalAnswer, ToolLoop
+from goalport.tools import ToolResult
+
+__all__ = ["JSON_LINES", "create_value", "stream_objects", "stream_text"]
+
+JSON_LINES: Final = (
+    "Answer with JSON Lines: one JSON value per line, each complete on its own line, one line for each object, and "
+    "nothing else: no list around them, no words between them. Each line is valid against this JSON Schema:\n{}"
+)
+"""The instruction to a model that is to write one object after another; the JSON Schema is filled in."""
+_REPAIR: Final = "That does not keep to the rules:\n{}\nGive all of it again, corrected, in the same form."
+_REPAIR_ONE: Final = "This one does not keep to the rules:\n{}\nGive this one again, corrected, and nothing else."
+_UNREADABLE: Final = "That cannot be read: {}. Give the answer again, all of it, in the form that was asked for."
+_NO_OBJECTS: Final = frozenset({"", "[]"})
+"""The replies of a model that has no object to give."""
+
+ReadObject = tuple[str, object]
+"""An object and its JSON text."""
+
+
+async def create_value(loop: ToolLoop, output: OutputType, settings: LlmOperations) -> tuple[object, str]:
+    """A value of the type, or None when the model declined, and the text that it was read from.
+
+    Raises `InvalidModelOutput` when no reply could be read, or when the corrected one still breaks the rules, and what
+    the loop raises.
+    """
+    answer = await loop.run()
+    outcome = _read(answer, output)
+    repaired = False
+    for _ in range(settings.data_binding_max_attempts - 1):
+        if isinstance(outcome, ValidOutput | DeclinedOutput) or answer.direct is not None:
+            break
+        if isinstance(outcome, InvalidOutput):
+            if repaired:
+                break
+            repaired = True
+            loop.messages += _correction(_REPAIR, answer.text, outcome.violations)
+        elif answer.reply.finish == "length":
+            outcome = UnreadableOutput(CUT_OFF)
+            break
+        else:
+            loop.messages += _unreadable_described(answer.text, outcome.reason)
+            await anyio.sleep(settings.data_binding_fixed_backoff_millis / 1000)
+        answer = await loop.run()
+        outcome = _read(answer, output)
+    if isinstance(outcome, DeclinedOutput) and outcome.reason:
+        loop.requests.operation.decline(outcome.reason)
+    return _value(outcome, output, answer.text), answer.text
+
+
+def _read(answer: FinalAnswer, output: OutputType) -> Output:
+    return output.read(answer.text) if answer.direct is None else _read_result(answer.direct, output)
+
+
+def _read_result(result: ToolResult, output: OutputType) -> Output:
+    """The result of a tool in place of the model's answer: the object itself, or its text."""
+    made = output.take(result.artifact)
+    return made if isinstance(made, ValidOutput) else output.read(result.text)
+
+
+def _correction(wanted: str, text: str, violations: Iterable[str]) -> list[AssistantMessage | UserMessage]:
+    """The reply, and the request to correct it, in messages that every provider accepts."""
+    lines = "\n".join(f"- {violation}" for violation in violations)
+    return [AssistantMessage(text), UserMessage(wanted.format(lines))]
+
+
+def _unreadable_described(text: str, reason: str) -> list[AssistantMessage | UserMessage]:
+    """The reply, if there is any text, and why it could not be read."""
+    reply = [AssistantMessage(text)] if text.strip() else []
+    return [*reply, UserMessage(_UNREADABLE.format(reason))]
+
+
+def _value(outcome: Output, output: OutputType, text: str) -> object:
+    match outcome:
+        case ValidOutput(value):
+            return value
+        case DeclinedOutput():
+            return None
+        case UnreadableOutput(reason):
+            raise InvalidModelOutput(output.name, [reason], text)
+        case InvalidOutput(violations):
+            raise InvalidModelOutput(output.name, violations, text)
+
+
+async def stream_text(loop: ToolLoop, guards: GuardChain) -> AsyncGenerator[TextDelta | ThinkingDelta]:
+    """A model's text piece by piece; where there are guards, in one piece, after they have seen it.
+
+    What the model says before and after it calls tools are paragraphs of their own.
+    """
+    if guards.guards:
+        answer = await loop.run()
+        await guards.check_output(answer.text)
+        yield TextDelta(answer.text)
+        return
+    spoken_at = None
+    async with aclosing(loop.stream()) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, ThinkingDelta):
+                yield piece
+            elif isinstance(piece, TextDelta) or piece.direct is not None:
+                turn = None if isinstance(piece, FinalAnswer) else len(loop.messages)
+                if spoken_at not in (None, turn):
+                    yield TextDelta("\n\n")
+                spoken_at = turn
+                yield piece if isinstance(piece, TextDelta) else TextDelta(piece.text)
+
+
+async def stream_objects(
+    loop: ToolLoop, output: OutputType, settings: LlmOperations, guards: GuardChain
+) -> AsyncGenerator[ThinkingDelta | StreamedObject[object]]:
+    """The objects that a model writes. Guards see the JSON of each one, and each piece of thought, before it is given.
+
+    A reply without any object is asked for again, as often as `create_object` would. Raises `InvalidModelOutput` when
+    there is still none, for an object that is still invalid, and for one that was cut off; the objects before it have
+    been given by then.
+    """
+    reader = _ObjectReader(loop, output)
+    for attempt in range(settings.data_binding_max_attempts):
+        if attempt:
+            loop.messages += _unreadable_described(reader.text, "it holds no whole object")
+            await anyio.sleep(settings.data_binding_fixed_backoff_millis / 1000)
+        async with aclosing(reader.pieces()) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, ThinkingDelta):
+                    await guards.check_output(piece.text)
+                    yield piece
+                else:
+                    text, value = piece
+                    await guards.check_output(text)
+                    yield StreamedObject(value)
+        if reader.given or reader.text.strip() in _NO_OBJECTS:
+            return
+    raise InvalidModelOutput(output.name, ["it holds no whole object"], reader.text)
+
+
+@dataclass(slots=True)
+class _ObjectReader:
+    """Reads the objects out of the replies of a loop."""
+
+    loop: ToolLoop
+    output: OutputType
+    given: int = field(default=0, init=False)
+    """The number of objects that were given."""
+    text: str = field(default="", init=False)
+    """The whole reply, once it has ended."""
+
+    async def pieces(self) -> AsyncGenerator[ThinkingDelta | ReadObject]:
+        values, seen = self._values(), 0
+        # Words before a tool call would pass for values, so they are held back until the answer is whole.
+        held = self.output.wrapped and bool(self.loop.requests.tools)
+        async with aclosing(self.loop.stream()) as pieces:
+            async for piece in pieces:
+                match piece:
+                    case ThinkingDelta():
+                        yield piece
+                    case TextDelta(text):
+                        if seen != len(self.loop.messages):
+                            values, seen = self._values(), len(self.loop.messages)
+                        for value in () if held else values.feed(text):
+                            yield await self._read_one(value)
+                    case FinalAnswer(direct=None):
+                        for value in (*(values.feed(piece.text) if held else ()), *values.end()):
+                            yield await self._read_one(value)
+                        self.text = piece.text
+                        if values.unfinished and (self.given or piece.reply.finish == "length"):
+                            raise InvalidModelOutput(
+                                self.output.name, ["it was cut off before its end"], values.unfinished
+                            )
+                    case FinalAnswer():
+                        for given in self._read_result(piece):
+                            yield given
+
+    def _values(self) -> JsonValues:
+        return JsonValues(lines=self.output.wrapped)
+
+    async def _read_one(self, text: str) -> ReadObject:
+        self.given += 1
+        match self.output.read(text):
+            case ValidOutput(value):
+                return text, value
+            case outcome:
+                return await self._corrected(text, _violations(outcome))
+
+    async def _corrected(self, text: str, violations: Sequence[str]) -> ReadObject:
+        requests = self.loop.requests
+        tools, requests.tools, requests.output = requests.tools, (), self.output.spec
+        messages = [*self.loop.messages, *_correction(_REPAIR_ONE, text, violations)]
+        try:
+            answer = await ToolLoop(requests, self.loop.calls, messages).run()
+        finally:
+            requests.tools, requests.output = tools, None
+        match self.output.read(answer.text):
+            case ValidOutput(value):
+                return answer.text, value
+            case outcome:
+                raise InvalidModelOutput(self.output.name, _violations(outcome), answer.text)
+
+    def _read_result(self, answer: FinalAnswer) -> Iterator[ReadObject]:
+        """The objects that a tool returned in place of the model: one, a list of them, or the JSON of its text."""
+        self.text = answer.text
+        made: object = answer.direct.artifact if answer.direct else None
+        several = cast("list[object]", made) if isinstance(made, list) else [] if made is None else [made]
+        values = self._values()
+        read = [(to_json(each, fallback=str).decode(), self.output.take(each)) for each in several]
+        if not several:
+            read = [(each, self.output.read(each)) for each in (*values.feed(answer.text), *values.end())]
+        for text, outcome in read:
+            if not isinstance(outcome, ValidOutput):
+                raise InvalidModelOutput(self.output.name, _violations(outcome), text)
+            self.given += 1
+            yield text, outcome.value
+
+
+def _violations(outcome: Output) -> Sequence[str]:
+    return outcome.violations if isinstance(outcome, InvalidOutput) else ("it is no JSON",)

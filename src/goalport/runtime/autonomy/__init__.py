@@ -1,0 +1,23 @@
+"""Autonomy: choosing an agent or a goal by what somebody said (user guide, sections 3.1 and 3.16).
+
+Below: processes, models and agents. Above: the platform, which hands itself over, and `publish`, `cli`.
+"""
+
+from goalport.runtime.autonomy.autonomy import Autonomy, PlannedGoal
+from goalport.runtime.autonomy.choice import Achieved, Choice
+from goalport.runtime.autonomy.front_agent import front_agent
+from goalport.runtime.autonomy.ranking import Candidate, Ranked, Ranker, Ranking
+from goalport.runtime.autonomy.start_objects import start_objects
+
+__all__ = [
+    "Achieved",
+    "Autonomy",
+    "Candidate",
+    "Choice",
+    "PlannedGoal",
+    "Ranked",
+    "Ranker",
+    "Ranking",
+    "front_agent",
+    "start_objects",
+]

@@ -1,0 +1,334 @@
+"""Choosing what to run: an agent as it is (closed mode), or a goal with every action that helps to it (open mode).
+
+Nothing runs before something was chosen with enough confidence. Below: `ranking` asks the model. Above: `front_agent`,
+and programs.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeAlias
+
+from goalport.agents.blackboard import Blackboard, Typed
+from goalport.agents.domain import Agent, Goal, RetryPolicy, UserInput
+from goalport.agents.plan import Plan, Problem, WorldState, plan
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.base.errors import BadInput, GoalNotApproved, NoAgentFound, NoGoalFound
+from goalport.base.words import in_json
+from goalport.models.llm import LlmOptions, Message
+from goalport.runtime.ai import Ai
+from goalport.runtime.autonomy.choice import Achieved, Choice
+from goalport.runtime.autonomy.ranking import Candidate, Ranked, Ranker, Ranking, rank, ranking_of
+from goalport.runtime.process import (
+    PLANNING_SECONDS,
+    AgentProcess,
+    ProcessOptions,
+    Scope,
+    Spending,
+    pruned,
+    spending_outside,
+)
+from goalport.tools import ToolGroupResolver
+
+__all__ = ["Approver", "Autonomy", "DeployedAgents", "PlannedGoal", "Platform"]
+
+Approver: TypeAlias = "Callable[[Choice], bool | Awaitable[bool]]"
+"""Decides whether a goal that was chosen may be pursued."""
+
+
+class DeployedAgents(Protocol):
+    """What is deployed on a platform."""
+
+    def __iter__(self) -> Iterator[Agent]: ...
+
+    @property
+    def components(self) -> tuple[Agent, ...]:
+        """The components, whose actions every agent may use."""
+        ...
+
+    def scope(self, declared: object, /) -> Scope:
+        """The actions that an agent's plans are made of."""
+        ...
+
+
+class Platform(Protocol):
+    """What autonomy needs of a platform; `AgentPlatform` has it."""
+
+    @property
+    def agents(self) -> DeployedAgents:
+        """The deployed agents."""
+        ...
+
+    @property
+    def ai(self) -> Ai:
+        """Access to models outside of actions."""
+        ...
+
+    @property
+    def groups(self) -> ToolGroupResolver:
+        """The tool groups."""
+        ...
+
+    @property
+    def ranker(self) -> Ranker | None:
+        """What ranks in place of a model."""
+        ...
+
+    @property
+    def may_start(self) -> Callable[[Caller, Goal], bool]:
+        """Whether a caller may start a goal."""
+        ...
+
+    def starting_types(self, goal: str | Goal, /) -> tuple[object, ...]:
+        """The types from which a goal can be started."""
+        ...
+
+    async def run(
+        self,
+        agent: str | Agent,
+        *inputs: object,
+        bindings: Mapping[str, object] | None = None,
+        goals: Sequence[str] | None = None,
+        options: ProcessOptions | None = None,
+        caller: Caller = ANONYMOUS,
+        spent: Iterable[Spending] = (),
+    ) -> AgentProcess:
+        """Run a process to its end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGoal:
+    """A goal that can be reached from what there is, and the plan to it."""
+
+    agent: Agent
+    goal: Goal
+    plan: Plan
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Autonomy:
+    """`await Autonomy(platform=platform).choose_and_run_agent(UserInput("Lynda is a Scorpio, find news for her"))`.
+
+    What somebody wants is the text of a `UserInput` among the inputs, else a text among them, else all of them as JSON.
+    A candidate is chosen if the model's confidence in it is above the cut-off; one that is the only candidate is chosen
+    without asking a model.
+    """
+
+    platform: Platform
+    agent_confidence_cut_off: float = 0.6
+    goal_confidence_cut_off: float = 0.6
+    llm: LlmOptions | None = None
+    """The model that ranks; None: that of the `Ai` that is used."""
+    max_attempts: int = 5
+    """How often the model is asked while it names what is no candidate."""
+    backoff: RetryPolicy = field(default_factory=lambda: RetryPolicy(first_delay=0.0))
+    """The waits in between."""
+    approver: "Approver | None" = None
+    """Asked before a goal is pursued."""
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise ValueError(f"Expected max_attempts to be a whole number from 1 up, but came {self.max_attempts!r}.")
+        for name in ("agent_confidence_cut_off", "goal_confidence_cut_off"):
+            if not 0 <= (value := getattr(self, name)) <= 1:
+                raise ValueError(f"Expected {name} to be a number from 0 to 1, but came {value!r}.")
+
+    async def choose_agent(
+        self,
+        *inputs: object,
+        among: Iterable[Goal] | None = None,
+        conversation: Sequence[Message] = (),
+        ai: Ai | None = None,
+    ) -> Choice:
+        """Choose the agent that fits best, to run it alone (closed mode).
+
+        `among` are the goals that count; by default all that are deployed. `conversation` is what was said before; `ai`
+        asks the model, by default that of the platform. Raises `NoAgentFound` with the ranking, `BadInput` if nobody
+        said anything, and `ModelError`.
+        """
+        intent = _intent(inputs)
+        wanted = None if among is None else {each.name for each in among}
+        agents = {each.name: _with_goals(each, wanted) for each in self.platform.agents if _goals(each, wanted)}
+        candidates = [Candidate(each.name, each.description, _examples(each.goals)) for each in agents.values()]
+        ranking, spent = await self._rank(candidates, intent, conversation, ai)
+        best = _best(ranking, self.agent_confidence_cut_off)
+        if best is None:
+            raise NoAgentFound(_nothing_fits("agent", ranking), ranking.pairs)
+        agent = agents[best.name]
+        return Choice(agent, tuple(each.name for each in agent.goals), intent, ranking, spent)
+
+    async def choose_goal(
+        self,
+        *inputs: object,
+        among: Iterable[Goal] | None = None,
+        assembled: bool = True,
+        conversation: Sequence[Message] = (),
+        ai: Ai | None = None,
+    ) -> Choice:
+        """Choose the goal that fits best, and assemble an agent for it of all actions that help (open mode).
+
+        `among` are the goals to choose from; by default all that are deployed. With `assembled=False` it is planned for
+        with the actions of its own agent. Raises `NoGoalFound` with the ranking, `GoalNotApproved`, and what
+        `choose_agent` raises.
+        """
+        intent = _intent(inputs)
+        wanted = None if among is None else {each.name for each in among}
+        owners = {goal.name: agent for agent in self.platform.agents for goal in _goals(agent)}
+        goals = {name: _goal(owners[name], name) for name in owners if wanted is None or name in wanted}
+        names = {_short(goal, goals.values()): goal for goal in goals.values()}
+        candidates = [Candidate(name, goal.description, goal.examples) for name, goal in names.items()]
+        ranking, spent = await self._rank(candidates, intent, conversation, ai)
+        best = _best(ranking, self.goal_confidence_cut_off)
+        if best is None:
+            raise NoGoalFound(_nothing_fits("goal", ranking), ranking.pairs)
+        goal = names[best.name]
+        owner = owners[goal.name]
+        agent = self._assembled(owner, goal, inputs) if assembled else replace(owner, goals=(goal,))
+        choice = Choice(agent, (goal.name,), intent, ranking, spent)
+        await self._approve(choice)
+        return choice
+
+    async def choose_and_run_agent(
+        self,
+        *inputs: object,
+        conversation: Sequence[Message] = (),
+        options: ProcessOptions | None = None,
+        caller: Caller = ANONYMOUS,
+    ) -> AgentProcess:
+        """Choose an agent as `choose_agent` does, run it with the inputs to its end, and return the process."""
+        return await self._run(await self.choose_agent(*inputs, conversation=conversation), inputs, options, caller)
+
+    async def choose_and_accomplish_goal(
+        self,
+        *inputs: object,
+        conversation: Sequence[Message] = (),
+        options: ProcessOptions | None = None,
+        caller: Caller = ANONYMOUS,
+    ) -> AgentProcess:
+        """Choose a goal as `choose_goal` does, pursue it from the inputs to the end, and return the process."""
+        return await self._run(await self.choose_goal(*inputs, conversation=conversation), inputs, options, caller)
+
+    def plans_for(self, *inputs: object, bindings: Mapping[str, object] | None = None) -> list[PlannedGoal]:
+        """The goals that can be reached at once from these objects, with their plans, the most valuable first.
+
+        Nothing runs. Conditions count as if they turned out well.
+        """
+        return sorted(self._plans(_blackboard(inputs, bindings)), key=lambda each: -each.plan.net_value)
+
+    def _plans(self, blackboard: Blackboard) -> Iterator[PlannedGoal]:
+        for agent in self.platform.agents:
+            scope = self.platform.agents.scope(agent)
+            for goal in _goals(agent):
+                found = self._plan(scope, goal, blackboard)
+                if found is not None:
+                    yield PlannedGoal(agent, goal, found)
+
+    def _plan(self, scope: Scope, goal: Goal, blackboard: Blackboard) -> Plan | None:
+        """The plan to a goal; None: there is none, however the conditions turn out."""
+        facts = frozenset(scope.facts_on(blackboard, self.platform.groups))
+        start = WorldState(facts, scope.evaluated_conditions)
+        problem = Problem(scope.system, start, (scope.plan_goals[goal.name],), deadline=PLANNING_SECONDS)
+        found = plan(problem)
+        if not isinstance(found, Plan):  # it stands on a condition
+            found = plan(replace(problem, start=WorldState(facts | scope.evaluated_conditions)))
+        return found if isinstance(found, Plan) else None
+
+    async def _rank(
+        self, candidates: Sequence[Candidate], intent: str, conversation: Sequence[Message], ai: Ai | None
+    ) -> tuple[Ranking, tuple[Spending, ...]]:
+        if (ranker := self.platform.ranker) is not None and candidates:
+            rated = ranker.rank(candidates, intent)
+            return ranking_of(candidates, await rated if inspect.isawaitable(rated) else rated), ()
+        asks = ai or self.platform.ai
+        asks = asks if self.llm is None else asks.with_llm(self.llm)
+        with spending_outside() as spent:
+            delays = replace(self.backoff, attempts=self.max_attempts).delays()
+            ranking = await rank(candidates, intent, asks, conversation=conversation, delays=tuple(delays))
+        return ranking, tuple(spent)
+
+    async def _approve(self, choice: Choice) -> None:
+        if self.approver is None:
+            return
+        approved = self.approver(choice)
+        if not (await approved if inspect.isawaitable(approved) else approved):
+            raise GoalNotApproved(f"The goal {choice.name} was chosen, but it was not approved.", choice.ranking.pairs)
+
+    async def _run(
+        self, choice: Choice, inputs: Sequence[object], options: ProcessOptions | None, caller: Caller
+    ) -> AgentProcess:
+        given = [UserInput(each) if isinstance(each, str) else each for each in inputs]
+        return await self.platform.run(
+            choice.agent, *given, goals=choice.goals, options=options, caller=caller, spent=choice.spent
+        )
+
+    def _assembled(self, owner: Agent, goal: Goal, inputs: Sequence[object]) -> Agent:
+        """An agent for one goal: its own agent's actions, and those of all others that can help to reach it.
+
+        An opaque agent lends nothing to others, and takes nothing of them.
+        """
+        agents = self.platform.agents
+        others = [] if owner.opaque else [each for each in (*agents, *agents.components) if not each.opaque]
+        together = replace(owner.with_components(others), name=f"{owner.name}.{goal.short_name}", goals=(goal,))
+        scope = Scope(replace(together, opaque=True, source=""))
+        blackboard = _blackboard(inputs)
+        if self._plan(scope, goal, blackboard) is None:
+            return scope.agent  # other objects may be given too, or the process says what is missing
+        return pruned(scope, blackboard, [goal.name], self.platform.groups).agent
+
+
+def _intent(inputs: Sequence[object]) -> str:
+    """What somebody wants, in words. Raises `BadInput` if there are none."""
+    said = [each.content for each in inputs if isinstance(each, UserInput)]
+    said += [each for each in inputs if isinstance(each, str)]
+    text = said[0] if said else in_json([Typed.value_of(each) for each in inputs]) if inputs else ""
+    if not text.strip():
+        raise BadInput("Say what is to be done: the text is empty.")
+    return text
+
+
+def _blackboard(inputs: Iterable[object], bindings: Mapping[str, object] | None = None) -> Blackboard:
+    found = Blackboard()
+    for each in inputs:
+        found.add(UserInput(each) if isinstance(each, str) else each)
+    for name, value in (bindings or {}).items():
+        found.bind(name, value)
+    return found
+
+
+def _goals(agent: Agent, wanted: Container[str] | None = None) -> list[Goal]:
+    """The goals that may be chosen: not one that chooses itself, as that of the front agent does."""
+    goals = [each for each in agent.goals if each.output is not Achieved]
+    return goals if wanted is None else [each for each in goals if each.name in wanted]
+
+
+def _with_goals(agent: Agent, wanted: Container[str] | None) -> Agent:
+    """The agent with these goals alone."""
+    goals = tuple(_goals(agent, wanted))
+    return agent if wanted is None or goals == agent.goals else replace(agent, goals=goals)
+
+
+def _goal(agent: Agent, name: str) -> Goal:
+    return next(each for each in agent.goals if each.name == name)
+
+
+def _short(goal: Goal, all_: Iterable[Goal]) -> str:
+    """The name under which a goal is ranked: its published name, else its method's, else its full name."""
+    names = [(each.export.name or each.short_name) for each in all_]
+    short = goal.export.name or goal.short_name
+    return short if names.count(short) == 1 else goal.name
+
+
+def _examples(goals: Iterable[Goal]) -> tuple[str, ...]:
+    return tuple(each for goal in goals for each in goal.examples)
+
+
+def _best(ranking: Ranking, cut_off: float) -> Ranked | None:
+    best = ranking.best
+    return best if best is not None and best.confidence > cut_off else None
+
+
+def _nothing_fits(what: str, ranking: Ranking) -> str:
+    if not ranking.ranked:
+        return f"There is no {what} to choose from."
+    return f"No {what} fits well enough. The nearest are {ranking.nearest}. Say more clearly what you want."

@@ -1,0 +1,41 @@
+"""Chatbots and their conversations: agents that people talk to, turn by turn. User guide, section 3.12.11 and on.
+
+A message is an object on the blackboard of a process that rests between turns; the conversation is stored by itself.
+Below: processes and the store. Above: the platform, and the doors through which people talk.
+"""
+
+from goalport.agents.domain import ChatbotMark, chatbot
+from goalport.runtime.chat.chatbots import AgentProcessChatbot, Chatbots, open_chatbot
+from goalport.runtime.chat.cheapest import cheapest
+from goalport.runtime.chat.conversation import Conversation
+from goalport.runtime.chat.conversations import Conversations
+from goalport.runtime.chat.front_end import FrontEnd, FrontEndCall, OfferedTool
+from goalport.runtime.chat.history import HistoryMatch, compare
+from goalport.runtime.chat.messages import Asset, ConversationMessage
+from goalport.runtime.chat.session import Chatbot, ChatSession
+from goalport.runtime.chat.turn import Turn, TurnResult
+from goalport.runtime.chat.turn_hooks import ConversationTurns, conversation_of
+
+__all__ = [
+    "AgentProcessChatbot",
+    "Asset",
+    "ChatSession",
+    "Chatbot",
+    "ChatbotMark",
+    "Chatbots",
+    "Conversation",
+    "ConversationMessage",
+    "ConversationTurns",
+    "Conversations",
+    "FrontEnd",
+    "FrontEndCall",
+    "HistoryMatch",
+    "OfferedTool",
+    "Turn",
+    "TurnResult",
+    "chatbot",
+    "cheapest",
+    "compare",
+    "conversation_of",
+    "open_chatbot",
+]

@@ -1,0 +1,224 @@
+"""A conversation: what was said, in the branch that is shown, and what of it a model is shown.
+
+A stored process has it by its id alone; `Conversations` loads what was said before the process runs. Below: messages
+and records. Above: `conversations`, which finds and saves it. (User guide, section 3.12.12.)
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Final, Self, TypeVar
+
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.base.errors import BadInput, GoalportError
+from goalport.models.llm import Message, ToolReply, UserMessage
+from goalport.runtime.chat.messages import SUMMARY, Asset, ConversationMessage, from_record, role_of
+from goalport.store import ConversationRecord, MessageRecord, persistent
+
+__all__ = ["LEFT_OUT", "Conversation", "Loaded"]
+
+LEFT_OUT: Final = "(This result is left out, since it is old.)"
+"""What a model is shown in place of the result of an old tool."""
+
+M = TypeVar("M", bound=Message)
+
+
+class Loaded:
+    """What this program knows of a stored conversation; all that use the conversation here share it.
+
+    Parameters: `record` is the record of the conversation and `messages` are those of all its messages.
+    """
+
+    def __init__(self, record: ConversationRecord, messages: Iterable[MessageRecord] = ()) -> None:
+        self.record = record
+        self.messages: dict[str, ConversationMessage] = {}
+        """The messages of all branches, by id."""
+        self.pending: list[ConversationMessage] = []
+        """What was added and is not stored yet."""
+        self.saving = asyncio.Lock()
+        """Held while messages are stored."""
+        self.turns = asyncio.Lock()
+        """Held during a turn: turns of a conversation run one after another."""
+        self._last_line: tuple[str, tuple[ConversationMessage, ...]] = "", ()
+        """The line that was asked for last, and the id of its last message."""
+        self.turn: object = None
+        """The `Turn` that runs, if one was begun here."""
+        self.renew(record, messages)
+
+    def end_turn(self) -> None:
+        """Let the next turn begin. What has happened in this one is kept as long as somebody reads it."""
+        self.turn = None
+        self.turns.release()
+
+    def renew(self, record: ConversationRecord, messages: Iterable[MessageRecord]) -> None:
+        """Know what the store has now."""
+        self.record = record
+        known = self.messages
+        self.messages = {each.id: known.get(each.id) or from_record(each) for each in messages}
+
+    def saved(self, record: ConversationRecord, added: Iterable[ConversationMessage]) -> None:
+        """Note that the store has this record now, and these messages."""
+        self.record = record
+        for each in added:
+            self.messages.setdefault(each.id, each)
+
+    def line_to(self, message_id: str) -> Sequence[ConversationMessage]:
+        """The messages up to that one, which is the last; summaries are among them."""
+        last, line = self._last_line
+        if message_id != last:
+            newer: list[ConversationMessage] = []
+            while message_id not in {"", last}:
+                newer.append(self.messages[message_id])
+                message_id = newer[-1].parent
+            newer.reverse()
+            # Messages are only added, so a line that was known stays the beginning of those that continue it.
+            line = (*line, *newer) if message_id == last else tuple(newer)
+            self._last_line = newer[-1].id if newer else message_id, line
+        return line
+
+    @property
+    def line(self) -> Sequence[ConversationMessage]:
+        """The messages of the branch that is shown, with summaries and with those that are not stored yet."""
+        return (*self.line_to(self.record.head), *self.pending)
+
+
+@persistent("goalport.chat:Conversation")
+@dataclass(eq=False)
+class Conversation:
+    """The messages of a conversation. Actions of a chatbot take it as a parameter."""
+
+    id: str
+
+    @classmethod
+    def of(cls, *messages: Message, chatbot: str = "", caller: Caller = ANONYMOUS) -> Self:
+        """A conversation with these messages that is stored nowhere, such as for the test of an action.
+
+        `chatbot` is the name of the chatbot, and `caller` the one to whom it belongs.
+        """
+        made, now = cls("unstored"), datetime.now(UTC)
+        made.loaded = Loaded(ConversationRecord(made.id, chatbot, caller, "", "", "", "", False, now, now))
+        for each in messages:
+            made.add_message(each)
+        return made
+
+    @cached_property
+    def loaded(self) -> Loaded:
+        """What is known of it here. Raises `GoalportError` before it was loaded."""
+        raise GoalportError(f"Conversation {self.id} is not loaded: it is known only while its chatbot runs.")
+
+    @property
+    def title(self) -> str:
+        """A few words that say what it is about; empty: it has no title yet."""
+        return self.loaded.record.title
+
+    @property
+    def chatbot(self) -> str:
+        """The name of the chatbot."""
+        return self.loaded.record.chatbot
+
+    @property
+    def caller(self) -> Caller:
+        """The caller to whom it belongs."""
+        return self.loaded.record.caller
+
+    @property
+    def context_id(self) -> str:
+        """The context with whose objects it begins; empty: none."""
+        return self.loaded.record.context_id
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has reached its goal, so that nothing more is answered."""
+        return self.loaded.record.finished
+
+    @property
+    def created_at(self) -> datetime:
+        """When it began."""
+        return self.loaded.record.created_at
+
+    @property
+    def entries(self) -> tuple[ConversationMessage, ...]:
+        """The messages as they were said, oldest first, in the branch that is shown."""
+        return tuple(each for each in self.loaded.line if each.role != SUMMARY)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What a model is shown: the messages, or a summary in place of the older ones."""
+        return tuple(each.message for each in self.visible)
+
+    @property
+    def visible(self) -> Sequence[ConversationMessage]:
+        """The entries that a model is shown: the instructions, then the newest summary and what it does not cover.
+
+        The results of old tools may be left out; their places say so.
+        """
+        line = self.loaded.line
+        said = [each for each in line if each.role != SUMMARY]
+        summaries = [each for each in line if each.role == SUMMARY]
+        cleared = _place_after(said, next((each.clears for each in reversed(summaries) if each.clears), ""))
+        shown = [*map(_without_result, said[:cleared]), *said[cleared:]]
+        summary = next((each for each in reversed(summaries) if each.covers), None)
+        if summary is None:
+            return shown
+        covered = _place_after(said, summary.covers)
+        return [*(each for each in shown[:covered] if each.role == "system"), summary, *shown[covered:]]
+
+    def reply_to(self, message_id: str) -> Sequence[ConversationMessage]:
+        """A message of a person, and those that answer it: of several replies, the one that came last.
+
+        Raises `BadInput` if there is no message of that id.
+        """
+        if message_id not in self.loaded.messages:
+            raise BadInput(f"Conversation {self.id} has no message {message_id!r}.")
+        replies = {each.parent: each for each in self.loaded.messages.values() if each.role != "user"}
+        found = [self.loaded.messages[message_id]]
+        while (following := replies.get(found[-1].id)) is not None:
+            found.append(following)
+        return found
+
+    def __iter__(self) -> Iterator[Message]:
+        """The messages that a model is shown, so that `ai.respond(conversation)` works."""
+        return iter(self.messages)
+
+    def add_message(self, message: M, *, name: str = "", assets: Sequence[Asset] = ()) -> M:
+        """Add a message at the end and return it. It is stored with the next one that is sent, or after the turn.
+
+        `name` is that of the speaker, and `assets` are what the message brings along.
+        """
+        added = ConversationMessage(role=role_of(message), message=message, name=name, assets=tuple(assets))
+        self.loaded.pending.append(added)
+        return message
+
+    def last_message_if_from_user(self) -> UserMessage | None:
+        """The last message, if a person said it and it was not answered yet."""
+        line = self.entries
+        last = line[-1].message if line else None
+        return last if isinstance(last, UserMessage) else None
+
+    @property
+    def assets(self) -> tuple[Asset, ...]:
+        """What its messages brought along, each once, oldest first."""
+        return tuple(dict.fromkeys(asset for each in self.entries for asset in each.assets))
+
+    @property
+    def forks(self) -> Mapping[str, Sequence[str]]:
+        """Where it was continued in several ways: the ids of the messages that follow the message of an id."""
+        following: dict[str, list[str]] = {}
+        for each in self.loaded.messages.values():
+            following.setdefault(each.parent, []).append(each.id)
+        return {parent: ids for parent, ids in following.items() if len(ids) > 1}
+
+
+def _place_after(messages: Sequence[ConversationMessage], message_id: str) -> int:
+    """The place after the message of an id; 0 if it is not among them."""
+    return next((place for place, each in enumerate(messages, start=1) if each.id == message_id), 0)
+
+
+def _without_result(entry: ConversationMessage) -> ConversationMessage:
+    """The entry; the result of a tool is left out if that makes it shorter."""
+    reply = entry.message
+    if not isinstance(reply, ToolReply) or (len(reply.content) <= len(LEFT_OUT) and not reply.images):
+        return entry
+    return replace(entry, message=replace(reply, content=LEFT_OUT, images=()))

@@ -1,0 +1,218 @@
+"""The stored conversations of a platform: found, listed, continued, renamed, exported and deleted.
+
+Below: the store of conversations. Above: chatbots and their sessions, and the doors.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from goalport.base.caller import Caller
+from goalport.base.errors import BadInput, UnknownName
+from goalport.runtime.chat.conversation import Conversation, Loaded
+from goalport.runtime.chat.messages import ConversationMessage, message_json, to_record
+from goalport.runtime.chat.recent import RecentProcesses
+from goalport.runtime.process import new_id
+from goalport.store import ConversationRecord, ConversationStore, MessageRecord
+
+__all__ = ["Conversations"]
+
+Change = Callable[[ConversationRecord], ConversationRecord]
+_ID: Final = re.compile(r"[!-~]{1,200}")
+"""What every id matches. It can be in a header, and each store can take it."""
+
+
+class Conversations:
+    """Finds and saves conversations.
+
+    Parameters: `erase_process` ends a process of a conversation that is deleted, by its id and with a reason, and drops
+    all that is stored of it.
+    """
+
+    def __init__(self, store: ConversationStore, erase_process: Callable[[str, str], Awaitable[None]]) -> None:
+        self._store, self._erase_process = store, erase_process
+        self._loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
+        self.recent = RecentProcesses()
+        """The processes of the conversations that were used last."""
+        self.on_change: list[Callable[[str], None]] = []
+        """Called with the id of each conversation that this program has changed or deleted."""
+
+    async def create(
+        self, chatbot: str, caller: Caller, *, conversation_id: str = "", title: str = "", context_id: str = ""
+    ) -> Conversation:
+        """A new conversation. Raises `BadInput` if there is one of that id, or none can have it, and `StoreError`."""
+        if conversation_id and not _ID.fullmatch(conversation_id):
+            told = f"{conversation_id[:50]!r}, which has {len(conversation_id)}"
+            raise BadInput(f"Expected an id of at most 200 characters, all ASCII and no white space, but got {told}.")
+        now = datetime.now(UTC)
+        wanted = ConversationRecord(
+            conversation_id or new_id(), chatbot, caller, title, "", "", context_id, False, now, now
+        )
+        record = await self._store.save(wanted)
+        if record is None:
+            raise BadInput(f"There is a conversation {wanted.id!r} already. Give another id, or none.")
+        return self._conversation(Loaded(record))
+
+    async def find(self, conversation_id: str, caller: Caller) -> Conversation | None:
+        """The conversation of that id; None if there is none, or it is somebody else's. Raises `StoreError`."""
+        record = await self._store.find(conversation_id) if _ID.fullmatch(conversation_id) else None
+        if record is None or not caller.may_follow(record.caller):
+            return None
+        conversation = Conversation(conversation_id)
+        try:
+            await self._show(conversation, record)
+        except UnknownName:
+            return None
+        return conversation
+
+    async def list(
+        self, caller: Caller, *, chatbot: str = "", search: str = "", after: str = "", limit: int = 50
+    ) -> Sequence[ConversationRecord]:
+        """The conversations of a caller, those that were continued last first; of an admin, those of all callers.
+
+        `search`: those in whose title or messages all these words are. `after` is the id of the last one of the page
+        before. Raises `StoreError`.
+        """
+        whose = None if caller.admin else caller
+        return await self._store.list(caller=whose, chatbot=chatbot, search=search, after=after, limit=limit)
+
+    async def rename(self, conversation_id: str, caller: Caller, title: str) -> Conversation:
+        """Give a conversation a title. Raises `UnknownName` and `StoreError`."""
+        conversation = await self.get(conversation_id, caller)
+        await self.change(conversation, lambda record: record._replace(title=title))
+        return conversation
+
+    async def delete(self, conversation_id: str, caller: Caller) -> bool:
+        """Delete a conversation with all its messages and its processes, for good. Returns whether there was one.
+
+        What runs in it is ended. Raises `StoreError`; then it is finished, and can be deleted again.
+        """
+        conversation = await self.find(conversation_id, caller)
+        if conversation is None:
+            return False
+        # From now on no process begins for it, in whatever program.
+        await self.change(conversation, lambda record: record._replace(finished=True))
+        for each in await self._store.processes(conversation_id):
+            await self._erase_process(each, "Its conversation was deleted.")
+            self.recent.let_go(each)
+        self._loaded.pop(conversation_id, None)
+        deleted = await self._store.delete(conversation_id)
+        self._tell(conversation_id)
+        return deleted
+
+    async def export(self, conversation_id: str, caller: Caller) -> dict[str, Any]:
+        """A conversation with the messages of all its branches, as JSON. Raises `UnknownName` and `StoreError`."""
+        conversation = await self.get(conversation_id, caller)
+        record, messages = conversation.loaded.record, conversation.loaded.messages
+        return {
+            "id": record.id,
+            "chatbot": record.chatbot,
+            "title": record.title,
+            "finished": record.finished,
+            "created_at": record.created_at.isoformat(),
+            "updated_at": record.updated_at.isoformat(),
+            "head": record.head,
+            "messages": [_exported(each) for each in messages.values()],
+        }
+
+    async def get(self, conversation_id: str, caller: Caller) -> Conversation:
+        """The conversation of that id. Raises `UnknownName` if there is none of this caller, and `StoreError`."""
+        found = await self.find(conversation_id, caller)
+        if found is None:
+            raise UnknownName("conversation", conversation_id, None)
+        return found
+
+    async def load(self, conversation: Conversation) -> None:
+        """Let a conversation show what is stored now. Raises `UnknownName` if it was deleted, and `StoreError`."""
+        record = await self._store.find(conversation.id)
+        if record is None:
+            raise UnknownName("conversation", conversation.id, None)
+        await self._show(conversation, record)
+
+    async def append(self, conversation: Conversation, *messages: ConversationMessage) -> None:
+        """Store what was added to a conversation, and then these messages, in its branch.
+
+        If another program has continued the branch meanwhile, they follow that. Raises `UnknownName` if the
+        conversation was deleted, and `StoreError`.
+        """
+        loaded = conversation.loaded
+        async with loaded.saving:
+            added = [*loaded.pending, *messages]
+            tip = loaded.record.head
+            while added:
+                continued = not tip or any(each.id == tip for each in loaded.line_to(loaded.record.head))
+                chained = _chained(added, loaded.record.head if continued else tip)
+                wanted = loaded.record._replace(head=chained[-1].id) if continued else loaded.record
+                if await self._save(loaded, wanted, chained):
+                    stored = {each.id for each in added}
+                    loaded.pending[:] = (each for each in loaded.pending if each.id not in stored)
+                    return
+                await self.load(conversation)
+
+    async def fork(self, conversation: Conversation, after: str) -> None:
+        """Show the branch that ends with the message of an id, so that it can be continued in another way from there.
+
+        Empty: from the beginning. Raises `BadInput` for an id of no message.
+        """
+        if after and after not in conversation.loaded.messages:
+            raise BadInput(f"Conversation {conversation.id} has no message {after!r}.")
+        await self.change(conversation, lambda record: record._replace(head=after, process="", finished=False))
+
+    async def change(self, conversation: Conversation, change: Change) -> None:
+        """Change the record of a conversation, whatever others change. Raises `UnknownName` and `StoreError`."""
+        while not await self._save(conversation.loaded, change(conversation.loaded.record)):
+            await self.load(conversation)
+
+    async def _save(
+        self, loaded: Loaded, wanted: ConversationRecord, added: Sequence[ConversationMessage] = ()
+    ) -> bool:
+        wanted = wanted._replace(updated_at=datetime.now(UTC))
+        record = await self._store.save(wanted, [to_record(each) for each in added])
+        if record is not None:
+            loaded.saved(record, added)
+            self._tell(record.id)
+        return record is not None
+
+    def _tell(self, conversation_id: str) -> None:
+        for tell in self.on_change:
+            tell(conversation_id)
+
+    async def _show(self, conversation: Conversation, record: ConversationRecord) -> None:
+        loaded = self._loaded.get(record.id)
+        if loaded is None:
+            loaded = Loaded(record, await self._messages_of(record))
+            loaded = self._loaded.setdefault(record.id, loaded)
+        elif loaded.record.version < record.version:
+            messages = await self._messages_of(record)
+            if loaded.record.version < record.version:  # something newer may have been saved here meanwhile
+                loaded.renew(record, messages)
+        conversation.loaded = loaded
+
+    async def _messages_of(self, record: ConversationRecord) -> Sequence[MessageRecord]:
+        """The messages of a conversation. Raises `UnknownName` if it was deleted since its record was read."""
+        messages = await self._store.messages(record.id)
+        if record.head and not any(each.id == record.head for each in messages):
+            raise UnknownName("conversation", record.id, None)
+        return messages
+
+    def _conversation(self, loaded: Loaded) -> Conversation:
+        conversation = Conversation(loaded.record.id)
+        conversation.loaded = self._loaded[conversation.id] = loaded
+        return conversation
+
+
+def _chained(messages: Sequence[ConversationMessage], parent: str) -> list[ConversationMessage]:
+    """The messages, each with the one before it as its parent."""
+    chained: list[ConversationMessage] = []
+    for each in messages:
+        chained.append(replace(each, parent=parent))
+        parent = each.id
+    return chained
+
+
+def _exported(entry: ConversationMessage) -> dict[str, Any]:
+    said = {"id": entry.id, "parent": entry.parent, "role": entry.role, "name": entry.name, "at": entry.at.isoformat()}
+    return said | {**message_json(entry.message), "assets": [asdict(each) for each in entry.assets]}

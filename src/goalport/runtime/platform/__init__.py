@@ -1,0 +1,31 @@
+"""The composition root: agents, services, groups and processes put together. Floor 7."""
+
+from goalport.runtime.platform.agent_platform import AgentPlatform
+from goalport.runtime.platform.backends import CONFIG_FILE
+from goalport.runtime.platform.dbos_engine import DbosEngine
+from goalport.runtime.platform.deployments import Deployments
+from goalport.runtime.platform.inspection import mistakes_in, remarks_on_chatbots, remarks_on_givers
+from goalport.runtime.platform.invocation import AgentInvocation, Invoked, SupervisorInvocation, UtilityInvocation
+from goalport.runtime.platform.knowledge import REFERENCES_FILE
+from goalport.runtime.platform.process_engine import Drive, ProcessEngine
+from goalport.tools.upstream.servers import UpstreamServers
+from goalport.tools.upstream.status import GroupReport
+
+__all__ = [
+    "CONFIG_FILE",
+    "REFERENCES_FILE",
+    "AgentInvocation",
+    "AgentPlatform",
+    "DbosEngine",
+    "Deployments",
+    "Drive",
+    "GroupReport",
+    "Invoked",
+    "ProcessEngine",
+    "SupervisorInvocation",
+    "UpstreamServers",
+    "UtilityInvocation",
+    "mistakes_in",
+    "remarks_on_chatbots",
+    "remarks_on_givers",
+]

@@ -1,0 +1,651 @@
+"""The platform: the one object that knows agents, services, groups and processes, and puts them together.
+
+Doors above (MCP, the command line, programs) call it; it calls down. A process runs in a task of the platform, detached
+from whoever started it. (User guide, sections 3.15 and 3.16.)
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, cast
+
+from goalport.agents.domain import SERVICES, Agent, Goal, RetryPolicy, is_marked
+from goalport.agents.domain.checks import require_types
+from goalport.agents.plan import Explanation
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.base.errors import DeclarationError, GoalportError, UnknownName
+from goalport.base.events import AgentDeployed, AgentUndeployed, EventListener
+from goalport.base.introspection import class_place
+from goalport.base.sealing import ProcessSeals, sealing_keys
+from goalport.base.secrecy import register_secrets
+from goalport.base.words import error_summary
+from goalport.knowledge.rag import DocumentIndex
+from goalport.knowledge.references import NamedReferences
+from goalport.models.llm import EmbeddingService, LanguageModel, Models
+from goalport.models.prompts import Templates
+from goalport.runtime.ai import Ai, Guard, LlmOperations
+from goalport.runtime.autonomy import Autonomy, Ranker
+from goalport.runtime.chat import Chatbot, Chatbots, Conversations, ConversationTurns
+from goalport.runtime.platform.backends import (
+    Engines,
+    ExpectedGroups,
+    Sampling,
+    models_of,
+    upstream_of,
+    workspace_engine,
+    workspace_models,
+    workspace_store,
+    workspace_upstream,
+)
+from goalport.runtime.platform.declared_services import DeclaredServices, line_of
+from goalport.runtime.platform.deployments import Deployments
+from goalport.runtime.platform.durability import unstorable_in
+from goalport.runtime.platform.erasure import Erased, Keepers
+from goalport.runtime.platform.knowledge import DocumentsOfPlatform, document_index, workspace_references
+from goalport.runtime.platform.process_engine import ProcessEngine
+from goalport.runtime.platform.process_factory import Inputs
+from goalport.runtime.platform.processes import Processes
+from goalport.runtime.platform.reachability import explain_goal, starting_types
+from goalport.runtime.platform.retention import Retention
+from goalport.runtime.platform.tool_agents import agents_of_tools
+from goalport.runtime.platform.workspace_parts import (
+    Extensions,
+    declared_extensions,
+    declared_settings,
+    process_options,
+    workspace_autonomy,
+    workspace_own_agents,
+    workspace_retention,
+)
+from goalport.runtime.process import (
+    AgentProcess,
+    ArgumentResolver,
+    ContextRepository,
+    LoggedEvent,
+    ProcessOptions,
+    Spending,
+)
+from goalport.store import InMemoryProcessStore, ProcessStore, Seals
+from goalport.tools import ToolGroup, ToolGroupResolver
+from goalport.tools.arithmetic import math_group
+from goalport.tools.upstream import McpConfig
+from goalport.tools.upstream.servers import UpstreamServers
+from goalport.workspace import Workspace
+from goalport.workspace.settings import DeclaredSettings, Settings, secrets_in, secrets_of
+
+__all__ = ["AgentPlatform"]
+
+_log = logging.getLogger(__name__)
+
+
+class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
+    """Agents that are deployed, and the processes that run them. Entering it connects its upstream servers.
+
+    - `agents`: instances, classes or `Agent` objects; classes are instantiated, with services for the parameters of
+      their constructors.
+    - `tool_groups`: the groups of tools that actions name.
+    - `services`: the objects for `Provided` parameters; an `ArgumentResolver` among them is used as such.
+    - `models`: the models and embedding services, or their catalogue; by default those with keys in the environment.
+    - `listeners`: they receive every event.
+    - `options`: the options of processes that are started without their own.
+    - `guards`: they check every text that goes to a model or comes from one.
+    - `llm`: the limits and defaults of every request of a model.
+    - `templates`: the templates of prompts; by default there are none.
+    - `store`: it keeps processes, contexts and conversations; by default in memory.
+    - `contexts`: keeps contexts in place of the store.
+    - `seals`: encrypts secrets (`SecretStr`) in a store that outlives the program, such as `ProcessSeals`; without it,
+      processes that hold secrets are not stored there.
+    - `max_threads`: the most `def` functions that run at once, each in a worker thread.
+    - `retry`: how often an action that fails is tried again, unless the action says otherwise.
+    - `lease_seconds`: after how long without a sign of life other programs on the same store go on with the processes
+      of this one.
+    - `engine`: decides which of these programs runs a process that is stored at each step, and when, such as
+      `DbosEngine`; without it, the one that begins or continues it, at once. It needs a store that they share.
+    - `keep_journals`: whether the history of processes keeps what models replied and tools returned, so that a process
+      can be replayed in a test.
+    - `max_object_bytes`: about how many bytes of memory the result of an action may take; with a larger one, it fails.
+    - `upstream`: the upstream MCP servers and the groups of their tools: the path of a file such as `mcp_config.json`,
+      or its contents.
+    - `documents`: the index of documents that agents search; by default one in memory.
+
+    Raises `DeclarationError` or `DeploymentError` for an agent that cannot be deployed, `SettingsError` for a file of
+    upstream servers that cannot be read, `TypeError` for models that are none.
+    """
+
+    agents: Deployments
+    """The deployed agents, and their goals by name."""
+    processes: Processes
+    """The processes that run, wait, or ended not long ago; oldest first."""
+    store: ProcessStore
+    """It keeps the processes that nothing runs."""
+    ai: Ai
+    """Access to models for code outside of actions; an action has its own."""
+    upstream: UpstreamServers
+    """The upstream servers, whose groups of tools are there while they are connected."""
+    problems: tuple[str, ...] = ()
+    """A sentence for each declaration of a workspace that could not be deployed, and each setting of its own."""
+    misconfigured: tuple[str, ...] = ()
+    """Those about settings: a server does not start with them."""
+    autonomy: Autonomy
+    """It chooses an agent or a goal by what somebody said."""
+    ranker: Ranker | None = None
+    """It ranks agents and goals in place of a model."""
+    may_chat: Callable[[Caller, Chatbot], bool]
+    """Whether a caller may talk to a chatbot, where callers are authenticated."""
+    conversations: Conversations
+    """The stored conversations of people with chatbots."""
+    chatbots: Chatbots
+    """The chatbots by name, as they are now."""
+    references: NamedReferences = NamedReferences()
+    """The references and contributors that prompts can name: those of the workspace's `references.yml`."""
+    _own_agents: tuple[object, ...] = ()
+    """The agents that the settings ask for: the one that takes a sentence, and the chatbot that uses all others."""
+    _reloaded_by: Settings | None = None
+    _read_references: Callable[[Workspace], NamedReferences] | None = None
+    _read_settings: Callable[[Workspace], DeclaredSettings] = lambda _: DeclaredSettings()
+    _retention: Retention | None = None
+    _own_store: AbstractAsyncContextManager[object] | None = None
+    """The store, if this platform opens and closes it."""
+
+    def __init__(
+        self,
+        agents: Iterable[object] = (),
+        *,
+        tool_groups: Iterable[ToolGroup] = (),
+        services: Iterable[object] = (),
+        models: Models | LanguageModel | EmbeddingService | Iterable[LanguageModel | EmbeddingService] | None = None,
+        listeners: Iterable[EventListener] = (),
+        options: ProcessOptions | None = None,
+        guards: Iterable[Guard] = (),
+        llm: LlmOperations | None = None,
+        templates: Templates | None = None,
+        store: ProcessStore | None = None,
+        contexts: ContextRepository | None = None,
+        seals: Seals | None = None,
+        max_threads: int = 40,
+        retry: RetryPolicy | None = None,
+        lease_seconds: float = 30.0,
+        engine: ProcessEngine | None = None,
+        keep_journals: bool = False,
+        max_object_bytes: int = 64 * 1024 * 1024,
+        upstream: UpstreamServers | McpConfig | Path | str | None = None,
+        documents: DocumentIndex | None = None,
+    ) -> None:
+        self._services = (*services, self)
+        self._declared = DeclaredServices(self._given_service)
+        self._earlier_services: list[DeclaredServices] = []
+        self._extensions: Extensions = defaultdict(list)
+        self._listening: list[Callable[[], None]] = []
+        """Removes the listeners that a workspace declares."""
+        own_guards = tuple(guards)
+        self.options = options or ProcessOptions()
+        """The options of runs that are given none."""
+        self.upstream = upstream_of(upstream, Sampling(lambda: self.ai, lambda: self.models.default))
+        self._set_groups(tool_groups)
+        self.models = models_of(models)
+        self._documents = DocumentsOfPlatform(documents, lambda: document_index(self.models))
+        self._engines = Engines(
+            self.models,
+            llm or LlmOperations(),
+            self.service,
+            lambda: (*own_guards, *self._extensions["guard"]),
+            templates,
+            lambda: self.references,
+            lambda model, seconds, failed: self.processes.on_spending.asked(model, seconds, failed),  # noqa: PLW0108 - later
+        )
+        self.store, self._sealed = store or InMemoryProcessStore(), seals is not None
+        self.processes = Processes(
+            self.store,
+            contexts,
+            max_threads,
+            self.service,
+            lambda declared: self.agents.scope(declared),  # noqa: PLW0108 - `agents` is replaced on reload
+            lambda: self.groups,
+            self._engines.engine,
+            retry or RetryPolicy(),
+            lease_seconds,
+            seals,
+            engine,
+        )
+        self.processes.keep_journals, self.processes.max_object_bytes = keep_journals, max_object_bytes
+        self.conversations = Conversations(self.store.conversations, self.processes.erase)
+        self.processes.turns.hooks = ConversationTurns(self)
+        self.chatbots = Chatbots(self)
+        self.ai = self._engines.ai(lambda: self.groups, self.processes.listeners)
+        self.agents = self._no_deployments()
+        self.on_deployment: Callable[[], object] = lambda: None
+        """Called in any thread when an agent was deployed or undeployed."""
+        self.may_start: Callable[[Caller, Goal], bool] = lambda _caller, _goal: True
+        """Whether a caller may start a goal, where callers are authenticated."""
+        self.limits_of: Callable[[Caller], Mapping[str, Any]] = lambda _caller: {}
+        """The limits of each process of a caller, where callers have some, as `ProcessOptions.within` takes them."""
+        self.may_chat = lambda _caller, _chatbot: True
+        self.autonomy = Autonomy(platform=self)
+        for listener in listeners:
+            self.subscribe(listener)
+        if isinstance(agents, (str, type)) or not hasattr(agents, "__iter__"):
+            raise TypeError(f"Expected agents to be a list, but got {agents!r}. Write AgentPlatform([…]).")
+        for each in agents:
+            self.deploy(each)
+
+    @classmethod
+    def from_workspace(
+        cls,
+        workspace: Workspace,
+        settings: Settings,
+        *,
+        listeners: Iterable[EventListener] = (),
+        models: Models | None = None,
+        upstream: UpstreamServers | None = None,
+        services: Iterable[object] = (),
+        migrates: bool = True,
+    ) -> Self:
+        """A platform that serves what a workspace holds; what cannot be deployed is in `problems`.
+
+        `models` take the place of those that the workspace and its settings name, `upstream` that of the servers in
+        its `mcp_config.json`, `services` that of services and settings that it declares with their types. `migrates`:
+        a store of an earlier version is changed, and not refused.
+        """
+        store = workspace_store(settings, migrates=migrates)
+        platform = cls(
+            services=[*services, settings],
+            models=models or workspace_models(workspace, settings),
+            listeners=listeners,
+            options=process_options(settings),
+            llm=settings.llm_operations,
+            templates=Templates(workspace.root / "prompts", workspace.root / "agents"),
+            store=store,
+            seals=ProcessSeals(lambda: sealing_keys(settings)),
+            max_threads=settings.max_threads,
+            retry=settings.retry.policy,
+            lease_seconds=settings.lease_seconds,
+            engine=workspace_engine(settings),
+            keep_journals=settings.keep_journals,
+            max_object_bytes=settings.max_object_bytes,
+            upstream=upstream or workspace_upstream(workspace, settings),
+        )
+        register_secrets(platform, secrets_of(settings))
+        platform._documents.make = lambda: document_index(platform.models, settings)
+        platform._read_references = partial(workspace_references, platform._documents, settings)
+        platform._own_store = store if isinstance(store, AbstractAsyncContextManager) else None
+        platform._retention = workspace_retention(store, settings)
+        platform.autonomy = workspace_autonomy(platform, settings.autonomy)
+        platform._own_agents = tuple(workspace_own_agents(settings, platform.autonomy))
+        platform._read_settings = partial(declared_settings, settings)
+        platform.load(workspace)
+        platform._reloaded_by = settings if models is None else None
+        return platform
+
+    @classmethod
+    def __goalport_current__(cls) -> "AgentPlatform | None":
+        """The platform for a tool that takes one: that of the process in which it is called."""
+        return cast("AgentPlatform | None", SERVICES.get()(cls))
+
+    @property
+    def documents(self) -> DocumentIndex:
+        """The index of documents that agents search, which is opened when it is first used."""
+        return self._documents.index
+
+    @property
+    def contexts(self) -> ContextRepository:
+        """The stores of objects that outlive processes, by id; by default they are in the `store`."""
+        return self.processes.contexts
+
+    def load(self, workspace: Workspace) -> None:
+        """Deploy the agents of a workspace in place of all others; running processes keep those they began with."""
+        if self._reloaded_by is not None:  # the workspace may have models of its own
+            self.models = workspace_models(workspace, self._reloaded_by)
+            self._engines.renew(self.models)
+            self.ai = self._engines.ai(lambda: self.groups, self.processes.listeners)
+        if self._read_references is not None:
+            self.references = self._read_references(workspace)
+        problems = [*self.references.problems, *self._declare(workspace)]
+        fresh = self._no_deployments()
+        for declared in (*workspace.agents(), *self._own_agents):
+            try:
+                fresh.add(declared)
+            except GoalportError as error:
+                problems.append(str(error))
+            except (Exception, SystemExit) as error:
+                kind = declared if isinstance(declared, type) else type(declared)
+                problems.append(f"{class_place(kind)} could not be read: {error_summary(error)}{line_of(error, kind)}")
+        fresh.of_tools = agents_of_tools(workspace.exported_tools())
+        self._set_groups(workspace.values(ToolGroup))
+        self.processes.renew_types()
+        self.agents, self.problems = fresh, tuple(dict.fromkeys(problems))
+
+    def _declare(self, workspace: Workspace) -> Iterator[str]:
+        """Take the services of a workspace and all else that it declares; a sentence for each that cannot be used."""
+        settings = self._read_settings(workspace)
+        if self._declared.types:
+            self._earlier_services.insert(0, self._declared)
+        declarations = workspace.declarations()
+        self._declared = DeclaredServices(self._given_service, settings, declarations)
+        register_secrets(self._declared, secrets_in(settings.tables))
+        self.misconfigured = settings.problems
+        yield from settings.problems
+        yield from self._declared.problems
+        self._extensions, problems = declared_extensions(declarations, self._declared.extension)
+        yield from problems
+        for each in self._listening:
+            each()
+        self._listening = [self.subscribe(each) for each in self._extensions["listener"]]
+        has_late = any(each.has_late for each in (self._declared, *self._earlier_services))
+        self.ranker = next(iter(self._extensions["ranker"]), None)
+        self.processes.prepare = self._prepare if has_late else None
+
+    async def _prepare(self, kinds: Sequence[type], owner: object) -> None:
+        for each in (self._declared, *self._earlier_services):
+            await each.prepare(kinds, owner)
+
+    def leave_services(self) -> None:
+        """Leave the services of earlier loads as soon as what runs now has ended."""
+        earlier, running = list(self._earlier_services), list(self.processes.running)
+
+        async def leave() -> None:
+            await asyncio.gather(*(each.wait() for each in running), return_exceptions=True)
+            for each in earlier:
+                await each.close()
+
+        self._leaving = asyncio.create_task(leave())
+
+    def deploy(self, agent: object) -> Agent:
+        """Read an agent or component and deploy it. Raises `DeclarationError` or `DeploymentError`."""
+        deployed = self.agents.add(agent)
+        if self.store.durable:
+            for each in unstorable_in([deployed], sealed=self._sealed):
+                _log.warning("%s", each)
+        self.processes.listeners.on_event(AgentDeployed(deployed.name))
+        self.on_deployment()
+        return deployed
+
+    def undeploy(self, name: str) -> None:
+        """Remove an agent; its running processes go on. Raises `UnknownName`."""
+        self.processes.listeners.on_event(AgentUndeployed(self.agents.remove(name).name))
+        self.on_deployment()
+
+    @property
+    def unstorable(self) -> tuple[str, ...]:
+        """A sentence for each type of the deployed agents that no store can write; their processes stay in memory."""
+        return unstorable_in((*self.agents, *self.agents.components), sealed=self._sealed)
+
+    def service(self, kind: type) -> object | None:
+        """The service of that type, with which `Provided` parameters are filled, or None.
+
+        Raises `DeploymentError` for one of a workspace that cannot be made.
+        """
+        found = self._given_service(kind)
+        services = (self._declared, *self._earlier_services)
+        return (
+            next((made for each in services if (made := each.find(kind)) is not None), None) if found is None else found
+        )
+
+    def _given_service(self, kind: type) -> object | None:
+        """The service that a program gave, or the platform has by itself."""
+        is_known = not getattr(kind, "_is_protocol", False) or getattr(kind, "_is_runtime_protocol", False)
+        services = (*self._services, self.ai, self.models)
+        for each in services:
+            if kind in type(each).__mro__ or (is_known and isinstance(each, kind)):
+                return each
+        return self._documents.as_service(kind)
+
+    def start(
+        self,
+        agent: str | Agent,
+        *inputs: object,
+        bindings: Mapping[str, object] | None = None,
+        goals: Sequence[str] | None = None,
+        options: ProcessOptions | None = None,
+        caller: Caller = ANONYMOUS,
+        spent: Iterable[Spending] = (),
+    ) -> AgentProcess:
+        """Start a process in a task of its own and return it at once.
+
+        `inputs` are put on its blackboard, `bindings` under their names. `goals` are the names of the agent's goals
+        that count; by default all. `spent` is what models have cost before, such as for choosing the agent: it counts
+        as the process's own. Needs a running event loop. Raises `UnknownName`.
+        """
+        process = self.create_agent_process(
+            agent, *inputs, bindings=bindings, goals=goals, options=options, caller=caller, spent=spent
+        )
+        self.processes.begin(process)
+        return process
+
+    async def start_once(
+        self,
+        key: str,
+        digest: str,
+        agent: str | Agent,
+        *inputs: object,
+        goals: Sequence[str] | None = None,
+        caller: Caller = ANONYMOUS,
+    ) -> AgentProcess | None:
+        """Start a process under a key, or find the one that was started under it, here or by another program.
+
+        `digest` identifies what it is started with; None is returned if the other one has a different one. A process
+        that was killed, or is no longer kept, is started again. Raises `UnknownName`, and `StoreError`.
+        """
+        return await self.processes.once(
+            key, digest, self.create_agent_process(agent, *inputs, goals=goals, caller=caller)
+        )
+
+    async def start_stored(
+        self,
+        agent: str | Agent,
+        *inputs: object,
+        once: tuple[str, str] | None = None,
+        goals: Sequence[str] | None = None,
+        caller: Caller = ANONYMOUS,
+        listener: EventListener | None = None,
+    ) -> AgentProcess | None:
+        """Start a process that its caller may leave alone, to find it again by its id; with all its events.
+
+        It is stored when this returns, and then at each step, if the store outlives the program. `once` is the key and
+        the digest of `start_once`, with the same result. `listener` hears the process from its beginning.
+        Raises `UnknownName`, and `StoreError`.
+        """
+        options = self.options.with_(keep_events=True)
+        process = self.create_agent_process(agent, *inputs, goals=goals, options=options, caller=caller)
+        if listener is not None:
+            process.subscribe(listener)
+        return await self.processes.once(*(once or ("", "")), process)
+
+    def create_agent_process(
+        self,
+        agent: str | Agent,
+        *inputs: object,
+        bindings: Mapping[str, object] | None = None,
+        goals: Sequence[str] | None = None,
+        options: ProcessOptions | None = None,
+        caller: Caller = ANONYMOUS,
+        spent: Iterable[Spending] = (),
+    ) -> AgentProcess:
+        """A process as `start` gives it that has not begun: `await process.tick()` takes a step, `run()` all of them.
+
+        It is found by its id once it has begun. Needs a running event loop. Raises `UnknownName`.
+        """
+        try:
+            scope = self.agents.scope(agent)
+        except (UnknownName, DeclarationError):
+            self._refuse_swapped(agent, inputs)
+            raise
+        given, chosen = Inputs(inputs, bindings or {}, goals, caller, spent=spent), options or self.options
+        chosen = chosen.within(**limits) if (limits := self.limits_of(caller)) else chosen
+        return self.processes.create(scope, given, chosen, self.groups)
+
+    def _refuse_swapped(self, first: object, inputs: Iterable[object]) -> None:
+        """Raise `TypeError` where it is one of the inputs that names an agent."""
+        for each in inputs:
+            kind = each if isinstance(each, type) else type(each)
+            named = isinstance(each, str) and any(each == known.name for known in self.agents)
+            if named or isinstance(each, Agent) or is_marked(kind):
+                name = repr(each) if named else kind.__name__
+                raise TypeError(
+                    f"Expected an agent and then its inputs, but got {first!r} first. Write {name} before {first!r}."
+                )
+
+    async def run(
+        self,
+        agent: str | Agent,
+        *inputs: object,
+        bindings: Mapping[str, object] | None = None,
+        goals: Sequence[str] | None = None,
+        options: ProcessOptions | None = None,
+        caller: Caller = ANONYMOUS,
+        spent: Iterable[Spending] = (),
+    ) -> AgentProcess:
+        """Run a process to its end; its `outcome` says how it ended. Cancelling this kills the process."""
+        process = self.start(
+            agent, *inputs, bindings=bindings, goals=goals, options=options, caller=caller, spent=spent
+        )
+        try:
+            await process.wait()
+        except asyncio.CancelledError:
+            process.kill("Whoever started it was cancelled.")
+            raise
+        return process
+
+    async def process(self, process_id: str) -> AgentProcess:
+        """The process of that id. Raises `UnknownName`."""
+        return await self.processes.find(process_id)
+
+    def live_process(self, process_id: str) -> AgentProcess | None:
+        """The process of that id, if it is in the memory of this program, for a listener that cannot await.
+
+        It is there from the start of its run until nothing of it runs here; an ephemeral one is never found.
+        """
+        return self.processes.live(process_id)
+
+    async def events(self, process_id: str, after: int = 0) -> AsyncGenerator[LoggedEvent]:
+        """The events of a process, and of those that it started, in order: those that were, then as they happen.
+
+        Each has a number; who comes back gives the number of the last event in `after` and misses none. The events end
+        when the process has ended. There are those of processes whose steps are stored, in any program that uses the
+        store, and of those with `ProcessOptions(keep_events=True)`. What models and tools say to each other is left out
+        unless `keep_journals` is set. Raises `UnknownName`, `StoreError` while the store is away, and `HandedOver` when
+        this program ends first.
+        """
+        async with aclosing(self.processes.events(await self.process(process_id), after)) as events:
+            async for each in events:
+                yield each
+
+    async def erase(self, caller: Caller, *, dry_run: bool = False) -> Erased:
+        """Erase what is stored of a caller: conversations, processes wherever they run, contexts, and sign-ins.
+
+        Documents stay, and no longer name the caller among their readers. With `dry_run` it is only counted.
+        Raises `StoreError`; what is erased by then stays erased.
+        """
+        keepers = Keepers(
+            self.store,
+            lambda: self.processes.running,
+            self.processes.erase,
+            self.conversations,
+            self.contexts,
+            self.documents,
+            lambda whose, end: self.upstream.sign_ins_of(whose, end=end),
+        )
+        return await keepers.erase_caller(caller, dry_run=dry_run)
+
+    async def answer(
+        self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""
+    ) -> AgentProcess:
+        """Answer a question of a process, and let it go on; without `question_id`, the only one that is open.
+
+        `response` is an object of the type that was asked for, or its JSON form; a boolean for a yes or no. `declined`
+        is the reason why a person says no instead. Raises `UnknownName`, `BadInput` (the question stays open; so it
+        does when the process has ended) and `AlreadyAnswered`: the first answer counts.
+        """
+        process = await self.process(process_id)
+        await self.processes.answer(process, question_id, response, declined)
+        return process
+
+    async def go_on(self, process_id: str, *, retry: bool) -> AgentProcess:
+        """Go on with a process that is stuck because the program had ended in an action that may not be repeated.
+
+        `retry`: the action begins again; otherwise it is left out, and another way to the goal is looked for. Raises
+        `UnknownName`, and `BadInput` if nothing was interrupted.
+        """
+        process = await self.process(process_id)
+        await self.processes.go_on(process, retry=retry)
+        return process
+
+    async def tell(self, process: str | AgentProcess, *objects: object, caller: Caller | None = None) -> AgentProcess:
+        """Begin a turn: put objects on the blackboard of a process that rests, as the newest, and let it go on.
+
+        `process` is its id, or one that has not begun. While it runs, this waits until it rests. `caller` is the same
+        party as its caller, with the scopes of today. Raises `UnknownName`, and `BadInput` if it has ended for good.
+        """
+        found = await self.process(process) if isinstance(process, str) else process
+        await self.processes.tell(found, objects, caller)
+        return found
+
+    async def stop_turn(self, process_id: str, reason: str = "The turn was stopped.") -> None:
+        """End what runs in a process, and so its turn, but not the process, in any program. Raises `UnknownName`."""
+        await self.processes.stop_turn(await self.process(process_id), reason)
+
+    def explain(self, goal: str | Goal, given: Sequence[object] = ()) -> Explanation:
+        """How a goal would be reached from objects of the given types, or why it would not.
+
+        Raises `UnknownName`, and `TypeError` for an object in place of its type.
+        """
+        require_types("given", given)
+        agent, found = self.agents.goal(goal)
+        explanation = explain_goal(self.agents.scope(agent), found, given, self.expected_groups, self.service)
+        return explanation.with_reasons(self.groups.why_unmet)
+
+    def starting_types(self, goal: str | Goal) -> tuple[object, ...]:
+        """The types from which a goal can be started: declared, else those that its plan needs and no action makes."""
+        agent, found = self.agents.goal(goal)
+        return starting_types(self.agents.scope(agent), found, self.expected_groups, self.service)
+
+    def subscribe(self, listener: EventListener) -> Callable[[], None]:
+        """Add a listener for all events of processes that start from now on, and of models that are asked elsewhere.
+
+        The returned function removes it.
+        """
+        return self.processes.listeners.add(listener)
+
+    async def __aenter__(self) -> Self:
+        if self._own_store is not None:
+            await self._own_store.__aenter__()
+        await self.upstream.open()
+        await self.processes.open()
+        if self._retention is not None:
+            self._retention.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Kill all processes, wait until they have ended, and close what the platform has opened.
+
+        Raises `GoalportError` when an action that it runs calls this, since that would wait for itself.
+        """
+        if AgentProcess.current() in self.processes.running:
+            raise GoalportError("An action cannot close the platform that runs it. Close it where it was made.")
+        if self._retention is not None:
+            await self._retention.stop()
+        await self.processes.close()
+        for each in (self._declared, *self._earlier_services):
+            await each.close()
+        await self._documents.close()
+        await self._engines.aclose()
+        await self.upstream.close()
+        if self._own_store is not None:
+            await self._own_store.__aexit__(None, None, None)
+
+    def _no_deployments(self) -> Deployments:
+        given = (each for each in self._services if isinstance(each, ArgumentResolver))
+        resolvers = (*given, *self._extensions["argument_resolver"])
+        return Deployments(type(self), self.service, resolvers, self._declared)
+
+    def _set_groups(self, given: Iterable[ToolGroup]) -> None:
+        groups = (*given, math_group())
+        self.groups = ToolGroupResolver(groups, [self.upstream.groups])
+        self.expected_groups = ExpectedGroups(groups, self.upstream.groups)
+        """The groups that count as there when a goal is explained and no process runs yet."""

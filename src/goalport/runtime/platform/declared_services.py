@@ -1,0 +1,318 @@
+"""The services that a workspace declares, and its settings: found by type, made once, entered and left.
+
+One `DeclaredServices` belongs to one load of a workspace. What is entered has a task of its own, in which it is left
+too, whoever needed it first. Below: the declarations. Above: the platform, which asks it for the arguments of
+constructors and actions.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextvars import Context
+from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
+from traceback import walk_tb
+from typing import Any, Final, TypeAlias, cast, get_args, get_origin
+
+from goalport.base.errors import DeploymentError, GoalportError
+from goalport.base.introspection import constructor
+from goalport.base.type_expressions import alternatives
+from goalport.base.words import error_summary, type_name
+from goalport.workspace import Declaration
+from goalport.workspace.settings import DeclaredSettings, Settings
+
+__all__ = ["DeclaredServices", "Parameters", "classes_of", "line_of", "parameters_of"]
+
+Parameters: TypeAlias = "Mapping[str, tuple[object, bool]]"
+"""The type of each parameter, and whether it has to be given."""
+_log = logging.getLogger(__name__)
+_NO_SERVICES: Final = frozenset({"abc", "builtins", "collections", "contextlib", "pydantic", "typing"})
+"""The modules of base classes that say nothing of what a service is for."""
+_VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def line_of(error: BaseException, declared: object) -> str:
+    """The last line of the module of a class or function in a traceback, as the end of a sentence; or nothing."""
+    module = getattr(declared, "__module__", None)
+    lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_globals.get("__name__") == module]
+    return f", in line {lines[-1]}" if lines else ""
+
+
+def parameters_of(target: Callable[..., Any]) -> Parameters:
+    """The parameters of a constructor or a function. Raises `DeclarationError` for a type that names nothing."""
+    signature = constructor(target) if isinstance(target, type) else inspect.signature(target)
+    found = {name: each for name, each in signature.parameters.items() if each.kind not in _VARIADIC}
+    hints = Declaration(target, ()).hints() if found else dict[str, object]()
+    return {name: (hints.get(name), each.default is inspect.Parameter.empty) for name, each in found.items()}
+
+
+def classes_of(hint: object) -> Sequence[type]:
+    """The classes of which a parameter may be given an object; none for plain values."""
+    return [each for each in alternatives(hint) if isinstance(each, type) and each.__module__ != "builtins"]
+
+
+@dataclass(eq=False)
+class _Provider:
+    """Settings, or a service: what it is, what it needs, and its object once it is there."""
+
+    kind: type
+    source: Declaration
+    needs: Parameters = field(default_factory=dict[str, tuple[object, bool]])
+    late: bool = False
+    """Whether it, or what it needs, has to be entered or awaited."""
+    value: Any = None
+    """The object; None: it is not made, or not entered."""
+    problem: str = ""
+    task: "asyncio.Task[None] | None" = None
+    """It enters the service, and leaves it after `stop`."""
+    opened: "asyncio.Future[None] | None" = None
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class DeclaredServices:
+    """The services and settings of one load. `others` finds what a program or the platform itself gives."""
+
+    def __init__(
+        self,
+        others: Callable[[type], object | None],
+        settings: DeclaredSettings | None = None,
+        declarations: Iterable[Declaration] = (),
+    ) -> None:
+        self._others = others
+        self.problems: list[str] = []
+        """A sentence for each service that cannot be made, and for each of several of one type."""
+        self._by_type: defaultdict[type, list[_Provider]] = defaultdict(list)
+        self._by_target: dict[Callable[..., Any], _Provider] = {}
+        self._unmade: dict[int, object] = {}
+        """The agents whose constructors wait for what has to be entered."""
+        self._entered: list[_Provider] = []
+        found = settings or DeclaredSettings()
+        for each in found.tables.values():
+            self._add(_Provider(type(each), Declaration(type(each), ()), value=each))
+        for kind, problem in found.failed.items():
+            self._add(_Provider(kind, Declaration(kind, ()), problem=problem))
+        for each in declarations:
+            self._noting(self._declare, each)
+        for each in self._by_target.values():
+            self._noting(self._follow, each)
+        self.types = frozenset(self._by_type)
+        """The types that are injected wherever a parameter has them."""
+
+    @property
+    def has_late(self) -> bool:
+        """Whether anything has to be entered before actions can run."""
+        return bool(self._unmade) or any(each.late for each in self._by_target.values())
+
+    def find(self, kind: type) -> object | None:
+        """The service of that type, made if need be; None: there is none, or it was not entered yet.
+
+        Raises `DeploymentError` if it cannot be made, or if there are several.
+        """
+        provider = self._provider(kind)
+        return provider and self._made(provider)
+
+    def extension(self, declared: Declaration) -> object:
+        """What is made when the workspace is loaded: a listener or a guard. Raises `DeploymentError`."""
+        provider = self._by_target[declared.target]
+        if provider.late:
+            raise DeploymentError(
+                f"{declared} is made when the workspace is loaded, so neither it nor what it needs can be entered or"
+                " awaited. Take what has to be entered in a service."
+            )
+        return self._made(provider)
+
+    def instance(self, kind: type) -> object | None:
+        """An agent without its constructor's work, if that needs what has to be entered; `prepare` makes up for it."""
+        if not any(each.late for each in self._providers_of(parameters_of(kind))):
+            return None
+        made = cast("object", object.__new__(kind))
+        self._unmade[id(made)] = made
+        return made
+
+    async def prepare(self, kinds: Iterable[type], owner: object) -> None:
+        """Enter the services of these types, and those that the constructor of an agent waits for.
+
+        Raises `DeploymentError` for one that fails to start.
+        """
+        needs = {str(place): (each, True) for place, each in enumerate(kinds)}
+        waits = id(owner) in self._unmade
+        for each in self._providers_of({**needs, **parameters_of(type(owner))} if waits else needs):
+            await self._ready(each)
+        if waits and self._unmade.pop(id(owner), None) is not None:  # another action may have come first
+            cast("Any", owner).__init__(**self._arguments(parameters_of(type(owner))))
+
+    async def close(self) -> None:
+        """Leave what was entered, the last first; what is needed again is entered again.
+
+        One that takes longer than `shutdown_seconds`, and than a second, is cancelled.
+        """
+        while self._entered:
+            each = self._entered.pop()
+            if each.task is not None and not each.task.done() and each.task.get_loop() is asyncio.get_running_loop():
+                each.stop.set()
+                patience = max(1.0, cast("Settings", self._others(Settings)).shutdown_seconds)
+                if (await asyncio.wait([each.task], timeout=patience))[1]:
+                    _log.warning("%s did not end within %g seconds, and is cancelled.", each.source, patience)
+                    each.task.cancel()
+
+    def _noting(self, step: Callable[[Any], None], each: object) -> None:
+        try:
+            step(each)
+        except GoalportError as error:
+            self.problems.append(str(error))
+
+    def _declare(self, declared: Declaration) -> None:
+        provider = _Provider(
+            _given_type(declared), declared, parameters_of(declared.target), _is_entered(declared.target)
+        )
+        twin = next((each for each in self._by_type[provider.kind] if each.kind is provider.kind), None)
+        if "service" in declared.roles and twin is not None:
+            raise DeploymentError(
+                f"{declared} gives a {provider.kind.__name__}, as does {twin.source}, which is used. Give one of them a"
+                " type of its own."
+            )
+        self._by_target[declared.target] = provider
+        if "service" in declared.roles:
+            self._add(provider)
+
+    def _add(self, provider: _Provider) -> None:
+        for each in provider.kind.__mro__:
+            if each is provider.kind or each.__module__.partition(".")[0] not in _NO_SERVICES:
+                self._by_type[each].append(provider)
+
+    def _follow(self, provider: _Provider, way: tuple[_Provider, ...] = ()) -> None:
+        """Find out whether a service is late. Raises `DeploymentError` if it needs itself, or what is not there."""
+        if provider in way:
+            circle = [*way[way.index(provider) :], provider]
+            told = f"{', which needs '.join(str(each.source) for each in circle)}: a circle. Break it at one of them."
+            for each in circle:
+                each.problem = told
+            raise DeploymentError(told)
+        for name, (hint, required) in provider.needs.items():
+            found = list(self._providers_of({name: (hint, required)}))
+            for each in found:
+                if not each.problem:
+                    self._follow(each, (*way, provider))
+                provider.late, provider.problem = provider.late or each.late, provider.problem or each.problem
+            if required and not found and not provider.problem and self._object(hint) is None:
+                provider.problem = (
+                    f"{provider.source} needs {type_name(hint)} for {name!r}, which nothing gives. Mark what does with"
+                    " @service, or give the parameter a default."
+                )
+                raise DeploymentError(provider.problem)
+
+    def _provider(self, kind: type) -> _Provider | None:
+        found = self._by_type.get(kind, [])
+        found = [each for each in found if each.kind is kind] or found
+        if found[1:]:
+            raise DeploymentError(
+                f"A {kind.__name__} is given by {' and by '.join(str(each.source) for each in found)}. Ask for the type"
+                " of one of them."
+            )
+        return found[0] if found else None
+
+    def _providers_of(self, parameters: Parameters) -> Iterator[_Provider]:
+        """The providers of parameters, but for what a program gives instead."""
+        for hint, _ in parameters.values():
+            if all(self._others(kind) is None for kind in classes_of(hint)):
+                yield from (found for kind in classes_of(hint) if (found := self._provider(kind)) is not None)
+
+    def _object(self, hint: object) -> object | None:
+        found = (each(kind) for kind in classes_of(hint) for each in (self._others, self.find))
+        return next((each for each in found if each is not None), None)
+
+    def _arguments(self, parameters: Parameters) -> dict[str, object]:
+        found = {name: self._object(hint) for name, (hint, _) in parameters.items()}
+        return {name: each for name, each in found.items() if each is not None}
+
+    def _made(self, provider: _Provider) -> Any:
+        if provider.value is None and not provider.late:
+            provider.value = self._called(provider)
+        return provider.value
+
+    def _called(self, provider: _Provider) -> Any:
+        if provider.problem:
+            raise DeploymentError(provider.problem)
+        arguments = self._arguments(provider.needs)
+        try:
+            return _given(provider, provider.source.target(**arguments))
+        except Exception as error:
+            raise _failure(provider, error) from error
+
+    async def _ready(self, provider: _Provider) -> None:
+        """Have the object of a late service. Raises `DeploymentError`."""
+        if not provider.late or provider.value is not None:
+            return
+        if provider.opened is None or provider.opened.done():
+            provider.opened, provider.stop = asyncio.get_running_loop().create_future(), asyncio.Event()
+            # Whoever needs it first ends before it does: neither its context nor its cancellation is for others.
+            provider.task = asyncio.create_task(self._keep(provider, provider.opened), context=Context())
+        await asyncio.shield(provider.opened)
+
+    async def _keep(self, provider: _Provider, opened: "asyncio.Future[None]") -> None:
+        """Enter a service, and leave it when it is to stop."""
+        try:
+            for each in self._providers_of(provider.needs):
+                await self._ready(each)
+            async with AsyncExitStack() as stack:
+                entered = await _entered(stack, provider.source.target, self._called(provider))
+                provider.value = _given(provider, entered)
+                self._entered.append(provider)
+                opened.set_result(None)
+                await provider.stop.wait()
+        except Exception as error:
+            if opened.done():
+                _log.warning("%s failed when it was left: %s", provider.source, error_summary(error))
+            else:
+                opened.set_exception(error if isinstance(error, GoalportError) else _failure(provider, error))
+                opened.exception()  # whoever waited for it may be gone
+        finally:
+            provider.value = None
+            opened.cancel()
+
+
+def _given(provider: _Provider, made: object) -> object:
+    if made is None:
+        raise TypeError(f"it gives None, and not a {provider.kind.__name__}")
+    return made
+
+
+def _failure(provider: _Provider, error: Exception) -> DeploymentError:
+    source = provider.source
+    return DeploymentError(f"{source} could not be made: {error_summary(error)}{line_of(error, source.target)}.")
+
+
+async def _entered(stack: AsyncExitStack, target: Callable[..., Any], made: Any) -> object:
+    """The object of a service, with what has to be done at its end on the stack."""
+    if not _is_entered(target):
+        return made
+    if iscoroutinefunction(target):
+        return await made
+    if inspect.isasyncgenfunction(target) or hasattr(target, "__aenter__"):
+        return await stack.enter_async_context(
+            made if isinstance(target, type) else asynccontextmanager(lambda: made)()
+        )
+    return stack.enter_context(made if isinstance(target, type) else contextmanager(lambda: made)())
+
+
+def _is_entered(target: Callable[..., Any]) -> bool:
+    if isinstance(target, type):
+        return hasattr(target, "__aenter__") or hasattr(target, "__enter__")
+    return any(each(target) for each in (inspect.isasyncgenfunction, inspect.isgeneratorfunction, iscoroutinefunction))
+
+
+def _given_type(declared: Declaration) -> type:
+    """The type of what a declaration gives. Raises `DeclarationError` for a function that does not say it."""
+    found = declared.target if isinstance(declared.target, type) else declared.hints().get("return")
+    if (whole := get_origin(found)) and issubclass(whole, Iterable | AsyncIterable):
+        found = get_args(found)[0]
+    if not isinstance(found, type) or found.__module__ == "builtins":
+        raise declared.origin.error(
+            expected="a class as the return annotation, which is the type of what it gives",
+            came="there is none" if found is None else f"it is {type_name(found)}",
+            fix="Write `-> Horoscopes`, or `-> AsyncIterator[Horoscopes]` where it has a `yield`.",
+        )
+    return found

@@ -1,0 +1,255 @@
+"""The deployed agents: their names, their compiled scopes, and finding agents and goals by name.
+
+A class is read when it is deployed, and never again. Where it has no instance, one is made, and the platform's services
+are passed to its constructor. Nothing runs here. Below: the reader of classes. Above: the platform.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from operator import attrgetter
+from threading import Lock
+
+from goalport.agents.blackboard import fits
+from goalport.agents.domain import Agent, Goal, ProvidedInput, read_agent
+from goalport.base.errors import DeclarationError, DeploymentError, UnknownName
+from goalport.base.introspection import class_place, constructor
+from goalport.models.llm import UserMessage
+from goalport.runtime.platform.declared_services import DeclaredServices, classes_of, parameters_of
+from goalport.runtime.platform.kept_results import KEEPER, ResultKeeper
+from goalport.runtime.process import SERVICE_TYPES, ArgumentResolver, Scope
+
+__all__ = ["Deployments"]
+
+_UNDEPLOYED = 64
+"""The most agents that run without being deployed whose scopes are cached."""
+
+
+@dataclass(frozen=True)
+class _Deployed:
+    """What is deployed at one moment, and what is looked up in it; each change makes a new one."""
+
+    by_name: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
+    """Agents and components, in the order in which they came."""
+    scopes: dict[str | int, tuple[object, Scope]] = field(default_factory=dict[str | int, tuple[object, Scope]])
+    """By the name of an agent, or by the id of an object that is kept with its scope, so that the id stays its."""
+
+    @cached_property
+    def agents(self) -> tuple[Agent, ...]:
+        return tuple(each for each in self.by_name.values() if not each.component)
+
+    @cached_property
+    def components(self) -> tuple[Agent, ...]:
+        return tuple(each for each in self.by_name.values() if each.component)
+
+    def lent_to(self, agent: Agent) -> tuple[Agent, ...]:
+        """Those whose actions an agent may use besides its own."""
+        if agent.opaque:
+            return ()
+        others = (each for each in self.agents if not (each.opaque or each.open or each is agent))
+        lent = (*self.components, *others) if agent.open else self.components
+        # A chatbot that chooses an agent for each message has no use for the actions of all if none reacts to messages.
+        return () if agent.open and agent.actions and not any(map(_reacts, lent)) else lent
+
+    @cached_property
+    def goals(self) -> tuple[tuple[Agent, Goal], ...]:
+        return tuple((agent, goal) for agent in self.agents for goal in agent.goals)
+
+    @cached_property
+    def goals_by_name(self) -> tuple[Mapping[str, Sequence[tuple[Agent, Goal]]], ...]:
+        """The goals by their full names, by their published names, and by the names of their methods."""
+        names = attrgetter("name"), attrgetter("export.name"), attrgetter("short_name")
+        found = tuple(defaultdict[str, list[tuple[Agent, Goal]]](list) for _ in names)
+        for pair in self.goals:
+            for name_of, goals in zip(names, found, strict=True):
+                goals[name_of(pair[1])].append(pair)
+        return found
+
+
+class Deployments:
+    """Agents and components by name, in the order in which they came."""
+
+    def __init__(
+        self,
+        platform: type,
+        service: Callable[[type], object | None],
+        resolvers: Sequence[ArgumentResolver],
+        declared: DeclaredServices,
+    ) -> None:
+        self._injected = SERVICE_TYPES | declared.types | {platform}
+        self._declared = declared
+        self._resolvers = resolvers
+        self._service = service
+        self._now = _Deployed()
+        self.of_tools: Mapping[str, Agent] = {}
+        """The agents that call exported tools, which are not deployed; by their names."""
+        self._changing = Lock()
+        """Held by the thread that puts the next state in place of the one it was made of."""
+
+    def __iter__(self) -> Iterator[Agent]:
+        return iter(self._now.agents)
+
+    def __len__(self) -> int:
+        return len(self._now.agents)
+
+    @property
+    def components(self) -> tuple[Agent, ...]:
+        """The components, whose actions and conditions every agent may use."""
+        return self._now.components
+
+    @property
+    def all(self) -> tuple[Agent, ...]:
+        """Agents and components as they are now, also while another thread deploys one."""
+        return tuple(self._now.by_name.values())
+
+    def add(self, declared: object) -> Agent:
+        """Read an agent and keep it. Raises `DeclarationError` or `DeploymentError`, and then nothing is changed."""
+        agent = self._read(declared)
+        twin = self._now.by_name.get(agent.name)
+        if twin is not None:
+            raise DeploymentError(
+                f"Expected agents of different names, but {_place(agent)} and {_place(twin)} are both called"
+                f' {agent.name!r}. Name one of them: @agent(name="…").'
+            )
+        self._refuse_missing_services(agent)
+        self._refuse_clashes(agent)
+        with self._changing:
+            self._now = _Deployed({**self._now.by_name, agent.name: agent})
+        return agent
+
+    def remove(self, name: str) -> Agent:
+        """Remove an agent; its running processes go on. Raises `UnknownName`."""
+        agent = self.named(name)
+        with self._changing:
+            self._now = _Deployed({key: each for key, each in self._now.by_name.items() if each is not agent})
+        return agent
+
+    def named(self, name: str) -> Agent:
+        """The agent or component of that name. Raises `UnknownName`."""
+        known = self._now.by_name
+        if name not in known:
+            if name == KEEPER:
+                return self._read(ResultKeeper)
+            if name in self.of_tools:
+                return self.of_tools[name]
+            raise UnknownName("agent", name, known)
+        return known[name]
+
+    @property
+    def goals(self) -> tuple[tuple[Agent, Goal], ...]:
+        """Every goal with its agent, in order."""
+        return self._now.goals
+
+    def goal(self, name: str | Goal) -> tuple[Agent, Goal]:
+        """A goal with its agent: by its full name, its published name, or its method's name where only one has it.
+
+        Raises `UnknownName`, or `DeploymentError` when several goals bear the name.
+        """
+        if isinstance(name, Goal):
+            same = next((pair for pair in self._now.goals_by_name[0].get(name.name, ()) if pair[1] == name), None)
+            if same is not None:
+                return same
+            name = name.name
+        for goals in self._now.goals_by_name:
+            found = goals.get(name, ())
+            if len(found) == 1:
+                return found[0]
+            if found:
+                raise DeploymentError(
+                    f"The goal name {name!r} may mean {' or '.join(goal.name for _, goal in found)}. Use the full name."
+                )
+        raise UnknownName("goal", name, [goal.export.name or goal.name for _, goal in self.goals])
+
+    def scope(self, declared: object) -> Scope:
+        """The actions that plans for an agent, given by name or as declared, are made of: its own and the components'.
+
+        It is compiled once.
+
+        Raises `UnknownName`, and `DeclarationError` for an object that declares no agent.
+        """
+        now = self._now
+        if isinstance(declared, Agent) and now.by_name.get(declared.name) is declared:
+            declared = declared.name
+        key = declared if isinstance(declared, str) else id(declared)
+        known = now.scopes.get(key)
+        if known is None:
+            agent = self.named(declared) if isinstance(declared, str) else self._read(declared)
+            known = now.scopes[key] = (declared, Scope(agent, now.lent_to(agent)))
+            if len(now.scopes) > len(now.by_name) + _UNDEPLOYED:
+                del now.scopes[next(each for each in now.scopes if not isinstance(each, str))]
+        return known[1]
+
+    def _read(self, declared: object) -> Agent:
+        made = self._constructed(declared) if isinstance(declared, type) else declared
+        return read_agent(made, self._injected, self._resolvers)
+
+    def _constructed(self, declared: type) -> object:
+        """An instance of a class whose constructor takes services; the class itself where it can be given none.
+
+        A class gets an `Ai`, for example, by asking for one in its constructor (user guide, section 2.4). Raises
+        `DeclarationError` for a constructor that asks for what only a run has, and `DeploymentError` for a service that
+        cannot be made.
+        """
+        if not constructor(declared).parameters:
+            return declared
+        try:
+            parameters = parameters_of(declared)
+        except DeclarationError:
+            return declared
+        if (late := self._declared.instance(declared)) is not None:
+            return late
+        arguments = dict[str, object]()
+        for name, (hint, required) in parameters.items():
+            found = next((each for kind in classes_of(hint) if (each := self._service(kind)) is not None), None)
+            if found is not None:
+                arguments[name] = found
+            elif required:
+                _refuse_of_a_run(declared, name, hint)
+                return declared
+        return declared(**arguments) if arguments else declared
+
+    def _refuse_clashes(self, agent: Agent) -> None:
+        """Raise `DeclarationError` where an agent and a component use one name for different things."""
+        components = (*self.components, agent) if agent.component else self.components
+        anybody = Agent("", "", source=agent.source)
+        for each in (*self, anybody) if agent.component else (agent,):
+            if not each.opaque:
+                each.with_components(components)
+
+    def _refuse_missing_services(self, agent: Agent) -> None:
+        figured = (each for action in agent.actions for each in (action.cost, action.value) if each is not None)
+        for each in chain(agent.actions, agent.conditions, figured):
+            for kind in (
+                every.type for every in each.parameters if isinstance(every, ProvidedInput) and every.required
+            ):
+                if isinstance(each.owner, kind) or kind in self._declared.types:
+                    continue
+                if self._service(kind) is None:
+                    raise DeploymentError(
+                        f"{each.origin} wants a provided {kind.__name__}, but the platform has no such service."
+                        f" Give one: mark it with @service in a workspace; AgentPlatform(services=[…]) in a program."
+                    )
+
+
+def _reacts(agent: Agent) -> bool:
+    """Whether some action of an agent reacts to messages, or takes one."""
+    kinds = ((each.settings.trigger, *(one.type for one in each.inputs if one.required)) for each in agent.actions)
+    return any(kind is not None and fits(UserMessage, kind) for each in kinds for kind in each)
+
+
+def _place(agent: Agent) -> str:
+    owners = (type(each.owner) for each in agent.actions if each.owner is not None)
+    return next(map(class_place, owners), agent.source or "an agent built by hand")
+
+
+def _refuse_of_a_run(cls: type, name: str, hint: object) -> None:
+    """Raise `DeclarationError` for a parameter whose object is another in each run, such as the process."""
+    if isinstance(hint, type) and hint in SERVICE_TYPES:
+        raise DeclarationError(
+            class_place(cls),
+            expected="a constructor that takes what is the same for all runs",
+            came=f"{name!r} is of the type {hint.__name__}, of which there is one for each run only",
+            fix=f"Take it where it is used: `def an_action(self, …, {name}: {hint.__name__})`.",
+        )

@@ -1,0 +1,217 @@
+"""Invocations: running an agent by the type of the result that is wanted (user guide, sections 3.16.2 and 3.18.2).
+
+Above: programs. Below: the platform.
+"""
+
+import asyncio
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from goalport.agents.blackboard import fits
+from goalport.agents.domain import Agent, Goal, PlannerType
+from goalport.base.errors import GoalportError
+from goalport.base.words import type_name
+from goalport.models.llm import LlmOptions
+from goalport.runtime.platform.agent_platform import AgentPlatform
+from goalport.runtime.process import AgentProcess, ProcessOptions
+
+__all__ = ["AgentInvocation", "Invoked", "SupervisorInvocation", "UtilityInvocation"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Invoked(Generic[T]):
+    """A process that was started by an invocation and runs in the background."""
+
+    process: AgentProcess
+    kind: type[T]
+
+    async def result(self) -> T:
+        """Wait for the result. Raises a `ProcessEnded` if there is none. Cancelling this does not end the process."""
+        await self.process.wait()
+        return self.process.result_of_type(self.kind)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self.result().__await__()
+
+    def cancel(self) -> None:
+        """Kill the process."""
+        self.process.kill("The invocation was cancelled.")
+
+
+@dataclass(frozen=True)
+class AgentInvocation(Generic[T]):
+    """`AgentInvocation.on(platform).returning(Writeup).invoke(person)`: the first agent, by name, with such a goal.
+
+    It pursues only the goals that give such a result.
+    """
+
+    platform: AgentPlatform
+    kind: type[T]
+    options: ProcessOptions | None = None
+
+    @staticmethod
+    def on(platform: AgentPlatform) -> "AgentInvocation[object]":
+        """An invocation of agents of this platform."""
+        return AgentInvocation(platform, object)
+
+    def returning(self, kind: type[R]) -> "AgentInvocation[R]":
+        """The same invocation, for a result of this type."""
+        return AgentInvocation(self.platform, kind, self.options)
+
+    def with_options(self, options: ProcessOptions) -> Self:
+        """The same invocation, with these options."""
+        return replace(self, options=options)
+
+    async def invoke(self, *inputs: object, **named: object) -> T:
+        """Run to the end and return the result; `named` inputs are bound under their names.
+
+        Raises `ProcessStuck`, `ProcessFailed`, `ProcessTerminated`, `ProcessKilled` or `ProcessWaiting` when there is
+        no result, and `GoalportError` when nothing that it may run gives the type.
+        """
+        agent, goals = self._agent_and_goals()
+        process = await self.platform.run(agent, *inputs, bindings=named, goals=goals, options=self._options)
+        return process.result_of_type(self.kind)
+
+    def invoke_async(self, *inputs: object, **named: object) -> Invoked[T]:
+        """Start a process and return at once; await the returned object for the result. Needs a running event loop.
+
+        Raises `GoalportError` when nothing that it may run gives the type.
+        """
+        agent, goals = self._agent_and_goals()
+        process = self.platform.start(agent, *inputs, bindings=named, goals=goals, options=self._options)
+        return Invoked(process, self.kind)
+
+    def invoke_sync(self, *inputs: object, **named: object) -> T:
+        """`invoke` for programs without an event loop. Raises `GoalportError` where one is running."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self.invoke(*inputs, **named))
+        raise GoalportError(
+            "invoke_sync was called while an event loop is running here. Write `await invocation.invoke(…)`."
+        )
+
+    @property
+    def _options(self) -> ProcessOptions | None:
+        return self.options
+
+    def _agent_and_goals(self) -> tuple[Agent, list[str]]:
+        """The agent to run, and the names of the goals that count."""
+        for agent in sorted(self.platform.agents, key=lambda each: each.name):
+            if goals := agent.goals_giving(self.kind):
+                return agent, [each.name for each in goals]
+        offered = ", ".join(dict.fromkeys(type_name(goal.output) for _, goal in self.platform.agents.goals))
+        raise GoalportError(
+            f"No agent has a goal that gives {type_name(self.kind)}. Goals here give: {offered or 'nothing'}."
+        )
+
+
+@dataclass(frozen=True)
+class _ScopedInvocation(AgentInvocation[T]):
+    """An invocation that assembles an agent of the actions in its scope."""
+
+    planner: ClassVar[PlannerType]
+    scope: tuple[object, ...] = ()
+    name: str = "Platform"
+    goal_description: str = ""
+
+    def with_scope(self, *declared: object) -> Self:
+        """The same invocation, with the actions of these only: instances of marked classes, agents, or their names.
+
+        Without a scope it is all that is deployed on the platform, but for opaque agents.
+        """
+        return replace(self, scope=declared)
+
+    def named(self, name: str) -> Self:
+        """The same invocation, with this name for the agent that it assembles."""
+        return replace(self, name=name)
+
+    def with_goal_description(self, description: str) -> Self:
+        """The same invocation, with this description of its goal in place of the declared one."""
+        return replace(self, goal_description=description)
+
+    @property
+    def _options(self) -> ProcessOptions | None:
+        return self.options and self.options.with_(planner=None)
+
+    def _agent_and_goals(self) -> tuple[Agent, list[str]]:
+        agents = self.platform.agents
+        declared = self.scope or [each for each in (*agents, *agents.components) if not each.opaque]
+        first, *others = [agents.scope(each).agent for each in declared] or [Agent(self.name, "")]
+        together = first.with_components(others)
+        goals = [goal for each in (first, *others) for goal in each.goals_giving(self.kind)]
+        goals = list({each.name: each for each in goals}.values()) or _goals_of_actions(together, self.kind)
+        if not goals:
+            gives = ", ".join(dict.fromkeys(type_name(each.outputs.type) for each in together.actions))
+            raise GoalportError(
+                f"No action in the scope gives {type_name(self.kind)}. They give: {gives or 'nothing'}."
+            )
+        described = self.goal_description
+        kept = tuple(replace(each, description=described) if described else each for each in goals)
+        assembled = replace(
+            together,
+            name=self.name,
+            description=described or kept[0].description,
+            goals=kept,
+            opaque=True,
+            component=False,
+            source="",
+            planner=self.planner,
+        )
+        return assembled, [each.name for each in kept]
+
+
+def _goals_of_actions(agent: Agent, kind: object) -> list[Goal]:
+    """A goal for each action that gives a type, where nobody declared one."""
+    return [
+        Goal(each.name, each.description, each.outputs.type, each.output_binding)
+        for each in agent.actions
+        if each.outputs.type is not None and fits(each.outputs.type, kind)
+    ]
+
+
+@dataclass(frozen=True)
+class SupervisorInvocation(_ScopedInvocation[T]):
+    """`SupervisorInvocation.on(platform).returning(Meal).with_scope(Stages()).invoke(order)`: a model chooses actions.
+
+    The goals are those of the scope that give such a result or, if there are none, the actions that do. The process is
+    not stored by a store on disk, because the agent that it runs is not deployed.
+    """
+
+    planner = PlannerType.SUPERVISOR
+
+    @staticmethod
+    def on(platform: AgentPlatform) -> "SupervisorInvocation[object]":
+        """An invocation of the actions that are deployed on this platform."""
+        return SupervisorInvocation(platform, object)
+
+    def returning(self, kind: type[R]) -> "SupervisorInvocation[R]":
+        """The same invocation, for a result of this type."""
+        return SupervisorInvocation(self.platform, kind, self.options, self.scope, self.name, self.goal_description)
+
+    def with_llm(self, llm: LlmOptions) -> Self:
+        """The same invocation, with this model as the one that chooses."""
+        return self.with_options((self.options or self.platform.options).with_(supervisor_llm=llm))
+
+
+@dataclass(frozen=True)
+class UtilityInvocation(_ScopedInvocation[T]):
+    """`UtilityInvocation.on(platform).returning(Report).invoke(ticket)`: what is worth most is done, until it is there.
+
+    As with `SupervisorInvocation`, the actions are those of the scope, and the process is not stored on disk.
+    """
+
+    planner = PlannerType.UTILITY
+
+    @staticmethod
+    def on(platform: AgentPlatform) -> "UtilityInvocation[object]":
+        """An invocation of the actions that are deployed on this platform."""
+        return UtilityInvocation(platform, object)
+
+    def returning(self, kind: type[R]) -> "UtilityInvocation[R]":
+        """The same invocation, for a result of this type."""
+        return UtilityInvocation(self.platform, kind, self.options, self.scope, self.name, self.goal_description)

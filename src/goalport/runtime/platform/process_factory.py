@@ -1,0 +1,224 @@
+"""Makes the processes of a platform: new ones with what they begin with, and those of which there are records.
+
+It runs none and keeps none. Above: `processes`, which does.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from logging import INFO, WARNING, getLogger
+from types import MappingProxyType
+from typing import Final, NamedTuple, cast
+
+from goalport.agents.blackboard import DEFAULT_BINDING, Blackboard, Typed, related
+from goalport.agents.domain import parts_of
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.base.errors import NonRetryable, UnknownName, Unreadable, Unstorable
+from goalport.base.events import ProcessCreated
+from goalport.base.words import listed, type_name
+from goalport.runtime.process import (
+    AgentProcess,
+    ContextRepository,
+    Definition,
+    Listeners,
+    PlatformServices,
+    ProcessOptions,
+    ProcessState,
+    Scope,
+    Spending,
+    blackboard_for_child,
+    new_id,
+    planner_for,
+    pruned,
+)
+from goalport.store import Codec, Json, ProcessRecord
+from goalport.tools import ToolGroupResolver
+
+__all__ = ["Inputs", "ProcessFactory", "given_to_child"]
+
+_log = getLogger(__name__)
+
+
+_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
+
+
+class Inputs(NamedTuple):
+    """What a process begins with, its goals, and who started it."""
+
+    objects: Sequence[object] = ()
+    bindings: Mapping[str, object] = _NOTHING
+    goals: Sequence[str] | None = None
+    caller: Caller = ANONYMOUS
+    parent: AgentProcess | None = None
+    started_by: str = ""
+    """The name of the parent's action that starts it."""
+    spent: Iterable[Spending] = ()
+    """What models have cost for it before it begins."""
+
+    def check(self) -> None:
+        """Raise `TypeError` for what no process can begin with."""
+        for each in self.objects:
+            if each is None:
+                raise TypeError("Expected an object to begin with, but got None. Leave out what is not there.")
+            if isinstance(each, ProcessOptions):
+                raise TypeError("Expected an object to begin with, but got ProcessOptions. Write options=….")
+        for name, value in self.bindings.items():
+            if value is None:
+                raise TypeError(f"Expected an object to bind as {name!r}, but got None. Leave out what is not there.")
+
+
+def given_to_child(
+    scope: Scope, parent: AgentProcess, action: str, kind: type, inputs: Sequence[object]
+) -> tuple[Inputs, ProcessOptions]:
+    """What a process begins with that an action starts for a result of a type, and its options.
+
+    Raises `NonRetryable` for a type that the agent cannot give, before it asks or pays anybody.
+    """
+    goals = [goal.name for goal in scope.agent.goals_giving(kind)]
+    made = (part for each in scope.actions.values() for exit_ in each.outputs.exits for part in exit_)
+    if not goals and not any(related(kind, each) for each in (*made, *map(type, inputs))):
+        given = listed({type_name(each.output) for each in scope.agent.goals if each.output is not None})
+        raise NonRetryable(f"{scope.agent.name} gives no {type_name(kind)}; its goals give {given or 'nothing'}.")
+    blackboard = blackboard_for_child(parent.blackboard, scope, called_with_inputs=bool(inputs))
+    options = replace(parent.options, blackboard=blackboard, context_id="", listeners=(), planner=None, turns=False)
+    return Inputs(inputs, {}, goals or None, parent.caller, parent, action), options
+
+
+class ProcessFactory:
+    """Makes processes.
+
+    Parameters: `contexts` keeps the objects with which processes may begin. `services` gives the services of the
+    platform to a process with certain tool groups. `listeners` receive the events of all processes. `scope_of` gives
+    the scope of an agent, and `groups` the tool groups of the platform.
+    """
+
+    def __init__(
+        self,
+        contexts: ContextRepository,
+        services: Callable[[ToolGroupResolver], PlatformServices[AgentProcess]],
+        listeners: Listeners,
+        scope_of: Callable[[object], Scope],
+        groups: Callable[[], ToolGroupResolver],
+    ) -> None:
+        self._contexts, self._services, self._listeners = contexts, services, listeners
+        self._scope_of, self._groups = scope_of, groups
+        self._written: tuple[ProcessOptions, Json] | None = None
+        """The options that were written last, and what was written: most processes have those of the platform."""
+
+    def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
+        """A process that has not begun; it is found by its id once it has. Raises `TypeError` and `UnknownName`."""
+        inputs.check()
+        goals = _goal_names(scope, inputs.goals)
+        for name in goals if inputs.goals or len(goals) == 1 else ():
+            options = options.within(**limits) if (limits := scope.goals[name].export.limits) else options
+        labels = [scope.agent.name] if options.agent_name_in_id else []
+        if options.version_in_id:
+            labels.append(scope.agent.version)
+        process = AgentProcess(
+            new_id(*labels),
+            scope,
+            options,
+            inputs.caller,
+            self._services(groups),
+            goals=goals,
+            parent=inputs.parent,
+            started_by=inputs.started_by,
+        )
+        self._listen(process)
+        if process.listeners.attentive:
+            process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
+        _fill(process.blackboard, inputs)
+        for each in inputs.spent:
+            process.charge(replace(each, process_id=process.id))
+        return process
+
+    async def equip(self, process: AgentProcess) -> None:
+        """Give a process that begins what its context holds; then leave out the actions that cannot help, if it wants.
+
+        Raises what the repository of contexts raises.
+        """
+        options = process.options
+        if options.context_id:
+            context = await self._contexts.find(options.context_id, process.caller, scope=options.context_scope)
+            if context is None and process.caller.admin and not options.context_scope:
+                context = await self._contexts.find(options.context_id)
+            if context is None:
+                # A conversation may be the first of its context, which is saved after its turns.
+                level = INFO if options.turns else WARNING
+                told = "There is no context %r for %s: process %s begins without it."
+                _log.log(level, told, options.context_id, process.caller.id, process.id)
+            else:
+                process.begin_with(context)
+        if options.prune and planner_for(process.agent, options).looks_ahead:
+            process.narrow(pruned(process.scope, process.blackboard, process.goals, process.services.groups))
+
+    def _listen(self, process: AgentProcess) -> None:
+        if process.parent is not None:
+            process.listeners.add(process.parent.listeners)
+            return
+        process.listeners.add(self._listeners)
+        for listener in process.options.verbosity.listeners:
+            process.listeners.add(listener)
+
+    def restored(self, record: ProcessRecord, parent: AgentProcess | None, codec: Codec) -> AgentProcess:
+        """A process for a record of it, which has nothing on its blackboard yet."""
+        state = cast("ProcessState", record.state)
+        definition = record.definition if isinstance(record.definition, Definition) else self._definition(record, codec)
+        process = AgentProcess(
+            record.id,
+            definition.scope,
+            definition.options,
+            record.caller,
+            self._services(definition.groups),
+            goals=state.goals,
+            parent=parent,
+            started_by=state.started_by,
+        )
+        self._listen(process)
+        return process
+
+    def written(self, process: AgentProcess, codec: Codec) -> Json:
+        """What a process runs by, as JSON data: the name of the agent and the options, without listeners.
+
+        Raises `Unstorable` for an agent that is not deployed, and for options that cannot be written.
+        """
+        try:
+            self._scope_of(process.agent.name)
+        except UnknownName:
+            fix = "Deploy it, so that its processes can be continued by another program."
+            raise Unstorable(process.agent.name, f"it is an agent that is not deployed. {fix}") from None
+        if self._written is None or self._written[0] is not process.options:
+            options = replace(process.options, listeners=(), blackboard=None)
+            self._written = process.options, codec.encode(options)
+        return {"agent": process.agent.name, "options": self._written[1]}
+
+    def _definition(self, record: ProcessRecord, codec: Codec) -> Definition:
+        data = cast("dict[str, Json]", record.definition)
+        try:
+            scope = self._scope_of(record.agent)
+        except UnknownName as unknown:
+            raise Unreadable(record.agent, f"the agent of process {record.id} is not here.", str(unknown)) from None
+        gone = [each for each in cast("ProcessState", record.state).goals if each not in scope.goals]
+        if gone:
+            fix = f"Give it back its name, or cancel the process. Its goals are now: {listed(scope.goals)}."
+            raise Unreadable(record.agent, f"it has no goal {gone[0]!r} any more.", fix)
+        options = cast("ProcessOptions", codec.decode(data["options"]))
+        return Definition(scope, options, self._groups())
+
+
+def _goal_names(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
+    if goals is None:
+        return tuple(scope.goals)
+    for name in goals:
+        if name not in scope.goals:
+            raise UnknownName("goal", name, scope.goals)
+    return tuple(goals)
+
+
+def _fill(blackboard: Blackboard, inputs: Inputs) -> None:
+    """Put what a process begins with on its blackboard."""
+    for value in inputs.objects:
+        blackboard.add(value)
+        for part, declared in parts_of(Typed.value_of(value)):
+            blackboard.declare(DEFAULT_BINDING, part, declared)
+    for name, value in inputs.bindings.items():
+        blackboard.bind(name, value)

@@ -1,0 +1,126 @@
+"""Running an agent: processes, the loop that plans and runs one action at a time, budgets and outcomes. Floor 5."""
+
+from goalport.runtime.process.action_progress import ActionInvocation, Failure
+from goalport.runtime.process.action_tools import Decider, agent_tool, require_type, with_awaiting
+from goalport.runtime.process.agent_process import AgentProcess
+from goalport.runtime.process.context import ActionContext, OperationContext, run_subagent
+from goalport.runtime.process.contexts import Context, ContextRepository, StoredContexts
+from goalport.runtime.process.effects import decline, find_question, settle
+from goalport.runtime.process.event_log import LoggedEvent
+from goalport.runtime.process.family import family_of, with_descendants
+from goalport.runtime.process.formulation import pruned
+from goalport.runtime.process.ids import new_id
+from goalport.runtime.process.ledger import Budget, Ledger, Spending, SpendingHook
+from goalport.runtime.process.lifecycle import (
+    Completed,
+    Failed,
+    Killed,
+    Outcome,
+    ProcessStatus,
+    Stuck,
+    Terminated,
+    Waiting,
+)
+from goalport.runtime.process.listeners import Alarm, Listeners
+from goalport.runtime.process.outside import CurrentOperation, DirectCalls, spending_outside
+from goalport.runtime.process.parameters import SERVICE_TYPES, ArgumentResolver
+from goalport.runtime.process.planners import Planner, planner_for
+from goalport.runtime.process.platform_services import PlatformServices
+from goalport.runtime.process.process_options import (
+    Delay,
+    EarlyTermination,
+    FirstOf,
+    MaxActions,
+    MaxCost,
+    MaxTokens,
+    OnStuck,
+    ProcessOptions,
+    ProcessView,
+    Schedule,
+    StuckCode,
+    StuckHandler,
+    StuckResult,
+    Verbosity,
+)
+from goalport.runtime.process.questions import Question
+from goalport.runtime.process.recording import Definition, ProcessState
+from goalport.runtime.process.repository import AgentProcessRepository
+from goalport.runtime.process.retries import retried
+from goalport.runtime.process.scope import PLANNING_SECONDS, Scope, asks_a_model, asks_models, blackboard_for_child
+from goalport.runtime.process.tick import drive, step
+from goalport.runtime.process.turns import begin_turn
+from goalport.runtime.process.unreadable import kill_unreadable
+
+__all__ = [
+    "PLANNING_SECONDS",
+    "SERVICE_TYPES",
+    "ActionContext",
+    "ActionInvocation",
+    "AgentProcess",
+    "AgentProcessRepository",
+    "Alarm",
+    "ArgumentResolver",
+    "Budget",
+    "Completed",
+    "Context",
+    "ContextRepository",
+    "CurrentOperation",
+    "Decider",
+    "Definition",
+    "Delay",
+    "DirectCalls",
+    "EarlyTermination",
+    "Failed",
+    "Failure",
+    "FirstOf",
+    "Killed",
+    "Ledger",
+    "Listeners",
+    "LoggedEvent",
+    "MaxActions",
+    "MaxCost",
+    "MaxTokens",
+    "OnStuck",
+    "OperationContext",
+    "Outcome",
+    "Planner",
+    "PlatformServices",
+    "ProcessOptions",
+    "ProcessState",
+    "ProcessStatus",
+    "ProcessView",
+    "Question",
+    "Schedule",
+    "Scope",
+    "Spending",
+    "SpendingHook",
+    "StoredContexts",
+    "Stuck",
+    "StuckCode",
+    "StuckHandler",
+    "StuckResult",
+    "Terminated",
+    "Verbosity",
+    "Waiting",
+    "agent_tool",
+    "asks_a_model",
+    "asks_models",
+    "begin_turn",
+    "blackboard_for_child",
+    "decline",
+    "drive",
+    "family_of",
+    "find_question",
+    "kill_unreadable",
+    "new_id",
+    "planner_for",
+    "pruned",
+    "require_type",
+    "retried",
+    "run_subagent",
+    "settle",
+    "spending_outside",
+    "step",
+    "with_awaiting",
+    "with_descendants",
+]

@@ -1,0 +1,353 @@
+"""One attempt of an action, as the tools and models that it uses see it.
+
+Calls of tools, whoever makes them (a model, the action's own code, another tool), are recorded in the action's journal.
+Before a call that needs approval a person is asked; calls of upstream servers go on while their action is parked. The
+cost of models is added to the process. Before each turn of a model the process may pause, or end the action. Above:
+`context`, which makes these objects for each attempt.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from logging import getLogger
+from typing import Any, Final, Protocol
+
+import anyio
+from anyio import get_cancelled_exc_class
+
+from goalport.agents.domain import WaitFor
+from goalport.base.caller import Caller
+from goalport.base.errors import Declined, NonRetryable, TerminateAction, ToolError
+from goalport.base.events import Event, ModelReplied, ModelRetried, ProgressUpdated, SourcesShown
+from goalport.base.words import excerpt, one_line
+from goalport.models.llm import ModelCall, ModelReply, TokenUsage
+from goalport.runtime.ai import ReplyRecord, SentPrompts
+from goalport.runtime.process.agent_process import AgentProcess
+from goalport.runtime.process.journal import (
+    Journal,
+    Names,
+    Parked,
+    at_place,
+    fingerprint_of_model_call,
+    fingerprint_of_tool_call,
+)
+from goalport.runtime.process.lifecycle import ProcessStatus
+from goalport.runtime.process.questions import Question, SchemaSubmission
+from goalport.runtime.process.turns import exceed
+from goalport.tools import Tool, ToolResult
+from goalport.tools.upstream.active_calls import Asked, SignInAddress
+
+__all__ = ["ActionCalls", "ActionOperation", "Attempt", "wait_for_server"]
+
+_log = getLogger(__name__)
+_SHOWN: Final = 2_000
+"""The most characters of arguments that a person is shown."""
+_LONGEST_REASON = 300
+"""The most characters of a model's reason for declining that people are shown."""
+
+
+class Attempt(Protocol):
+    """One attempt of an action; its context implements this."""
+
+    @property
+    def process(self) -> AgentProcess:
+        """The process that the attempt is part of."""
+        ...
+
+    @property
+    def action(self) -> str:
+        """The name of the action, condition or cost; empty between them."""
+        ...
+
+    @property
+    def journal(self) -> Journal[AgentProcess]:
+        """The record of what the action has done so far."""
+        ...
+
+    @property
+    def names(self) -> Names:
+        """Gives names to what the attempt does, for the journal."""
+        ...
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the attempt any more."""
+        ...
+
+
+class AskingAttempt(Attempt, Protocol):
+    """An attempt that can ask people while it runs."""
+
+    async def asked(self, name: str, wait: WaitFor[Any], /, *, approval: bool = False) -> Any:
+        """Return the answer to a question. Raises `Parked` while there is none, and `Declined` after a no.
+
+        `approval` says that the question is whether a tool may be called.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ActionCalls:
+    """Where an attempt of an action calls tools: the `CallSite` of `goalport.tools`."""
+
+    attempt: AskingAttempt
+
+    @property
+    def caller(self) -> Caller:
+        return self.attempt.process.caller
+
+    def emit(self, event: SourcesShown, /) -> None:
+        """Emit an event of the process and the action."""
+        process = self.attempt.process
+        process.emit(replace(event, process_id=process.id, action=self.attempt.action))
+
+    def before_request(self) -> None:
+        """Refuse a request of a tool to a model as one of the action is refused: `ActionOperation.before_turn`."""
+        _refuse_to_go_on(self.attempt)
+
+    def spend(self, model: str, tokens: int, cost: float, seconds: float, /) -> None:
+        """Add one request that a tool made to a model to the action, its process and those that started it."""
+        usage = TokenUsage(input_tokens=tokens, cost=cost)
+        self.attempt.process.spend(usage, action=self.attempt.action, model=model, seconds=seconds)
+
+    def remembers(self, tool: Tool, arguments: Mapping[str, object], /) -> bool:
+        """Whether the journal has the result of the next such call."""
+        journal = self.attempt.journal
+        return journal.again and self.attempt.names.peek("tool", _fingerprint(tool, arguments)) in journal.results
+
+    async def call(self, tool: Tool, arguments: Mapping[str, object], /) -> ToolResult:
+        """Return the result of a call, made now or recorded. Raises `Parked` when a person has to be asked first."""
+        journal = self.attempt.journal
+        name = self.attempt.names.next("tool", _fingerprint(tool, arguments))
+        if name in journal.results:
+            return journal.results[name]
+        if tool.needs_approval and (refusal := await self._refusal(name, tool, arguments)):
+            return ToolResult.of_error(refusal)
+        with at_place(name):
+            result = await self._run(name, tool, arguments)
+        journal.note_result(name, result)
+        await self.attempt.process.store_steps()
+        return result
+
+    async def call_once(self, tool: Tool, /) -> ToolResult:
+        """Return the result of calling a tool without arguments; only an error is recorded.
+
+        Whoever calls it at the same time shares the call, which therefore goes on when one of them is cancelled.
+        """
+        journal = self.attempt.journal
+        name = f"{journal.key}/once:{tool.name}"
+        if name in journal.results:
+            return journal.results[name]
+        result = await self._result_of_open_call(name, tool, {})
+        if result.is_error:
+            journal.note_result(name, result)
+            await self.attempt.process.store_steps()
+        else:
+            journal.end_call(name)
+        return result
+
+    async def _refusal(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> str:
+        """The message for the model when a person did not approve the call; empty when the call may be made."""
+        words = _approval_question(tool, arguments) if tool.confirmation is None else tool.confirmation(arguments)
+        try:
+            wait = WaitFor[bool].form_submission(words, bool)
+            agreed = await self.attempt.asked(name, wait, approval=True)
+        except Declined as declined:
+            return _refused(tool, declined.reason)
+        return "" if agreed else _refused(tool, "The answer was no.")
+
+    async def _run(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
+        journal = self.attempt.journal
+        try:
+            return await (self._run_open_call(name, tool, arguments) if tool.server else tool.run(arguments))
+        except BaseExceptionGroup:
+            if journal.parked:
+                raise Parked from None
+            raise
+
+    async def _run_open_call(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
+        """Return the result of a call that stays open while a person is asked, and ends if nobody waits for it."""
+        journal = self.attempt.journal
+        try:
+            return await self._result_of_open_call(name, tool, arguments)
+        except get_cancelled_exc_class():
+            # Parking another part of the action may cancel this wait, but the open call must not end with it.
+            if not journal.parked:
+                journal.end_call(name)
+            raise
+
+    async def _result_of_open_call(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
+        journal = self.attempt.journal
+        open_call = journal.open_call(name, partial(tool.run, arguments), _Asker(self.attempt, tool.server))
+        result = await open_call.result()
+        if result is None:
+            journal.park()
+            raise Parked
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    """Asks people, through a process, what an upstream server wants to know."""
+
+    attempt: AskingAttempt
+    server: str
+
+    def ask(self, message: str, asked: Asked, /) -> Question:
+        wait = wait_for_server(self.server, message, asked)
+        return self.attempt.process.ask(self.attempt.action, wait, in_action=True)
+
+    def withdraw(self, question: Question, /) -> None:
+        process = self.attempt.process
+        if process.withdraw_question(question) and process.status is ProcessStatus.WAITING:
+            process.services.resume(process)
+
+    async def progress(self, done: float, of: float | None, message: str | None, /) -> None:
+        far = f"{done:g}" if of is None else f"{done:g}/{of:g}"
+        words = f"{self.server}: {message or far}"
+        self.attempt.process.emit(ProgressUpdated(words, process_id=self.attempt.process.id))
+
+
+def wait_for_server(server: str, message: str, asked: Asked) -> WaitFor[Any]:
+    """What a person is asked for an upstream server. Raises `ToolError` if that is not possible."""
+    words = f"{server} asks: {message}"
+    try:
+        match asked:
+            case SignInAddress(url):
+                return WaitFor.url(words, _unfilled(url), calls_back=True)
+            case str():
+                return WaitFor.url(words, _unfilled(asked))
+            case _:
+                return _form(words, asked)
+    except TypeError as error:
+        raise ToolError(f"The server {server!r} asked for something that is no form: {error}") from None
+
+
+def _unfilled(url: str) -> str:
+    """The same address without placeholders for our ids, which only the addresses of our own actions have."""
+    return url.replace("{", "%7B").replace("}", "%7D")
+
+
+def _form(message: str, schema: Mapping[str, object]) -> WaitFor[Any]:
+    if not isinstance(schema.get("properties"), Mapping) or "$ref" in json.dumps(schema, default=str):
+        raise TypeError("Expected fields, each described where it stands.")
+    return SchemaSubmission(message, schema)
+
+
+def _fingerprint(tool: Tool, arguments: Mapping[str, object]) -> str:
+    return fingerprint_of_tool_call(tool.name, arguments)
+
+
+def _approval_question(tool: Tool, arguments: Mapping[str, object]) -> str:
+    written = json.dumps(dict(arguments), ensure_ascii=False, default=str)
+    of = f" of the server {tool.server!r}" if tool.server else ""
+    return f"May the tool {tool.name!r}{of} be called with {excerpt(written, _SHOWN)}?"
+
+
+def _refused(tool: Tool, reason: str) -> str:
+    return f"A person was asked whether {tool.name!r} may be called, and it was not: {reason} Do without this call."
+
+
+@dataclass(frozen=True, slots=True)
+class _ReplyRecord:
+    """The place in a journal for a model's reply: the `ReplyRecord` of `goalport.runtime`."""
+
+    attempt: Attempt
+    name: str
+
+    @property
+    def reply(self) -> ModelReply | None:
+        return self.attempt.journal.replies.get(self.name)
+
+    async def keep(self, reply: ModelReply, /) -> None:
+        self.attempt.journal.note_reply(self.name, reply)
+        await self.attempt.process.store_steps()
+
+
+class ActionOperation:
+    """An attempt as the operation that a model works for: the `Operation` of `goalport.runtime`."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._process = attempt.process
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The id of the process and the name of the action."""
+        return self._process.id, self._attempt.action
+
+    def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
+        """The record for the reply to a request; it holds the reply already if the action began again."""
+        if not self._attempt.journal.again and not self._process.lasting:
+            return self._attempt.journal.note_request(model, call)
+        name = self._attempt.names.next("model", fingerprint_of_model_call(model, call))
+        return _ReplyRecord(self._attempt, name)
+
+    def emit(self, event: Event, /) -> None:
+        """Emit an event of the process, and note while a provider has to be asked again."""
+        match event:
+            case ModelRetried(message=message, action=action):
+                self._process.progress.wait_for_provider(action, message)
+            case ModelReplied(action=action):
+                self._process.progress.wait_for_provider(action, "")
+            case _:
+                pass
+        self._process.emit(event)
+
+    def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
+        """Add one request of a model to the action, its process and those that started it."""
+        self._process.spend(usage, action=self._attempt.action, model=model, seconds=seconds)
+
+    def decline(self, reason: str, /) -> None:
+        """Note why the action may return nothing; the reason is shown when no other way leads to the goal."""
+        self._process.progress.decline(self._attempt.action, one_line(reason, _LONGEST_REASON))
+
+    def note_missing(self, role: str, why: str, /) -> None:
+        """Log what is missing of a tool group and keep it for the history, once in a run of the action."""
+        missing = self._attempt.journal.missing
+        if role not in missing:
+            missing[role] = why
+            _log.warning("%s runs without some of its tools. %s", self._attempt.action or "A condition", why)
+
+    @property
+    def prompts(self) -> SentPrompts:
+        """What models were sent so far for the process."""
+        return self._process.prompts
+
+    async def before_turn(self, tool: str, /) -> None:
+        """Before a call of a tool, pause as long as the run's options say. `tool` is empty before a request of a model.
+
+        Raises `TerminateAction` when the process is to end or its budget is spent, and `NonRetryable` when nobody waits
+        for this attempt any more, so that it asks no model for nothing.
+        """
+        _refuse_to_go_on(self._attempt)
+        pause = self._process.options.tool_delay if tool else 0.0
+        if pause > 0:
+            await anyio.sleep(pause)
+            _refuse_to_go_on(self._attempt)
+
+
+def _refuse_to_go_on(attempt: Attempt) -> None:
+    if attempt.cancelled:
+        raise NonRetryable(f"Process {attempt.process.id} no longer waits for this: no model and no tool is called.")
+    if reason := _end_of(attempt.process):
+        raise TerminateAction(reason)
+
+
+def _end_of(process: AgentProcess) -> str | None:
+    """Why the process must not go on; a process above it that has spent its budget is ended here, or its turn is."""
+    for each in _ancestors(process):
+        if each.end_requested is not None:
+            return each.end_requested.reason
+        if overspent := each.options.overspent(each):
+            exceed(each, overspent)
+            return overspent
+    return None
+
+
+def _ancestors(process: AgentProcess) -> Iterator[AgentProcess]:
+    """The processes that started this one, the outermost first, and the process itself."""
+    if process.parent is not None:
+        yield from _ancestors(process.parent)
+    yield process

@@ -1,0 +1,247 @@
+"""Contexts, which outlive processes: named stores of objects with which new processes may begin.
+
+They are kept in the store of the platform, each as one value, under a key made of its id and of whose it is. Below: the
+store and its codec. Above: the platform, which gives a process that begins what its context holds. (User guide, section
+3.2.5.)
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar, cast
+
+from goalport.agents.blackboard import Blackboard, Typed
+from goalport.base.caller import ANONYMOUS, Caller
+from goalport.base.errors import UnknownName, Unstorable
+from goalport.store import Codec, Json, ProcessStore
+
+__all__ = ["Context", "ContextRepository", "StoredContexts"]
+
+T = TypeVar("T")
+Item = tuple[str | None, object]
+"""An object with its name, or without one."""
+
+
+class Context:
+    """Objects that are stored under an id, some of them with names of their own.
+
+    It belongs to a caller, whose ids are apart from those of others; or to all who have a scope, if it names one.
+    """
+
+    def __init__(
+        self,
+        context_id: str,
+        caller: Caller = ANONYMOUS,
+        *,
+        scope: str = "",
+        items: Sequence[Item] = (),
+        kept: object = None,
+    ) -> None:
+        """`items` are in the store already, which keeps them as the value `kept`."""
+        if not context_id:
+            raise ValueError("Expected the id of a context, but got ''. Without one, a process begins with none.")
+        self.id = context_id
+        self.caller = caller
+        """The caller to whom it belongs, if it names no scope."""
+        self.scope = scope
+        """The scope by which it is shared; empty: it is not."""
+        self.kept = kept
+        """What the store kept of it when it was found or saved; None: nothing."""
+        self._items: Sequence[Item] = items
+        self._changes: list[Item] = []
+        """What was added and bound since then."""
+
+    @property
+    def key(self) -> str:
+        """What it is kept under. Those of the anonymous caller have their id, as all had when none had an owner."""
+        if self.scope:
+            return json.dumps([self.scope, self.id])
+        if self.caller.same_as(ANONYMOUS) and not self.id.startswith("["):
+            return self.id
+        return json.dumps([*self.caller.identity, self.id])
+
+    def open_to(self, caller: Caller) -> bool:
+        """Whether a caller may use it: as its owner or, if it is shared, with its scope."""
+        return caller.admin or (caller.has(self.scope) if self.scope else caller.same_as(self.caller))
+
+    def add(self, value: object) -> None:
+        """Store an object."""
+        self._change(None, value)
+
+    def bind(self, name: str, value: object) -> None:
+        """Store an object under a name, in place of the earlier object of that name."""
+        self._change(name, value)
+
+    def __setitem__(self, name: str, value: object) -> None:
+        self.bind(name, value)
+
+    def __getitem__(self, name: str) -> Any:
+        """The object bound to a name. Raises `UnknownName`."""
+        if name not in (names := self.names):
+            raise UnknownName("name in the context", name, names)
+        return names[name]
+
+    def _change(self, name: str | None, value: object) -> None:
+        if value is None:
+            raise ValueError(f"Expected an object for context {self.id!r}, but got None. Leave out what is not there.")
+        self._changes.append((name, value))
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """All objects as they were given, see `Typed`: those with names first, then the others."""
+        return _in_order([*self._items, *self._changes])
+
+    @property
+    def names(self) -> Mapping[str, object]:
+        """The objects with names."""
+        return MappingProxyType({name: Typed.value_of(each) for name, each in self.items if name is not None})
+
+    @property
+    def objects(self) -> tuple[object, ...]:
+        """The objects without names, oldest first."""
+        return tuple(Typed.value_of(each) for name, each in self.items if name is None)
+
+    def last(self, kind: type[T]) -> T | None:
+        """The newest object of a type; objects with names count as older than those without."""
+        blackboard = Blackboard()
+        self.populate(blackboard)
+        return blackboard.last(kind)
+
+    def populate(self, blackboard: Blackboard) -> None:
+        """Put all objects on a blackboard: those with names first, then the others, none twice."""
+        bound: set[int] = set()
+        for name, value in self.items:
+            identity = id(Typed.value_of(value))
+            if name is not None:
+                blackboard.bind(name, value)
+                bound.add(identity)
+            elif identity not in bound:
+                blackboard.add(value)
+
+    @property
+    def changes(self) -> int:
+        """How many times something was added or bound since it was found or saved."""
+        return len(self._changes)
+
+    def saved(self, kept: object, changes: int) -> None:
+        """Note that the store keeps it with the first `changes`, as the value `kept`."""
+        self._items = _in_order([*self._items, *self._changes[:changes]])
+        del self._changes[:changes]
+        self.kept = kept
+
+    def follow(self, newer: "Context") -> None:
+        """Hold what others have made of it, and the changes on top of that."""
+        known = {id(Typed.value_of(value)) for _, value in self._items}
+        self._items, self.kept = newer.items, newer.kept
+        for place, (name, value) in enumerate(self._changes):
+            if id(Typed.value_of(value)) in known:  # it is no other object now than the one that was read again
+                again = (each for _, each in self._items if Typed.value_of(each) == Typed.value_of(value))
+                self._changes[place] = name, next(again, value)
+
+
+def _in_order(items: Sequence[Item]) -> Sequence[Item]:
+    named = {name: value for name, value in items if name is not None}
+    return (*named.items(), *(each for each in items if each[0] is None))
+
+
+class ContextRepository(Protocol):
+    """Keeps contexts; the platform finds those of processes that begin, and whoever uses contexts saves them.
+
+    `Context.key` tells apart the contexts of several owners, and `Context.open_to` says who may use one.
+    """
+
+    async def find(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> Context | None:
+        """The caller's context of that id, or the one that is shared by a scope which the caller has; or None."""
+        ...
+
+    async def save(self, context: Context, /) -> None:
+        """Keep what is new in a context."""
+        ...
+
+    async def delete(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> bool:
+        """Delete the context that `find` finds. Returns whether there was one."""
+        ...
+
+
+class StoredContexts:
+    """Keeps contexts in the store of the platform.
+
+    They are there as long as the store, until they are deleted. Parameters: `codec` gives what writes and reads the
+    values of one owner, where the store outlives the program.
+    """
+
+    def __init__(self, store: ProcessStore, codec: Callable[[str], Codec]) -> None:
+        self._store = store
+        self._codec = codec
+
+    async def find(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> Context | None:
+        """The context as it was saved last; None if there is none, or it is shared by a scope that the caller lacks.
+
+        Raises `StoreError` and `Unreadable`.
+        """
+        wanted = Context(context_id, caller, scope=scope)
+        return await self._stored(wanted) if wanted.open_to(caller) else None
+
+    async def save(self, context: Context, /) -> None:
+        """Keep what was added and bound since the context was found or saved.
+
+        What others have saved since then stays, and is in the context afterwards; of two objects that are bound to one
+        name, that of the later save counts. Raises `Unstorable` for what cannot be written, and `StoreError`.
+        """
+        while True:
+            value, changes = self._written(context), context.changes
+            if await self._store.save_context(context.key, value, instead_of=context.kept):
+                context.saved(value, changes)
+                return
+            context.follow(await self._stored(context) or Context(context.id))
+
+    async def delete(self, context_id: str, caller: Caller = ANONYMOUS, /, *, scope: str = "") -> bool:
+        """Delete the context that `find` finds; processes keep what they began with. Returns whether there was one."""
+        wanted = Context(context_id, caller, scope=scope)
+        return wanted.open_to(caller) and await self._store.delete_context(wanted.key)
+
+    async def erase_of(self, caller: Caller, *, count: bool = False) -> int:
+        """Delete all contexts that belong to a caller, or only `count` them. Returns how many. Raises `StoreError`."""
+        begin = f"{json.dumps([*caller.identity])[:-1]}, "
+        is_anonymous = caller.same_as(ANONYMOUS)
+        found = [
+            each
+            for each in await self._store.context_ids()
+            if each.startswith(begin) or (is_anonymous and not each.startswith("["))
+        ]
+        for each in () if count else found:
+            await self._store.delete_context(each)
+        return len(found)
+
+    async def _stored(self, wanted: Context) -> Context | None:
+        kept = await self._store.find_context(wanted.key)
+        if kept is None:
+            return None
+        return Context(wanted.id, wanted.caller, scope=wanted.scope, items=self._read(wanted.key, kept), kept=kept)
+
+    def _written(self, context: Context) -> object:
+        if not self._store.durable:
+            return context.items
+        codec, written = self._codec(_owner(context.key)), list[Json]()
+        for number, (name, value) in enumerate(context.items):
+            kind = value.kind if isinstance(value, Typed) else None
+            try:
+                written.append([name, codec.encode(Typed.value_of(value), number), codec.encode(kind)])
+            except Unstorable as error:
+                place = f"context {context.id!r}" + (f", {name!r}" if name else "")
+                raise Unstorable(error.kind, error.why, path=", ".join(filter(None, (place, error.path)))) from error
+        return written
+
+    def _read(self, key: str, kept: object) -> Sequence[Item]:
+        if not self._store.durable:
+            return cast("Sequence[Item]", kept)
+        codec, items = self._codec(_owner(key)), list[Item]()
+        for number, (name, data, declared) in enumerate(cast("list[tuple[str | None, Json, Json]]", kept)):
+            value, kind = codec.decode(data, number), codec.decode(declared)
+            items.append((name, value if kind is None else Typed(value, kind)))
+        return items
+
+
+def _owner(key: str) -> str:
+    """What has the secrets of a context; the id of no process is like it."""
+    return f"context {key}"

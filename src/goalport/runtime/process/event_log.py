@@ -1,0 +1,166 @@
+"""Keeps the events of a family of processes, in order, so that whoever comes later, or elsewhere, can read them too.
+
+The events that the store does not have yet are here; with the next save of the family they go there. Below: the events
+and the store's records. Above: the repository, which saves them.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+from weakref import WeakKeyDictionary, ref
+
+from goalport.base.events import Event, MessageDelta, ProcessCreated, as_json, from_json
+from goalport.runtime.process.agent_process import AgentProcess
+from goalport.store import EventRecord, ProcessStore
+
+__all__ = ["DIALOGUE", "EventLogs", "LoggedEvent"]
+
+_INCARNATIONS: Final = 1 << 20
+"""How many events a program may number before the next one that takes the family over goes on at a higher number."""
+_MOST: Final = 100_000
+"""The most events that wait for the store; if it is away for so long, the oldest are dropped."""
+DIALOGUE: Final = frozenset({"prompt", "reply", "arguments", "result"})
+"""The fields of events with what is said between models and tools."""
+
+
+class LoggedEvent(NamedTuple):
+    """An event of a process or of one that it started, with its number."""
+
+    number: int
+    """Its place among the events of the family. Numbers only grow; some are never used."""
+    event: Event
+
+
+class EventLog:
+    """The events of a family as they happen: a listener.
+
+    Parameters: `dialogue`: keep what is said between models and tools, too. `holds` says whether this program may
+    number events of the family: another one does while it has the family.
+    """
+
+    def __init__(self, holds: Callable[[], bool], *, dialogue: bool) -> None:
+        self._holds, self._dialogue = holds, dialogue
+        self._early: deque[Mapping[str, object]] = deque(maxlen=_MOST)
+        """What happened before this program had the family: it has no numbers yet."""
+        self._unstored: deque[EventRecord] = deque(maxlen=_MOST)
+        self._last = 0
+        self.stored_up_to = 0
+        """The number of the last event that the store has, as far as this program knows."""
+        self._waiting_since: float | None = None
+
+    def on_event(self, event: Event, /) -> None:
+        """Keep an event; not a piece of a message, which is kept as a whole."""
+        if isinstance(event, MessageDelta):
+            return
+        written = _written(event, dialogue=self._dialogue)
+        if self._holds():
+            self._number(written)
+        else:
+            self._early.append(written)
+
+    def _number(self, event: Mapping[str, object]) -> None:
+        self._last += 1
+        if self._waiting_since is None:
+            self._waiting_since = time.monotonic()
+        self._unstored.append(EventRecord(self._last, event))
+
+    def continue_at(self, incarnation: int) -> None:
+        """Number the next events higher than those of any program that had the family before.
+
+        Another program may have shown events that it could not store any more. `incarnation` is higher each time that
+        the family changes hands.
+        """
+        self._last = max(self._last, incarnation * _INCARNATIONS)
+        while self._early:
+            self._number(self._early.popleft())
+
+    @property
+    def unstored(self) -> Sequence[EventRecord]:
+        """The events that the store does not have yet."""
+        return tuple(self._unstored)
+
+    @property
+    def seconds_waiting(self) -> float:
+        """For how long the oldest of those has waited for the store."""
+        return 0.0 if self._waiting_since is None else time.monotonic() - self._waiting_since
+
+    def confirm(self, events: Sequence[EventRecord]) -> None:
+        """Note that the store has these events now."""
+        self.stored_up_to = events[-1].number
+        while self._unstored and self._unstored[0].number <= self.stored_up_to:
+            self._unstored.popleft()
+        self._waiting_since = time.monotonic() if self._unstored else None
+
+    def forget(self) -> None:
+        """Forget what the store does not have: another program goes on with the family, and knows nothing of it."""
+        self._unstored.clear()
+        self._early.clear()
+        self._waiting_since = None
+
+
+def _written(event: Event, *, dialogue: bool) -> Mapping[str, object]:
+    data = as_json(event)
+    if not dialogue:
+        data.update(dict.fromkeys(DIALOGUE & data.keys(), ""))
+    return data
+
+
+class EventLogs:
+    """The logs of the families that live in this program, by their roots; a family without one keeps no events.
+
+    Parameters: `holds` says of a root whether this program has its family.
+    """
+
+    def __init__(self, store: ProcessStore, holds: Callable[[AgentProcess], bool]) -> None:
+        self._store, self._holds = store, holds
+        self._logs: WeakKeyDictionary[AgentProcess, EventLog] = WeakKeyDictionary()
+
+    def open(self, root: AgentProcess, *, new: bool = False) -> None:
+        """Keep the events of a family from now on; of a `new` one the first is that it was created."""
+        if root not in self._logs:
+            here = ref(root)  # the log must not keep it alive
+
+            def holds() -> bool:
+                process = here()
+                return process is not None and self._holds(process)
+
+            log = self._logs[root] = EventLog(holds, dialogue=root.services.keep_journals)
+            if new:
+                log.on_event(ProcessCreated(root.agent.name, root.caller.id, process_id=root.id, at=root.created_at))
+            root.listeners.add(log)
+
+    def get(self, root: AgentProcess) -> EventLog | None:
+        """The log of a family."""
+        return self._logs.get(root)
+
+    def unstored(self, root: AgentProcess) -> Sequence[EventRecord]:
+        """The events of a family that the store does not have yet."""
+        log = self._logs.get(root)
+        return () if log is None else log.unstored
+
+    def confirm(self, root: AgentProcess, events: Sequence[EventRecord]) -> None:
+        """Note that the store has these events now."""
+        log = self._logs.get(root)
+        if log is not None and events:
+            log.confirm(events)
+
+    def waiting(self, seconds: float) -> Sequence[AgentProcess]:
+        """The roots of which an event has waited for the store for longer than that."""
+        return [root for root, log in self._logs.items() if log.seconds_waiting >= seconds]
+
+    async def read(self, root: AgentProcess, after: int, limit: int) -> Sequence[tuple[int, Event | None]]:
+        """The next events of a family after the one of that number, with their numbers, in order.
+
+        Those that are stored come first. None: another version of the program wrote it, and this one does not know it.
+        """
+        log = self._logs.get(root)
+        while True:
+            known = 0 if log is None else log.stored_up_to
+            found = await self._store.events(root.id, after, limit)
+            if found or log is None:
+                break
+            if log.stored_up_to == known:  # otherwise some have been stored meanwhile
+                found = [each for each in log.unstored if each.number > after]
+                break
+        return [(each.number, from_json(cast("Mapping[str, Any]", each.value))) for each in found]

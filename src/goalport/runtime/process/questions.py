@@ -1,0 +1,152 @@
+"""The questions of a process to people, and reading their answers. Only the first answer to a question counts.
+
+An answer is validated against the type that was asked for. What it changes in the process is decided by `effects`.
+(User guide, "Human in the loop".)
+"""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import TypeAdapter, ValidationError, WithJsonSchema
+from pydantic.errors import PydanticUserError
+
+from goalport.agents.blackboard import matcher
+from goalport.agents.domain import WaitFor
+from goalport.base.errors import AlreadyAnswered, BadInput
+from goalport.base.words import corrections, type_name, validation_problems
+from goalport.tools import schema_fault, schema_problems
+from goalport.tools.schemas import may_hold_secret
+
+__all__ = ["Question", "QuestionStatus", "Questions", "SchemaSubmission"]
+
+QuestionStatus = Literal["open", "answered", "declined", "expired", "withdrawn"]
+"""The states of a question. Withdrawn: the action that asked no longer needs the answer."""
+_settling = Lock()
+
+
+@dataclass(slots=True)
+class Question:
+    """A question of an action to a person."""
+
+    id: str
+    process_id: str
+    action: str
+    """The name of the action that asked."""
+    wait: WaitFor[Any]
+    in_action: bool = False
+    """Whether its action continues with the answer; otherwise the action ends with the question."""
+    asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    status: QuestionStatus = "open"
+    answer: object = None
+    """The validated answer, once there is one."""
+    reason: str = ""
+    """Why there will be no answer."""
+
+    @property
+    def message(self) -> str:
+        """The text of the question."""
+        return self.wait.message
+
+    @property
+    def response_type(self) -> object:
+        """The type of the answer; `bool` for a yes or no."""
+        return self.wait.response_type
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """The time at which it counts as declined if there is no answer."""
+        seconds = self.wait.expires_in
+        return None if seconds is None else self.asked_at + timedelta(seconds=seconds)
+
+    @property
+    def expired(self) -> bool:
+        """Whether it is open although its time is over."""
+        return self.status == "open" and self.expires_at is not None and self.expires_at <= datetime.now(UTC)
+
+    def validated(self, response: object) -> object:
+        """The answer in a response, which is an object of the wanted type or its JSON form; None stands for a no.
+
+        Raises `BadInput` for a response of another type, or one that the question does not accept.
+        """
+        read = self._read(response)
+        try:
+            return self.wait.accept(read)
+        except ValueError as error:
+            problems = str(error).split("\n") if isinstance(self.wait, SchemaSubmission) else [f"answer: {error}"]
+            raise BadInput(corrections(problems, of="answer"), problems) from error
+
+    def _read(self, response: object) -> Any:
+        if matcher(self.response_type)(response):
+            return response
+        try:
+            return TypeAdapter[Any](cast("type", self.response_type)).validate_python(response)
+        except ValidationError as error:
+            repeated = not may_hold_secret(self.response_type)
+            problems = validation_problems(error, response, root="answer", repeated=repeated)
+            raise BadInput(corrections(problems, of="answer"), problems) from None
+        except PydanticUserError:
+            wanted = type_name(self.response_type)
+            raise BadInput(f"A {wanted} cannot be read from JSON: a program must give the object.") from None
+
+    def settle(self, status: QuestionStatus, *, answer: object = None, reason: str = "") -> None:
+        """Settle it. Raises `AlreadyAnswered` if it was settled before; check and change are atomic."""
+        with _settling:
+            if self.status != "open":
+                raise AlreadyAnswered(self.id, self.status)
+            self.answer, self.reason = answer, reason
+            self.status = status
+
+
+class Questions:
+    """The questions of one process, in the order in which they were asked."""
+
+    def __init__(self, process_id: str) -> None:
+        self._process_id = process_id
+        self.asked: list[Question] = []
+
+    def ask(self, action: str, wait: WaitFor[Any], *, in_action: bool = False) -> Question:
+        """Add a question."""
+        identity = f"q-{secrets.token_hex(6)}"
+        question = Question(identity, self._process_id, action, wait.asked_as(identity, self._process_id), in_action)
+        self.asked.append(question)
+        return question
+
+    def restore(self, question: Question) -> None:
+        """Add a question that was asked before, with its answer if it has one."""
+        self.asked.append(question)
+
+    def __iter__(self) -> Iterator[Question]:
+        return iter(self.asked)
+
+    @property
+    def open(self) -> tuple[Question, ...]:
+        """The questions that wait for an answer."""
+        return tuple(each for each in self.asked if each.status == "open") if self.asked else ()
+
+
+@dataclass(frozen=True)
+class SchemaSubmission(WaitFor[dict[str, Any]]):
+    """Ask for a JSON object that is valid against a schema."""
+
+    schema: Mapping[str, object]
+    expires_in: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.schema.get("type") != "object":
+            raise TypeError(f"Expected the JSON Schema of an object, but got {self.schema!r}. Name a type for others.")
+        if problem := schema_fault(self.schema):
+            raise TypeError(f"Expected a JSON Schema, but it is none: {problem}")
+
+    @property
+    def response_type(self) -> object:
+        return Annotated[dict[str, Any], WithJsonSchema(dict(self.schema))]
+
+    def accept(self, response: dict[str, Any]) -> dict[str, Any]:
+        if problems := schema_problems(self.schema, response):
+            raise ValueError("\n".join(problems))
+        return response

@@ -1,0 +1,396 @@
+"""Makes records of processes: what a store is told of one, each time what is new.
+
+Nothing is kept or run: a store keeps records, and the platform decides when they are made. The calls of upstream
+servers that go on while their action is parked cannot be recorded. `restoring` makes processes of records again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from dataclasses import replace
+from logging import getLogger
+from typing import Final, NamedTuple, cast
+
+from goalport.agents.blackboard import DEFAULT_BINDING, Entry
+from goalport.base.errors import Unstorable
+from goalport.models.llm import TokenUsage
+from goalport.runtime.process.action_progress import ActionInvocation, ActionProgressState, Failure
+from goalport.runtime.process.agent_process import AgentProcess
+from goalport.runtime.process.journal import Step
+from goalport.runtime.process.ledger import FIRST_TURN, Spending, TurnStart
+from goalport.runtime.process.lifecycle import Completed, Outcome, ProcessStatus, Terminated, Waiting
+from goalport.runtime.process.process_options import ProcessOptions
+from goalport.runtime.process.questions import Question
+from goalport.runtime.process.ranges import GrowingRanges, Ranges
+from goalport.runtime.process.scope import Scope
+from goalport.store import (
+    Codec,
+    JournalRecord,
+    ObjectRecord,
+    ProcessRecord,
+    QuestionRecord,
+    StoredProcess,
+    encoded,
+    persistent,
+)
+from goalport.tools import ToolGroupResolver
+
+__all__ = ["Definition", "ProcessState", "Recorder", "record_of", "recordable", "remains_of"]
+
+_log = getLogger(__name__)
+_NONE: Final = frozenset[int]()
+_NOTHING: Final[Mapping[str, str]] = {}
+_COMPLETED: Final = Completed(None)
+_LONG: Final = 1.0
+"""Seconds after which a process counts as long, whatever its goal declares."""
+
+
+class Definition(NamedTuple):
+    """What a process runs by; it does not change while it runs."""
+
+    scope: Scope
+    options: ProcessOptions
+    groups: ToolGroupResolver
+
+
+@persistent("goalport.process.persistence:ProcessState")  # as stores name it, wherever it stands
+class ProcessState(NamedTuple):
+    """What changes while a process runs. Objects are given by their numbers, other processes by their ids."""
+
+    goals: Sequence[str]
+    goal: str
+    """The name of the goal that it pursues; empty: none yet."""
+    plan: Sequence[str]
+    started_by: str
+    """The name of the parent's action that started it."""
+    stepped: bool
+    outcome: Outcome | None
+    """Without the result and the questions, which have records of their own."""
+    end_requested: Outcome | None
+    failure: Failure | None
+    progress: ActionProgressState
+    entries: Sequence[tuple[int, int]] = ()
+    """The objects on the blackboard, as ranges: the first number, and the one after the last."""
+    names: Mapping[str, int] = {}
+    hidden: Ranges | AbstractSet[int] = _NONE
+    protected: AbstractSet[str] = frozenset()
+    conditions: Mapping[str, bool] = {}
+    last_entry: int | None = None
+    results: Mapping[str, int] = {}
+    """The last return value of each action."""
+    parked: Mapping[str, str] = {}
+    """The process that each parked action waits for."""
+    waits_for: Mapping[str, Sequence[str]] = {}
+    """All processes that an action has to wait for."""
+    unsettled: Mapping[str, TokenUsage] = {}
+    """What each action that is not over has spent."""
+    spendings: int | None = None
+    """How many costs of its own models `unsettled` knows of; None: all."""
+    given: Mapping[str, int] | None = None
+    """The objects with which it began, by number: those with names, and under the empty name how many there are in all.
+    None: unknown, since journals were not kept then."""
+    trace: Mapping[str, str] = {}
+    """Where it was started in a trace; empty: nobody looked."""
+    triggers: Mapping[str, int] = {}
+    """The object that has triggered each action that is parked."""
+    turn_start: TurnStart | None = None
+    """Where it stood when its turn began; None: it is its first."""
+
+
+class Recorder:
+    """Makes the records of one process, each time those of what is new."""
+
+    def __init__(self, codec: Codec | None = None) -> None:
+        self._codec = codec
+        self._entries: list[Entry] = []
+        """The entries that have a number: their place here."""
+        self._numbers: dict[int, int] = {}
+        """The numbers of entries by their identity."""
+        self._of_value: dict[int, int] = {}
+        """The first number of each object by its identity."""
+        self._on_board, self._hidden = GrowingRanges(), GrowingRanges()
+        self._objects = self._invocations = self._spendings = 0
+        """How many of each the store has."""
+        self._questions: dict[str, str] = {}
+        """The statuses of questions, as the store has them, by id."""
+        self._steps: dict[str, set[tuple[str, str]]] = {}
+        """The kinds and names of the steps that the store has, by action."""
+        self._unwritable: set[tuple[str, str, str]] = set()
+        """The actions, kinds and names of steps that cannot be written: they are not tried again."""
+        self._next_step = 0
+        self._given: Mapping[str, int] | None = None
+        """The objects with which the process began."""
+        self._record: ProcessRecord | None = None
+        """The record that the store has, with the last state."""
+
+    @classmethod
+    def after(
+        cls,
+        stored: StoredProcess,
+        entries: Iterable[Entry],
+        codec: Codec | None,
+        given: Mapping[str, int] | None = None,
+    ) -> "Recorder":
+        """The recorder of a process that was made of records; `entries` are all its objects, by number."""
+        recorder = cls(codec)
+        recorder._given = given
+        for each in entries:
+            recorder._number(each)
+        recorder.confirm(stored)
+        return recorder
+
+    def confirm(self, stored: StoredProcess) -> None:
+        """Note that the store has these records: the next ones have what is new since."""
+        self._objects += len(stored.objects)
+        self._invocations += len(stored.history)
+        self._spendings += len(stored.spendings)
+        self._questions.update((each.id, each.status) for each in stored.questions)
+        for action in stored.over:
+            self._steps.pop(action, None)
+        for each in stored.journal:
+            self._steps.setdefault(each.action, set()).add((each.kind, each.name))
+            self._next_step = max(self._next_step, each.number + 1)
+        if stored.process.state is not None:
+            self._record = stored.process
+
+    def has_changes(self, stored: StoredProcess) -> bool:
+        """Whether records say anything that the store does not have yet."""
+        parts = (stored.objects, stored.history, stored.spendings, stored.questions, stored.journal, stored.over)
+        return any(parts) or self._record is None or stored.process != self._record._replace(definition=None)
+
+    @property
+    def defined(self) -> bool:
+        """Whether the store knows what the process runs by."""
+        return self._record is not None
+
+    def changes(self, process: AgentProcess) -> StoredProcess:
+        """The records of a process between two actions, as far as they are new or have changed.
+
+        Raises `Unstorable` if a store that outlives the program cannot keep it.
+        """
+        first, history = self._objects, process.progress.history
+        state, outcome = self._state(process), process.outcome
+        value = outcome.value if isinstance(outcome, Completed) else None
+        over, steps = self._new_steps(process)
+        stored = StoredProcess(
+            record_of(process, state, None if value is None else self._number_of(value)),
+            [ObjectRecord(first + place, each.value, each.kind) for place, each in enumerate(self._entries[first:])],
+            [self._writable(each) for each in history[self._invocations :]],
+            _own_spendings(process)[self._spendings :],
+            [
+                _question_record(number, each)
+                for number, each in enumerate(process.questions)
+                if self._questions.get(each.id) != each.status
+            ],
+            steps,
+            history_from=self._invocations,
+            spendings_from=self._spendings,
+            over=over,
+        )
+        return stored if self._codec is None else encoded(stored, self._codec)
+
+    def steps(self, process: AgentProcess) -> StoredProcess:
+        """What the running actions of a process have done and spent that the store does not have yet.
+
+        A step that cannot be written is left out: after a crash it is taken again.
+        """
+        over, steps = self._new_steps(process)
+        steps = [each for each in steps if (each.action, each.kind, each.name) not in self._unwritable]
+        spendings = _own_spendings(process)[self._spendings :]
+        stored = StoredProcess(
+            record_of(process)._replace(definition=None),
+            spendings=spendings,
+            journal=steps,
+            spendings_from=self._spendings,
+            over=over,
+        )
+        if self._codec is None:
+            return stored
+        kept: list[JournalRecord] = []
+        for each in steps:
+            try:
+                kept.append(each._replace(value=self._codec.encode(each.value)))
+            except Unstorable as error:
+                self._unwritable.add((each.action, each.kind, each.name))
+                _log.info("A step of process %s is not stored: %s", process.id, error)
+        return encoded(stored._replace(journal=()), self._codec)._replace(journal=kept)
+
+    def ending(self, process: AgentProcess, reason: str) -> StoredProcess:
+        """The records of a process that was stored and whose end cannot be written: that it ended, and why no more."""
+        outcome = Terminated(reason)
+        state = _end_state(process)._replace(outcome=outcome, failure=None, given=self._given)
+        record = record_of(process, state)._replace(status=outcome.status, ended=True, final=True, definition=None)
+        over = tuple(self._steps)
+        stored = StoredProcess(record, over=over, whole=False)
+        return stored if self._codec is None else encoded(stored, self._codec)
+
+    def _writable(self, invocation: ActionInvocation) -> ActionInvocation:
+        """An entry of the history without those of its steps that cannot be written."""
+        if self._codec is None or not invocation.steps:
+            return invocation
+        kept = tuple(each for each in invocation.steps if self._can_be_written(invocation.action, each))
+        return replace(invocation, steps=kept)
+
+    def _can_be_written(self, action: str, step: Step) -> bool:
+        key = (action, *step[:2])
+        if key in self._unwritable:
+            return False
+        try:
+            cast("Codec", self._codec).encode(step)
+        except Unstorable as error:
+            self._unwritable.add(key)
+            _log.info("A step is not kept: %s", error)
+            return False
+        return True
+
+    def _new_steps(self, process: AgentProcess) -> tuple[Sequence[str], Sequence[JournalRecord]]:
+        """The actions whose steps are forgotten, and the steps that the store does not have afterwards."""
+        journals = process.progress.journals
+        if not journals and not self._steps:
+            return (), ()
+        taken = {action: {step[:2]: step for step in journal.steps} for action, journal in journals.items()}
+        over = [action for action, known in self._steps.items() if not known <= taken.get(action, {}).keys()]
+        new = [
+            (action, *step)
+            for action, steps in taken.items()
+            for key, step in steps.items()
+            if action in over or key not in self._steps.get(action, ())
+        ]
+        return over, [
+            _journal_record(number, action, kind, name, value)
+            for number, (action, kind, name, value) in enumerate(new, start=self._next_step)
+        ]
+
+    def _state(self, process: AgentProcess) -> ProcessState:
+        board, progress = process.blackboard.state, process.progress
+        entries, hidden = self._on_board.of(board.entries, self._number), _NONE
+        if board.hidden:
+            hidden = Ranges(self._hidden.of(tuple(map(board.entries.__getitem__, board.hidden)), self._number))
+        journals = progress.journals
+        if process.services.keep_journals and self._record is None and not progress.begun:
+            named = {name: self._number(each) for name, each in board.names.items() if name != DEFAULT_BINDING}
+            self._given = {"": len(board.entries), **named}
+        return _end_state(process)._replace(
+            entries=entries,
+            names={name: self._number(each) for name, each in board.names.items()},
+            hidden=hidden,
+            protected=board.protected,
+            conditions=board.conditions,
+            last_entry=None if board.last_entry is None else self._number(board.last_entry),
+            results={name: self._number_of(each) for name, each in progress.results.items() if each is not None},
+            triggers={action: self._number(entry) for action, entry in progress.triggers.items()},
+            parked={action: child.id for action, child in progress.parked.items()} if progress.parked else {},
+            waits_for={name: tuple(each.id for each in journals[name].waits_for) for name in journals}
+            if journals
+            else {},
+            spendings=len(_own_spendings(process)),
+            given=self._given,
+        )
+
+    def _number(self, entry: Entry) -> int:
+        number = self._numbers.get(id(entry))
+        if number is None:
+            number = self._numbers[id(entry)] = len(self._entries)
+            self._entries.append(entry)
+            self._of_value.setdefault(id(entry.value), number)
+        return number
+
+    def _number_of(self, value: object) -> int:
+        number = self._of_value.get(id(value))
+        return self._number(Entry(value)) if number is None else number
+
+
+def remains_of(process: AgentProcess) -> StoredProcess:
+    """What a store that ends with the program keeps of a process that is over: its end, its history and its costs."""
+    outcome = process.outcome
+    result = [ObjectRecord(0, outcome.value)] if isinstance(outcome, Completed) else ()
+    record = record_of(process, _end_state(process), 0 if result else None)
+    return StoredProcess(record, result, process.progress.history, _own_spendings(process), whole=False)
+
+
+def _end_state(process: AgentProcess) -> ProcessState:
+    """The state of a process without its objects and without what it waits for."""
+    return ProcessState(
+        goals=process.goals,
+        goal=process.goal.name if process.goal is not None else "",
+        plan=process.plan,
+        started_by=process.started_by,
+        stepped=process.stepped,
+        outcome=_outcome(process.outcome),
+        end_requested=process.end_requested,
+        failure=process.failure,
+        progress=process.progress.state,
+        unsettled=process.ledger.all_unsettled,
+        trace=dict(process.trace) if process.trace else _NOTHING,
+        turn_start=None if process.turn_start is FIRST_TURN else process.turn_start,
+    )
+
+
+def recordable(process: AgentProcess) -> bool:
+    """Whether a process that nothing runs can be made of its records without anybody missing anything."""
+    return process.over or not (
+        process.followed or any(journal.calls for journal in process.progress.journals.values())
+    )
+
+
+def _own_spendings(process: AgentProcess) -> list[Spending]:
+    entries = process.ledger.entries
+    return [each for each in entries if each.process_id == process.id] if entries else []
+
+
+def _outcome(outcome: Outcome | None) -> Outcome | None:
+    """An outcome without the objects and the questions, which have records of their own."""
+    match outcome:
+        case Completed():
+            return _COMPLETED
+        case Waiting():
+            return Waiting(())
+        case _:
+            return outcome
+
+
+def record_of(process: AgentProcess, state: ProcessState | None = None, result: int | None = None) -> ProcessRecord:
+    """The record of a process; without `state` it shows how the process stands, and cannot be stored."""
+    status, finished_at, options = process.status, process.finished_at, process.options
+    if status is ProcessStatus.NOT_STARTED and process.driven:
+        status = ProcessStatus.RUNNING  # as it will, once this is stored
+    if options.blackboard is not None:
+        options = replace(options, blackboard=None)
+    return ProcessRecord(
+        id=process.id,
+        root=process.root.id,
+        parent="" if process.parent is None else process.parent.id,
+        agent=process.agent.name,
+        # Whether its caller is an admin is asked anew with each request.
+        caller=replace(process.caller, admin=False) if process.caller.admin else process.caller,
+        status=status,
+        ended=status.ended,
+        final=process.over,
+        created_at=process.created_at,
+        finished_at=finished_at,
+        long=options.keep_events
+        or bool(process.questions.asked)
+        or not process.scope.long_goals.isdisjoint(process.goals)
+        or (finished_at is not None and (finished_at - process.created_at).total_seconds() >= _LONG),
+        result=result,
+        seconds_run=process.seconds_run,
+        definition=Definition(process.scope, options, process.services.groups),
+        state=state,
+    )
+
+
+def _question_record(number: int, question: Question) -> QuestionRecord:
+    return QuestionRecord(
+        number=number,
+        id=question.id,
+        action=question.action,
+        wait=question.wait,
+        in_action=question.in_action,
+        asked_at=question.asked_at,
+        status=question.status,
+        answer=question.answer,
+        reason=question.reason,
+    )
+
+
+def _journal_record(number: int, action: str, kind: str, name: str, value: object) -> JournalRecord:
+    told = value.id if isinstance(value, Question | AgentProcess) else value
+    return JournalRecord(number, action, kind, name, told)

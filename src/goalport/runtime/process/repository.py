@@ -1,0 +1,499 @@
+"""Finds processes by their ids: those that run in this program, and those of which a store has records.
+
+A process that rests is given to the store and let go here. It is made of its records again when somebody asks for it or
+lets it go on; as long as the program references it, it stays the same object. One whose steps are stored is saved
+between any two of its actions; of any other, the family is stored when nothing runs in it any more. In a store that
+outlives the program, a family is saved under its lease, which this program takes before anything of the family runs or
+changes here. Below: the records. Above: the platform, which runs processes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from logging import getLogger
+from types import MappingProxyType
+from typing import Final
+from weakref import WeakSet, WeakValueDictionary
+
+import anyio
+
+from goalport.base.errors import LeaseHeld, LeaseLost, StoreError, Unreadable, Unstorable
+from goalport.runtime.process.agent_process import AgentProcess
+from goalport.runtime.process.event_log import EventLogs
+from goalport.runtime.process.family import DUE_NOW, family_of, is_alone, is_busy, is_watched, wakes_at
+from goalport.runtime.process.family_records import Definitions, FamilyRecords
+from goalport.runtime.process.ids import ID
+from goalport.runtime.process.lifecycle import ProcessStatus, Terminated
+from goalport.runtime.process.process_lists import ProcessLists
+from goalport.runtime.process.recording import remains_of
+from goalport.runtime.process.restoring import restored
+from goalport.runtime.process.retries import retried
+from goalport.runtime.process.unsaved import UnsavedFamilies
+from goalport.store import EventRecord, Lease, ProcessStore, Seals, StoredProcess
+
+__all__ = ["AgentProcessRepository"]
+
+_log = getLogger(__name__)
+_NONE: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+class AgentProcessRepository:
+    """The processes of a platform, wherever they are kept.
+
+    Parameters: `store` keeps the records. `definitions` says what processes run by. `seals` encrypts their secrets.
+    """
+
+    def __init__(self, store: ProcessStore, definitions: Definitions, seals: Seals | None = None) -> None:
+        self.store = store
+        self._definitions = definitions
+        self.records_of = FamilyRecords(definitions, seals, durable=store.durable)
+        self._held: dict[str, AgentProcess] = {}
+        """The processes that run, and those of which the records do not say everything."""
+        self._known: WeakValueDictionary[str, AgentProcess] = WeakValueDictionary()
+        """The processes that live in the memory of the program."""
+        self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+        """The lock under which a family is saved and its lease changes hands, by the id of its root."""
+        self._doubtful: WeakSet[AgentProcess] = WeakSet()
+        """The roots that were written for the first time, and of which it is not known whether that was committed."""
+        self._followed: WeakSet[AgentProcess] = WeakSet()
+        """Those that are held, although they rest and are stored, because somebody follows them."""
+        self._leases: dict[str, Lease] = {}
+        """The leases of this program, by the id of the root."""
+        self._unsaved = UnsavedFamilies(store)
+        self.events = EventLogs(store, self._holds)
+        self.lists = ProcessLists(store, self._held, self._known)
+        store.attach(lambda root: is_watched(self._known.get(root)))
+
+    def hold(self, process: AgentProcess) -> None:
+        """Keep a process that begins to run, with its family, until it is stored."""
+        if not process.options.ephemeral:
+            self._held[process.id] = self._known[process.id] = process
+            self._followed.discard(process)
+
+    def is_stored(self, process: AgentProcess) -> bool:
+        """Whether the store has records of a process that lives in this program."""
+        return self.records_of.stored(process)
+
+    def may_be_stored(self, process: AgentProcess) -> bool:
+        """Whether the store has records of the family of a process, as far as this program knows."""
+        return process.root in self._doubtful or self.is_stored(process.root)
+
+    def drop(self, process: AgentProcess) -> None:
+        """Forget a process that did not begin."""
+        self._held.pop(process.id, None)
+        self._known.pop(process.id, None)
+
+    def has(self, process: AgentProcess) -> bool:
+        """Whether this program may run and change a process without asking the store first."""
+        return not self.store.durable or self._holds(process.root)
+
+    def _holds(self, root: AgentProcess) -> bool:
+        """Whether this program has the lease of a family, or made it and has stored nothing of it yet."""
+        return root.id in self._leases or not self.is_stored(root)
+
+    async def enter(self, process: AgentProcess) -> bool:
+        """Prepare the store for a process that begins to run. Returns False if another program has its family.
+
+        This waits while too much that has ended is not saved yet. Raises `StoreError` if its steps are to be stored, or
+        too much is not saved, and the store cannot be reached. If a new process may have been stored all the same, this
+        waits for the store: otherwise another program would begin it later.
+        """
+        root = process.root
+        if process.options.ephemeral:
+            return True
+        if self.is_stored(root):
+            if not await retried(process, lambda: self.claim(process)):
+                return False
+            if process.lasting:
+                await self.checkpoint(process)
+        elif process.lasting:
+            async with self._lock(root):
+                await self._commit_first(root, process)
+        elif self._unsaved.full and process.status is ProcessStatus.NOT_STARTED and process.parent is None:
+            await self._unsaved.room_for(process, self.save)
+        return not process.elsewhere
+
+    async def _commit_first(self, root: AgentProcess, process: AgentProcess) -> None:
+        try:
+            await self._commit_records(root, process)
+        except StoreError as error:
+            if not error.unknown:
+                raise
+            self._doubtful.add(root)
+            await retried(process, lambda: self._commit_records(root, process))
+
+    async def claim(self, process: AgentProcess) -> bool:
+        """Take the lease of the family of a process, to run or change it. Returns False if another program has it.
+
+        What another program has changed is read first. Raises `StoreError`, and `Unreadable`.
+        """
+        root = process.root
+        if not self.store.durable:
+            lease = await self.store.claim(root.id)
+            if lease is None:
+                self.records_of.forget(root)
+            else:
+                self._arrive(root, lease)
+            return True
+        async with self._lock(root):
+            if root.id in self._leases or not self.is_stored(root):
+                return True
+            try:
+                lease = await self.store.claim(root.id)
+            except LeaseHeld:
+                return False
+            if lease is None:
+                self.records_of.forget(root)
+                return True
+            if lease.version != root.version:
+                await self._read_taken(root, lease)
+            self._arrive(root, lease)
+            return True
+
+    def _arrive(self, root: AgentProcess, lease: Lease) -> None:
+        self._leases[root.id] = lease
+        if log := self.events.get(root):
+            log.continue_at(lease.version + lease.token)
+        for each in family_of(root):
+            each.arrive()
+
+    async def claim_for(self, process: AgentProcess, change: Callable[[], None]) -> None:
+        """Take the lease of a family if that is possible, and make a change, which looks whether it was."""
+        try:
+            if not await self.claim(process):
+                _log.warning("Process %s is not continued here: another program runs it.", process.id)
+        finally:
+            change()
+
+    async def release(self, process: AgentProcess) -> None:
+        """Give the lease of a family back if nothing of it runs here, and no outcome is still to be stored."""
+        root = process.root
+        async with self._lock(root):
+            if root.id in self._leases and not any(is_busy(each) or each.to_be_stored for each in family_of(root)):
+                if self.events.unstored(root):
+                    await self._commit(root, {}, release=True)
+                else:
+                    await self.store.release(self._leases.pop(root.id))
+                for each in family_of(root):
+                    self._held.pop(each.id, None)
+
+    async def hand_over(self, process: AgentProcess, wake_at: datetime) -> int | None:
+        """Leave a family that is to run to others; from `wake_at` on it is due. Raises `LeaseLost`."""
+        root = process.root
+        async with self._lock(root):
+            held = self._leases.get(root.id)
+            try:
+                lease = held and await retried(process, lambda: self.postpone(held, wake_at))
+            finally:
+                self._leave(root)
+                process.release()
+            return lease and lease.version
+
+    async def once_stored(self, process: AgentProcess) -> AgentProcess:
+        """The process, which has begun, as soon as the store has it, if its steps are stored."""
+        while process.lasting and process.outcome is None and not self.is_stored(process):
+            await process.changed()
+        return process
+
+    async def checkpoint(self, process: AgentProcess) -> None:
+        """Store a process between two of its actions; wait for the store as long as it takes."""
+        root = process.root
+        async with self._lock(root):
+            if process.elsewhere or not self.is_stored(root):
+                return
+            await retried(process, lambda: self._commit_records(root, process))
+
+    async def _commit_records(self, root: AgentProcess, process: AgentProcess) -> None:
+        try:
+            changes = self.records_of.checkpoint(process)
+        except Unstorable as error:
+            self.records_of.tell_not_stored(process, error)
+            for each in family_of(root):
+                each.store_at_rest()
+        else:
+            if changes:
+                await self._commit(root, changes, release=False)
+
+    async def store_steps(self, process: AgentProcess) -> None:
+        """Store what the running actions of a process have done; wait for the store as long as it takes."""
+        root = process.root
+        async with self._lock(root):
+            if process.elsewhere or not self.is_stored(process):
+                return
+            change = self.records_of.steps(process)
+            if change.journal or change.over or change.spendings:
+                await retried(process, lambda: self._commit(root, {process: change}, release=False))
+
+    async def save(self, process: AgentProcess) -> None:
+        """Store what rests in the family of a process; a family that is not stored yet, when nothing runs in it."""
+        if process.options.ephemeral:
+            return
+        if not self.store.durable:
+            await self._save_at_rest(process)
+            return
+        root = process.root
+        async with self._lock(root):  # records are increments: the next follow these
+            if not self.is_stored(root):
+                await self._save_at_rest(process)
+            elif not process.elsewhere:
+                await retried(process, lambda: self._commit_resting(root))
+
+    async def _save_at_rest(self, process: AgentProcess) -> None:
+        try:
+            remains = not self.store.durable and is_alone(process) and not self.is_stored(process)
+            await (self._remember(process) if remains else self._save_family(process))
+        except Exception as error:
+            self.records_of.tell_not_stored(process, error)
+
+    async def _remember(self, process: AgentProcess) -> None:
+        remains = remains_of(process)
+        lease = await self.store.save((remains,), Lease(process.id), wake_at=None, release=True)
+        process.note_version(lease.version)
+        self.records_of.confirm(process, remains)
+        self._held.pop(process.id, None)
+
+    async def _save_family(self, process: AgentProcess) -> None:
+        family = [each for each in family_of(process) if not each.options.ephemeral]
+        if any(each.driven or each.outcome is None for each in family):
+            return
+        root = family[0]
+        if self.is_stored(root) and root.id not in self._leases:
+            await self.claim(root)
+        changes, events = self.records_of.at_rest(family), self.events.unstored(root)
+        lease = self._leases.pop(root.id, None) or Lease(root.id)
+        with self._unsaved.saving(family):
+            lease = await self.store.save(
+                [*changes.values()], lease, wake_at=wakes_at(family), release=True, events=events
+            )
+        self._confirm(root, changes, events)
+        root.note_version(lease.version)
+
+    async def save_all(self) -> None:
+        """Try again to store what rests and is kept in memory only."""
+        for process in tuple(self._held.values()):
+            if not self.is_stored(process.root):
+                await self.save(process)
+
+    async def _commit_resting(self, root: AgentProcess) -> None:
+        """Save what rests in a family, and give its lease back if nothing of it runs."""
+        changes = self.records_of.resting(root)
+        family = family_of(root)
+        kept = (is_busy(each) or self.records_of.only_here(each) for each in family)
+        release = not any(kept)
+        if changes or (release and root.id in self._leases):
+            await self._commit(root, changes, release=release)
+
+    async def _commit(
+        self, root: AgentProcess, changes: "Mapping[AgentProcess, StoredProcess]", *, release: bool
+    ) -> None:
+        """Save records of a family under the lease of this program."""
+        lease, events = self._leases.get(root.id) or Lease(root.id), self.events.unstored(root)
+        wake_at = wakes_at(family_of(root)) if release else DUE_NOW
+        try:
+            new = await self.store.save([*changes.values()], lease, wake_at=wake_at, release=release, events=events)
+        except LeaseLost:
+            self._lose(root)
+            return
+        root.note_version(new.version)
+        self._leases[root.id] = new
+        if release:
+            del self._leases[root.id]
+        self._confirm(root, changes, events)
+
+    async def erase(self, root_id: str) -> bool:
+        """Drop all that is stored of a family in which nothing runs here, for good, by the id of its root.
+
+        Returns False if another program runs it: nothing is dropped then. Raises `StoreError`.
+        """
+        async with self._locks.setdefault(root_id, anyio.Lock()):
+            try:
+                await self.store.drop(root_id)
+            except LeaseHeld:
+                return False
+            if root := self._known.get(root_id):
+                self._leave(root)
+                self.records_of.forget(root)
+                for each in family_of(root):
+                    self.drop(each)
+            return True
+
+    async def check_leases(self) -> None:
+        """Stop running families whose leases other programs have taken, because this one was held up for too long."""
+        leases = [*self._leases]
+        for root_id in set(leases).difference(await self.store.held(leases) if leases else ()):
+            root = self._known.get(root_id)
+            if root is None:
+                continue
+            async with self._lock(root):  # it may have been given back just now, and taken again
+                if root_id in self._leases and not await self.store.held([root_id]):
+                    self._lose(root)
+
+    def _lose(self, root: AgentProcess) -> None:
+        """Note that another program has taken a family over: nothing of it runs here any more."""
+        _log.warning("Another program goes on with process %s.", root.id)
+        self._leave(root)
+
+    def _leave(self, root: AgentProcess) -> None:
+        self._leases.pop(root.id, None)
+        root.note_version(None)
+        if log := self.events.get(root):
+            log.forget()
+        for each in family_of(root):
+            self._held.pop(each.id, None)
+            each.leave()
+
+    def _confirm(
+        self, root: AgentProcess, changes: "Mapping[AgentProcess, StoredProcess]", events: Sequence[EventRecord]
+    ) -> None:
+        self.events.confirm(root, events)
+        for each, stored in changes.items():
+            all_said = self.records_of.confirm(each, stored)
+            if each.driven:  # it may have been continued meanwhile
+                continue
+            if all_said:
+                self._held.pop(each.id, None)
+            elif each.followed:
+                self._followed.add(each)
+
+    def let_go(self, process: AgentProcess) -> None:
+        """Keep a process no longer that was stored at rest, now that nobody follows it any more."""
+        if process in self._followed and self.records_of.say_all(process):
+            self._followed.discard(process)
+            self._held.pop(process.id, None)
+
+    async def store_events(self, seconds: float) -> None:
+        """Store events that have waited for longer than that for the next save of their family."""
+        for root in self.events.waiting(seconds):
+            if not self._lock(root).locked():
+                async with self._lock(root):
+                    if root.id in self._leases:
+                        await self._commit(root, {}, release=False)
+
+    def version(self, root: AgentProcess) -> int:
+        """How often a family was saved that lives in this program, as far as it knows."""
+        return root.version or 0
+
+    def _lock(self, root: AgentProcess) -> anyio.Lock:
+        return self._locks.setdefault(root.id, anyio.Lock())
+
+    def live(self, process_id: str) -> AgentProcess | None:
+        """The process of that id as it is in the memory of this program; None: it is not there."""
+        return self._held.get(process_id) or self._known.get(process_id)
+
+    async def find(self, process_id: str) -> AgentProcess | None:
+        """The process of that id; None if it is unknown or was dropped."""
+        known = self.live(process_id)
+        if known is not None and await self._is_current(known):
+            return known
+        if not ID.fullmatch(process_id):
+            return None
+        stored, version = await self.store.family(process_id)
+        if not stored:
+            return None
+        known = self._known.get(process_id)
+        if known is not None and self._is_newer(known, version):  # somebody was faster, and what was read is old
+            return known
+        return self._read(stored, version).get(process_id)
+
+    def _is_newer(self, process: AgentProcess, version: int) -> bool:
+        root = process.root
+        return root.id in self._leases or (root.version is not None and root.version >= version)
+
+    async def _is_current(self, process: AgentProcess) -> bool:
+        root = process.root
+        here = process.id in self._held and not (self.store.durable and self.is_stored(root))
+        if here or root.id in self._leases:
+            return True
+        return root.version is not None and (await self.store.versions([root.id])).get(root.id) == root.version
+
+    async def refresh(self, process: AgentProcess) -> None:
+        """Read a family again that another program runs."""
+        async with self._lock(root := process.root):
+            if root.id not in self._leases:
+                await self._read_again(root)
+
+    async def take_over(self, lease: Lease) -> AgentProcess | None:
+        """The root of a family that the store gave to us; None: it was given back since. Raises `Unreadable`."""
+        async with self._locks.setdefault(lease.root, anyio.Lock()):
+            if lease.root in self._leases:  # somebody here was faster, and may have changed something since
+                return self._known[lease.root]
+            if not await self.store.held([lease.root]):
+                return None
+            stored, version = await self.store.family(lease.root)
+            found = self._read(stored, version)
+            self._arrive(found[lease.root], lease)
+            return found[lease.root]
+
+    async def orphans(self) -> Mapping[str, Lease]:
+        """The leases of families that are due, by root, of which this program does not know that it has them."""
+        return {each.root: each for each in await self.store.due_here() if each.root not in self._leases}
+
+    async def give_back(self, lease: Lease) -> None:
+        """Leave a family to others that is due and cannot go on here."""
+        self._leases.pop(lease.root, None)
+        await self.store.release(lease)
+
+    async def postpone(self, lease: Lease, until: datetime) -> Lease:
+        """Give a lease back; nobody looks at the family before a time, unless somebody asks for it."""
+        self._leases.pop(lease.root, None)
+        root = self._known.get(lease.root)
+        events = () if root is None else self.events.unstored(root)
+        return await self.store.save((), lease, wake_at=until, release=True, events=events)
+
+    @property
+    def watched(self) -> Sequence[AgentProcess]:
+        """The processes that somebody in this program waits for or follows, and that it does not run."""
+        seen = (each for each in self._known.values() if each.watched or each.followed)
+        return [each for each in seen if each.root.id not in self._leases]
+
+    async def follow(self) -> None:
+        """Read those families again that somebody watches here and another program has changed."""
+        roots = {root.id: root for each in self.watched if self.is_stored(root := each.root)}
+        versions = await self.store.versions([*roots]) if roots else _NONE
+        for root_id, root in roots.items():
+            if versions.get(root_id) != root.version:
+                async with self._lock(root):
+                    if root_id not in self._leases and not any(each.driven for each in family_of(root)):
+                        await self._follow(root)
+
+    async def _follow(self, root: AgentProcess) -> None:
+        try:
+            await self._read_again(root)
+        except Unreadable as error:  # the program that runs it may be a newer one
+            _log.warning("Process %s is not followed here any more: %s", root.id, error)
+            for each in family_of(root):
+                each.leave(gone=True)
+
+    async def _read_taken(self, root: AgentProcess, lease: Lease) -> None:
+        try:
+            await self._read_again(root)
+        except Unreadable:
+            await self.store.release(lease)
+            raise
+
+    async def _read_again(self, root: AgentProcess) -> None:
+        stored, version = await self.store.family(root.id)
+        if stored:
+            self._read(stored, version)
+            return
+        self.records_of.forget(root)
+        for each in family_of(root):
+            each.settle(Terminated("It has ended, and was dropped from the store before this program saw how."))
+
+    def _read(self, stored: Sequence[StoredProcess], version: int) -> dict[str, AgentProcess]:
+        """The processes of a family as the store has them; those that live in this program are changed to that."""
+        here = {each.process.id: self._known[each.process.id] for each in stored if each.process.id in self._known}
+        told = {each: len(each.progress.history) for each in here.values()}
+        found = restored(stored, self.records_of.made, self.records_of.codec_for, here)
+        for process in found if self.store.durable else ():
+            process.store_each_step()
+        for process, count in told.items():
+            process.tell_what_happened(count)
+        self.records_of.know(found)
+        self._known.update((each.id, each) for each in found)
+        root = next(iter(found))
+        if log := self.events.get(root):
+            log.forget()
+        elif self.store.durable or root.options.keep_events:
+            self.events.open(root)
+        root.note_version(version)
+        return {each.id: each for each in found}

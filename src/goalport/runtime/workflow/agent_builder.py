@@ -1,0 +1,244 @@
+"""`AgentBuilder`: an agent made of functions, of prompts, and of what a program decides, in place of a class.
+
+Its functions are put into a class that is made when the agent is built, and that is read as any other is: so they take
+and give what methods take and give, without `self`. (User guide, section 3.7.)
+"""
+
+import inspect
+import re
+import string
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar, cast, overload
+
+from goalport.agents.domain import (
+    Agent,
+    Export,
+    GroupRequirement,
+    PlannerType,
+    Resolver,
+    RetryPolicy,
+    decorators,
+    read_agent,
+)
+from goalport.base.errors import DeclarationError
+from goalport.base.words import listed, type_label
+from goalport.models.llm import LlmOptions
+from goalport.runtime.ai import Ai
+from goalport.runtime.process import SERVICE_TYPES
+from goalport.tools import snake
+
+__all__ = ["AgentBuilder"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+G = TypeVar("G")
+_INPUT = "input"
+_ROOT = re.compile(r"[.\[]")
+
+
+class AgentBuilder:
+    """`jokes = AgentBuilder("Jokes", "Tells jokes")`, then `@jokes.action` above functions, and `jokes.build()`.
+
+    Each decorator returns the function as it was, and can be called with a function as well. A builder with
+    `component=True` makes a component, whose actions and conditions every agent may use. `planner`, `opaque`,
+    `provider` and `version` are those of `@agent`; `resolvers` fill parameters of their own choice.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str = "",
+        *,
+        component: bool = False,
+        planner: PlannerType = PlannerType.GOAP,
+        opaque: bool = False,
+        provider: str = "",
+        version: str = "0.1.0",
+        resolvers: Sequence[Resolver] = (),
+    ) -> None:
+        self.name = name
+        self._marking: Callable[[type], type] = (
+            decorators.component(name=name, description=description)
+            if component
+            else decorators.agent(
+                name=name, description=description, planner=planner, opaque=opaque, provider=provider, version=version
+            )
+        )
+        self._resolvers = resolvers
+        self._members: dict[str, staticmethod[..., Any]] = {}
+        self._built = False
+
+    @overload
+    def action(self, function: F, /) -> F: ...
+    @overload
+    def action(
+        self,
+        /,
+        *,
+        name: str = "",
+        description: str = "",
+        pre: Sequence[str] = (),
+        post: Sequence[str] = (),
+        can_rerun: bool = False,
+        clear_blackboard: bool = False,
+        cost: float = 0.0,
+        value: float = 0.0,
+        cost_method: str = "",
+        value_method: str = "",
+        tool_groups: Sequence[str] = (),
+        required_tool_groups: Sequence[str] = (),
+        tool_group_requirements: Sequence[GroupRequirement] = (),
+        output_binding: str = "",
+        trigger: type | None = None,
+        read_only: bool = False,
+        repeatable: bool = True,
+        retry: RetryPolicy | None = None,
+        access: str | None = None,
+    ) -> Callable[[F], F]: ...
+    def action(self, function: Callable[..., Any] | None = None, /, *, name: str = "", **settings: Any) -> Any:
+        """Add a function as an action; the settings are those of `@action`, and `name` defaults to the function's."""
+        return self._adding(decorators.action(**settings), function, name)
+
+    def achieves_goal(
+        self,
+        *,
+        description: str,
+        name: str = "",
+        value: float = 0.0,
+        tags: Sequence[str] = (),
+        examples: Sequence[str] = (),
+        export: Export | None = None,
+    ) -> Callable[[F], F]:
+        """Add a function as an action whose completion achieves a goal; see the decorator of the same name."""
+        goal: dict[str, Any] = {"description": description, "tags": tags, "examples": examples, "export": export}
+        return self._adding(decorators.achieves_goal(value=value, **goal), None, name)
+
+    @overload
+    def condition(self, function: F, /) -> F: ...
+    @overload
+    def condition(self, /, *, name: str = "", cost: float = 0.0) -> Callable[[F], F]: ...
+    def condition(self, function: Callable[..., Any] | None = None, /, *, name: str = "", cost: float = 0.0) -> Any:
+        """Add a function that answers whether a condition holds; None says that nobody knows."""
+        return self._adding(decorators.condition(name=name, cost=cost), function, name)
+
+    @overload
+    def cost(self, function: F, /) -> F: ...
+    @overload
+    def cost(self, /, *, name: str = "") -> Callable[[F], F]: ...
+    def cost(self, function: Callable[..., Any] | None = None, /, *, name: str = "") -> Any:
+        """Add a function that computes a cost or a value, for `cost_method=` and `value_method=`."""
+        return self._adding(decorators.cost(name=name), function, name)
+
+    def prompted(
+        self,
+        prompt: str,
+        /,
+        *,
+        takes: type | Sequence[type],
+        gives: type[G],
+        name: str = "",
+        llm: str | LlmOptions | None = None,
+        template: bool = False,
+        **settings: Any,
+    ) -> Callable[..., Awaitable[G]]:
+        """Add an action that is made of a prompt, such as `"A joke about {topic.content}"`; it returns its function.
+
+        The object that it takes is `{input}` in the prompt; it is also found by the name of its class, `{topic}`, which
+        several objects need. With `template=True` the prompt is the name of a template, for which these are the
+        variables. `llm` is what `Ai.with_llm` takes. `name` defaults to `to_` and the name of the result's class;
+        `settings` are those of `@action`. Raises `DeclarationError` for a name in the prompt that is not there.
+        """
+        kinds = (takes,) if isinstance(takes, type) else tuple(takes)
+        if len({snake(type_label(each)) for each in kinds}) < len(kinds):
+            raise self._mistake(
+                "types of different names to take", f"they are {listed(map(type_label, kinds))}", "Take each once."
+            )
+        asked = _Prompt(prompt, {snake(type_label(each)): each for each in kinds}, gives, llm, is_template=template)
+        if not template:
+            asked.check(f"{self.name}.prompted")
+        settings.setdefault("description", "" if template else prompt)
+        return self.action(**settings, name=name)(asked.function(name or f"to_{snake(type_label(gives))}"))
+
+    def build(self) -> Agent:
+        """The agent or component, to be deployed as any other. Raises `DeclarationError` as for a class."""
+        self._built = True
+        made = type(self.name, (), {**self._members, "__module__": self._module})
+        return read_agent(self._marking(made)(), SERVICE_TYPES, self._resolvers)
+
+    def __goalport_unserved__(self) -> str:
+        """Why a workspace does not serve it, if that is probably not intended."""
+        return "" if self._built else f"the builder of {self.name} was never asked to build its agent. Write .build()."
+
+    @property
+    def _module(self) -> str:
+        modules = (each.__func__.__module__ for each in self._members.values())
+        return next((each for each in modules if each != __name__), __name__)
+
+    def _adding(self, mark: Callable[[Any], Any], function: Callable[..., Any] | None, name: str) -> Any:
+        return partial(self._add, mark, name) if function is None else self._add(mark, name, function)
+
+    def _add(self, mark: Callable[[Any], Any], name: str, function: F) -> F:
+        if not callable(function):
+            raise TypeError(f"Expected a function, but got {function!r}. Write settings by their names.")
+        known = next((key for key, each in self._members.items() if each.__func__ is function), "")
+        own = known or name or getattr(function, "__name__", "")
+        if not own.isidentifier() or own.startswith("__"):
+            raise self._mistake("a function with a name", f"it is {own!r}", 'Write name="…".')
+        # The mark is put on what holds the function, so that it may be added to several builders.
+        member = self._members.setdefault(own, staticmethod(function))
+        if member.__func__ is not function:
+            raise self._mistake("functions of different names", f"two are called {own!r}", 'Write name="…" for one.')
+        mark(member)
+        return function
+
+    def _mistake(self, expected: str, came: str, fix: str) -> DeclarationError:
+        return DeclarationError(f"The builder of the agent {self.name!r}", expected=expected, came=came, fix=fix)
+
+
+@dataclass(frozen=True)
+class _Prompt(Generic[G]):
+    """A prompt with placeholders, or a template, that makes an object of others."""
+
+    text: str
+    takes: Mapping[str, type]
+    """The types of the objects by their names in the prompt."""
+    gives: type[G]
+    llm: str | LlmOptions | None
+    is_template: bool
+
+    def check(self, where: str) -> None:
+        """Raise `DeclarationError` if there is no such object for a placeholder."""
+        known = {_INPUT, *self.takes} if self.takes else set[str]()
+        try:
+            fields = [name for _, name, _, _ in string.Formatter().parse(self.text) if name is not None]
+        except ValueError as error:
+            raise self._mistake(where, "a prompt that can be filled", str(error)) from None
+        for each in fields:
+            if _ROOT.split(each)[0] not in known:
+                raise self._mistake(
+                    where, f"placeholders of what it takes: {listed(sorted(known))}", f"{each!r} is none"
+                )
+
+    def function(self, name: str) -> Callable[..., Awaitable[G]]:
+        """The function that asks a model."""
+
+        async def ask(*, ai: Ai, **given: object) -> G:
+            asked = ai if self.llm is None else ai.with_llm(self.llm)
+            variables = {_INPUT: next(iter(given.values()), None), **given}
+            if self.is_template:
+                return await asked.with_template(self.text).create_object(self.gives, variables)
+            return await asked.create_object(self.text.format_map(variables), self.gives)
+
+        kinds = {**self.takes, "ai": Ai}
+        parameters = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY) for each in kinds]
+        ask.__name__ = ask.__qualname__ = name
+        ask.__annotations__ = {**kinds, "return": self.gives}
+        cast("Any", ask).__signature__ = inspect.Signature(parameters)
+        return ask
+
+    @staticmethod
+    def _mistake(where: str, expected: str, came: str) -> DeclarationError:
+        return DeclarationError(
+            where, expected=expected, came=came, fix="Write braces that are no placeholder twice: {{."
+        )

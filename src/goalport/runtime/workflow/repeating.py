@@ -1,0 +1,262 @@
+"""`RepeatUntil` and `RepeatUntilAcceptable`: a step that is repeated until its result is good.
+
+(User guide, section 3.7.1.)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Self, TypeVar, cast, overload
+
+from goalport.agents.blackboard import Typed, fits
+from goalport.agents.domain import Input
+from goalport.base.errors import DeclarationError
+from goalport.base.words import counted, type_name
+from goalport.runtime.process import ActionContext
+from goalport.runtime.workflow.history import Attempt, Feedback, History, is_number
+from goalport.runtime.workflow.step import Given, Step, context_itself, newest, read_step
+from goalport.runtime.workflow.workflow import Stage, Workflow
+
+__all__ = ["RepeatUntil", "RepeatUntilAcceptable", "Repetition"]
+
+T = TypeVar("T")
+K = TypeVar("K")
+_ROUNDS = 5
+_THRESHOLD = 0.9
+_HISTORY = newest(History)
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeated(Generic[T]):
+    """What both builders know: what is repeated, and how often at most."""
+
+    kind: type[T]
+    task: Step[T] | None = None
+    limit: int = _ROUNDS
+
+    def with_max_iterations(self, limit: int, /) -> Self:
+        """Make so many attempts at most, and give the best of them. Raises `DeclarationError` for a limit below 1."""
+        if type(limit) is not int or limit < 1:
+            raise self._mistake("a limit of 1 or more rounds", f"it is {limit!r}", "Raise it.")
+        return replace(self, limit=limit)
+
+    def _judged(self, judge: "_Judge") -> "Repetition[T]":
+        if self.task is None:
+            raise self._mistake("a function to repeat", "there is none", "Write repeating(…) before.")
+        rounds = _Rounds(self.kind, self.task, self.limit, judge)
+        words = f"Repeats {self.task.label} {judge.words}, {counted(self.limit, 'round')} at most"
+        made = (self.kind, Feedback)
+        first = tuple(self.task.wants(()))  # in the first round nothing is made yet
+        stage = Stage("repeat", words, self.kind, [self.task, *judge.steps], made, rounds.run, first)
+        return Repetition(self.kind, [stage], rounds)
+
+    def _mistake(self, expected: str, came: str, fix: str) -> DeclarationError:
+        where = f"A repetition for {type_name(self.kind)}"
+        return DeclarationError(where, expected=expected, came=came, fix=fix)
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatUntil(_Repeated[T]):
+    """A task that is repeated until a condition holds for what it gave.
+
+    `RepeatUntil.returning(Draft).repeating(write).until(lambda draft: draft.words > 500)`. At the limit, the last
+    attempt is the result.
+    """
+
+    @staticmethod
+    def returning(kind: type[K]) -> "RepeatUntil[K]":
+        """Begin a workflow with a result of this type."""
+        return RepeatUntil(kind)
+
+    @overload
+    def repeating(self, function: Callable[[ActionContext], Given[T]], /) -> Self: ...
+    @overload
+    def repeating(self, function: Callable[[History[T], ActionContext], Given[T]], /) -> Self: ...
+    @overload
+    def repeating(self, function: Callable[..., Given[T]], /) -> Self: ...
+    def repeating(self, function: Callable[..., Given[T]], /) -> Self:
+        """Repeat this function, whose parameters are filled as those of an action, and with the `History[T]`.
+
+        The parameters of a lambda are the context, or the history and the context.
+        """
+        return replace(self, task=read_step(function, self.kind, [[context_itself], [_HISTORY, context_itself]]))
+
+    @overload
+    def until(self, function: Callable[[T], Given[bool]], /) -> "Repetition[T]": ...
+    @overload
+    def until(self, function: Callable[[T, History[T]], Given[bool]], /) -> "Repetition[T]": ...
+    @overload
+    def until(self, function: Callable[..., Given[bool]], /) -> "Repetition[T]": ...
+    def until(self, function: Callable[..., Given[bool]], /) -> "Repetition[T]":
+        """End when this function returns True for the newest attempt.
+
+        The parameters of a lambda are the attempt, or the attempt and the history, in which it is the last.
+        """
+        last = newest(self.kind)
+        return self._judged(_Judge(None, read_step(function, bool, [[last], [last, _HISTORY]])))
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatUntilAcceptable(_Repeated[T]):
+    """A generator whose attempts are evaluated, and which gets the feedback, until one is acceptable.
+
+    `RepeatUntilAcceptable.returning(Report).repeating(write).with_evaluator(criticise)` is a workflow that ends at a
+    score of 0.9, or with the best attempt of five.
+    """
+
+    threshold: float = _THRESHOLD
+    criteria: Step[bool] | None = None
+
+    @staticmethod
+    def returning(kind: type[K]) -> "RepeatUntilAcceptable[K]":
+        """Begin a workflow with a result of this type."""
+        return RepeatUntilAcceptable(kind)
+
+    def with_score_threshold(self, threshold: float, /) -> Self:
+        """Accept an attempt with this score or a better one. Raises `DeclarationError` unless it is from 0 to 1."""
+        if not is_number(threshold) or not 0 <= threshold <= 1:
+            raise self._mistake("a threshold from 0 to 1", f"it is {threshold!r}", "Scores are from 0 to 1.")
+        return replace(self, threshold=threshold)
+
+    @overload
+    def with_acceptance_criteria(self, function: Callable[[Feedback], Given[bool]], /) -> Self: ...
+    @overload
+    def with_acceptance_criteria(self, function: Callable[[Feedback, T], Given[bool]], /) -> Self: ...
+    @overload
+    def with_acceptance_criteria(self, function: Callable[..., Given[bool]], /) -> Self: ...
+    def with_acceptance_criteria(self, function: Callable[..., Given[bool]], /) -> Self:
+        """Accept an attempt when this function returns True, in place of the threshold.
+
+        The parameters of a lambda are the feedback, or the feedback and the attempt.
+        """
+        feedback = newest(Feedback)
+        return replace(self, criteria=read_step(function, bool, [[feedback], [feedback, newest(self.kind)]]))
+
+    @overload
+    def repeating(self, function: Callable[[ActionContext], Given[T]], /) -> Self: ...
+    @overload
+    def repeating(self, function: Callable[[Feedback | None, ActionContext], Given[T]], /) -> Self: ...
+    @overload
+    def repeating(self, function: Callable[..., Given[T]], /) -> Self: ...
+    def repeating(self, function: Callable[..., Given[T]], /) -> Self:
+        """Make attempts with this function, which gets the feedback to the last one.
+
+        Its parameters are filled as those of an action; a `Feedback | None` is the feedback to the last attempt, and a
+        `History[T]` has all attempts. The parameters of a lambda are the context, or the feedback and the context.
+        """
+        task = read_step(function, self.kind, [[context_itself], [newest(Feedback), context_itself]])
+        for each in task.parameters:
+            if isinstance(each, Input) and fits(each.type, Feedback) and each.required:
+                raise task.origin.error(
+                    expected=f"{each.name!r} to be optional, as there is no feedback in the first round",
+                    came="it is required",
+                    fix=f"Write `{each.name}: {type_name(each.type)} | None`.",
+                )
+        return replace(self, task=task)
+
+    @overload
+    def with_evaluator(self, function: Callable[[T], Given[Feedback]], /) -> "Repetition[T]": ...
+    @overload
+    def with_evaluator(self, function: Callable[[T, ActionContext], Given[Feedback]], /) -> "Repetition[T]": ...
+    @overload
+    def with_evaluator(self, function: Callable[..., Given[Feedback]], /) -> "Repetition[T]": ...
+    def with_evaluator(self, function: Callable[..., Given[Feedback]], /) -> "Repetition[T]":
+        """Evaluate each attempt with this function, and so complete the workflow.
+
+        Its parameters are filled as those of an action; those of a lambda are the attempt, or the attempt and the
+        context. What it raises ends the workflow.
+        """
+        attempt = newest(self.kind)
+        evaluator = read_step(function, Feedback, [[attempt], [attempt, context_itself]])
+        return self._judged(_Judge(evaluator, self.criteria, self.threshold))
+
+
+@dataclass(frozen=True)
+class Repetition(Workflow[T]):
+    """A workflow that repeats a step."""
+
+    rounds: "_Rounds[T]" = field(repr=False)
+
+    def returning_history(self) -> Workflow[History[T]]:
+        """The same workflow with all attempts for a result; the one that would have been its result is their `best`."""
+        kind = cast("type[History[T]]", cast("Any", History)[self.kind])
+        return Workflow(kind, [replace(each, kind=kind, run=self.rounds.attempts) for each in self.stages])
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """Decides about attempts: by a function, else by the score that an evaluator gives."""
+
+    evaluator: Step[Feedback] | None
+    good: Step[bool] | None
+    threshold: float = _THRESHOLD
+
+    @property
+    def steps(self) -> list[Step[Any]]:
+        return [each for each in (self.evaluator, self.good) if each is not None]
+
+    @property
+    def words(self) -> str:
+        if self.evaluator is None or self.good is None:
+            (one,) = self.steps
+            return f"until {one.label} {f'gives a score of {self.threshold:g}' if self.evaluator else 'holds'}"
+        return f"until {self.good.label} accepts what {self.evaluator.label} says of it"
+
+    async def feedback(self, context: ActionContext) -> Feedback | None:
+        """What is to be said of the newest object on the blackboard of the context."""
+        return None if self.evaluator is None else await self.evaluator.run(context)
+
+    async def accepts(self, context: ActionContext, feedback: Feedback | None) -> bool:
+        """Whether the newest attempt is good enough."""
+        if self.good is not None:
+            return await self.good.run(context)
+        return feedback is not None and feedback.score >= self.threshold
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounds(Generic[T]):
+    """A task that is repeated, and what decides when it is enough."""
+
+    kind: type[T]
+    task: Step[T]
+    limit: int
+    judge: _Judge
+
+    async def run(self, context: ActionContext) -> T:
+        """The result of the accepted attempt, or of the best."""
+        best = (await self.attempts(context)).best
+        assert best is not None
+        return best.result
+
+    async def attempts(self, context: ActionContext) -> History[T]:
+        """All attempts, of which the last is accepted, or none."""
+        context, history = self._without_earlier_rounds(context), History[T]()
+        for number in range(1, self.limit + 1):
+            with self.task.span(context, name := f"round {number}"):
+                here = context.on_copy(place=name)
+                result = await self.task.run(_with(here, history, self.kind))
+                feedback = await self.judge.feedback(here.on_copy(history, Typed(result, self.kind)))
+                before, history = history, history.with_attempt(Attempt(result, feedback))
+                accepted = await self.judge.accepts(_with(here, history, self.kind), feedback)
+            score = "" if feedback is None else f", score {feedback.score:g}"
+            context.progress(f"round {number} of {self.limit}{score}")
+            if accepted:
+                return before.with_attempt(Attempt(result, feedback, accepted=True))
+        best = history.best
+        words = f"the best attempt, score {best.score:g}" if best and best.feedback else "the last attempt"
+        context.progress(f"No attempt of {self.limit} was accepted: the result is {words}.")
+        return history
+
+    def _without_earlier_rounds(self, context: ActionContext) -> ActionContext:
+        """A context without what another repetition has made, except for an object that the task begins with."""
+        own = context.on_copy()
+        taken = any(fits(self.kind, each.type) for each in self.task.wants(()))
+        for kind in (Feedback, History, *(() if taken else (self.kind,))):
+            own.blackboard.hide_all(kind)
+        return own
+
+
+def _with(context: ActionContext, history: History[T], kind: type[T]) -> ActionContext:
+    """A context with the history, and with the newest attempt and its feedback as the newest objects."""
+    last = history.last
+    newest_objects = () if last is None else (Typed(last.result, kind), last.feedback)
+    return context.on_copy(history, *(each for each in newest_objects if each is not None))

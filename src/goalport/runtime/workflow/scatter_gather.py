@@ -1,0 +1,270 @@
+"""`ScatterGatherBuilder` and `ConsensusBuilder`: several functions at once, and one that makes one result of theirs.
+
+(User guide, section 3.7.1.)
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from logging import getLogger
+from typing import Any, Generic, Self, TypeVar, cast, overload
+
+from anyio import move_on_after
+
+from goalport.agents.blackboard import Typed
+from goalport.agents.domain import Input
+from goalport.base.errors import DeclarationError, NonRetryable, Signal
+from goalport.base.words import counted, listed, type_name
+from goalport.runtime.process import ActionContext
+from goalport.runtime.workflow.history import is_number
+from goalport.runtime.workflow.step import Given, Step, context_itself, newest, read_step
+from goalport.runtime.workflow.workflow import Stage, Workflow
+
+__all__ = ["BranchFailure", "ConsensusBuilder", "ScatterGatherBuilder", "Scattering"]
+
+_log = getLogger(__name__)
+E = TypeVar("E")
+R = TypeVar("R")
+T = TypeVar("T")
+F = TypeVar("F")
+Branches = Mapping[str, F] | Iterable[F]
+"""Functions by the names that they are to have, or functions that have names."""
+_AT_ONCE = 8
+_MOST_REASONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BranchFailure:
+    """A function of a scatter that gave no result.
+
+    A consolidator has all of them by a parameter `failures: list[BranchFailure]`.
+    """
+
+    branch: str
+    """Its name, as in the progress of the process."""
+    reason: str
+    """Why, in words that may be shown to those who run the process."""
+
+
+@dataclass(frozen=True)  # not slots=True: on Python 3.11 `Gathered[E](…)` fails with it
+class Gathered(Generic[E]):
+    """What the functions of a scatter gave."""
+
+    elements: list[E]
+    failures: list[BranchFailure]
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterGatherBuilder(Generic[R]):
+    """Functions that run at once, and one that consolidates what they give.
+
+    `ScatterGatherBuilder.returning(FactChecks).from_elements(FactCheck).generated_by(checks).consolidated_by(merge)`.
+    """
+
+    kind: type[R]
+
+    @staticmethod
+    def returning(kind: type[T]) -> "ScatterGatherBuilder[T]":
+        """Begin a workflow with a result of this type."""
+        return ScatterGatherBuilder(kind)
+
+    def from_elements(self, kind: type[E]) -> "Scattering[E, R]":
+        """Say of what type the elements are that the result is made of."""
+        return Scattering(self.kind, kind)
+
+
+@dataclass(frozen=True)
+class Scattering(Generic[E, R]):
+    """A scatter that knows what its result and its elements are."""
+
+    kind: type[R]
+    element: type[E]
+    generating: str = "generate"
+    consolidating: str = "consolidate"
+    branches: Sequence[Step[E]] = ()
+    max_concurrency: int = _AT_ONCE
+    minimum: int | None = None
+    """With how many elements it goes on; None: with all."""
+    seconds: float | None = None
+    """How long a branch may take."""
+
+    @property
+    def elements(self) -> Any:
+        """The type of the list of elements."""
+        return list[self.element]
+
+    @property
+    def gathered(self) -> "type[Gathered[E]]":
+        """The type of what the functions give together."""
+        return cast("type[Gathered[E]]", cast("Any", Gathered)[self.element])
+
+    @overload
+    def generated_by(
+        self, functions: Branches[Callable[[ActionContext], Given[E]]], /, *, max_concurrency: int = _AT_ONCE
+    ) -> Self: ...
+    @overload
+    def generated_by(
+        self, functions: Branches[Callable[..., Given[E]]], /, *, max_concurrency: int = _AT_ONCE
+    ) -> Self: ...
+    def generated_by(self, functions: Branches[Callable[..., Given[E]]], /, *, max_concurrency: int = _AT_ONCE) -> Self:
+        """Run these functions, `max_concurrency` at once; their parameters are filled as those of an action.
+
+        A mapping gives them names of your own, by which progress, plans and spans call them. Where one fails, the
+        others are cancelled and its error is raised, unless `with_minimum_results` was said; where one asks a person,
+        all others finish first. Raises `DeclarationError` for no function and a limit below 1.
+        """
+        found = self._read(functions)
+        if not found:
+            raise self._mistake(
+                "at least one function to generate elements", "there is none", "Give one, or call none."
+            )
+        if type(max_concurrency) is not int or max_concurrency < 1:
+            raise self._mistake("max_concurrency to be 1 or more", f"it is {max_concurrency!r}", "Raise it.")
+        return replace(self, branches=found, max_concurrency=max_concurrency).with_minimum_results(self.minimum)
+
+    def with_minimum_results(self, minimum: int | None, /) -> Self:
+        """Go on without the functions that fail, if at least so many elements are there; with None, fail with them."""
+        most = len(self.branches) if self.branches else None
+        if minimum is not None and (type(minimum) is not int or minimum < 1 or (most and minimum > most)):
+            wanted = f"a minimum from 1 to {most}, the number of functions" if most else "a minimum of 1 or more"
+            raise self._mistake(wanted, f"it is {minimum!r}", "Change it, or give more functions.")
+        return replace(self, minimum=minimum)
+
+    def with_time_limit(self, seconds: float, /) -> Self:
+        """Let each function fail that takes longer; without it, only the deadline of the process ends one."""
+        if not is_number(seconds) or not seconds > 0:
+            raise self._mistake("seconds above 0", f"it is {seconds!r}", "Raise it.")
+        return replace(self, seconds=seconds)
+
+    @overload
+    def consolidated_by(self, function: Callable[[list[E]], Given[R]], /) -> Workflow[R]: ...
+    @overload
+    def consolidated_by(self, function: Callable[[list[E], ActionContext], Given[R]], /) -> Workflow[R]: ...
+    @overload
+    def consolidated_by(self, function: Callable[..., Given[R]], /) -> Workflow[R]: ...
+    def consolidated_by(self, function: Callable[..., Given[R]], /) -> Workflow[R]:
+        """Make the result of the list of elements, in the order of the functions, by this function.
+
+        Its parameters are filled as those of an action, with the list, and with `list[BranchFailure]`: the functions
+        that failed. The parameters of a lambda are the list, or the list and the context.
+        """
+        if not self.branches:
+            raise self._mistake("functions to generate elements", "there are none", "Give them before.")
+        last = read_step(function, self.kind, [[newest(self.elements)], [newest(self.elements), context_itself]])
+
+        async def consolidate(context: ActionContext) -> R:
+            given = context.last(self.gathered)
+            assert given is not None  # the stage before has made it
+            failures = Typed(given.failures, list[BranchFailure])
+            with last.span(context):
+                return await last.run(context.on_copy(Typed(given.elements, self.elements), failures))
+
+        joined = f"Makes the result of them with {last.label}"
+        made, taken = (self.elements, list[BranchFailure]), (Input("gathered", self.gathered),)
+        return Workflow(
+            self.kind,
+            [
+                Stage(self.generating, self._words, self.gathered, self.branches, (), self._generate),
+                Stage(self.consolidating, joined, self.kind, [last], made, consolidate, taken),
+            ],
+        )
+
+    @property
+    def _words(self) -> str:
+        limit = f", {self.max_concurrency} at once" if self.max_concurrency < len(self.branches) else " at once"
+        enough = f"; {self.minimum} {'is' if self.minimum == 1 else 'are'} enough" if self.minimum else ""
+        number = counted(len(self.branches), "function")
+        return f"Runs {number}{limit}: {listed(each.name for each in self.branches)}{enough}"
+
+    def _read(self, functions: Branches[Callable[..., Given[E]]]) -> tuple[Step[E], ...]:
+        if isinstance(functions, Mapping):
+            named = cast("Mapping[str, Callable[..., Given[E]]]", functions)
+            if odd := [each for each in named if not isinstance(each, str) or not each.strip()]:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise self._mistake("names of functions", f"one is {odd[0]!r}", "Give each a name: {'gpt': ask_gpt}.")
+            steps = [replace(self._step(each), name=" ".join(name.split())) for name, each in named.items()]
+        elif isinstance(functions, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            steps = [self._step(each) for each in functions]
+        else:
+            raise self._mistake("functions to generate elements", f"it is {functions!r}", "Pass a list or a mapping.")
+        names = [each.name for each in steps]
+        # Those that share a name get the number of their place.
+        return tuple(
+            each if names.count(each.name) == 1 else replace(each, name=f"{each.name} {place}")
+            for place, each in enumerate(steps, start=1)
+        )
+
+    def _step(self, function: Callable[..., Given[E]]) -> Step[E]:
+        return read_step(function, self.element, [[context_itself]])
+
+    async def _generate(self, context: ActionContext) -> Gathered[E]:
+        over = count(1)
+
+        def tell(words: str) -> None:
+            number = next(over)
+            if not context.cancelled:
+                context.progress(f"{number}/{len(self.branches)} {words}")
+
+        async def branch(step: Step[E]) -> E | BranchFailure:
+            with step.span(context):
+                try:
+                    element = await self._in_time(step, context.on_copy(place=step.name))
+                except Signal:
+                    raise
+                except Exception as error:
+                    reason = context.process.words_for(error)
+                    tell(f"{step.name} failed: {reason}")
+                    if self.minimum is None:
+                        error.add_note(f"It was raised by the function {step.name!r} of {context.action}.")
+                        raise
+                    _log.info("Process %s: %s failed", context.process.id, step.name, exc_info=True)
+                    return BranchFailure(step.name, reason)
+            tell(step.name)
+            return element
+
+        found = await context.parallel_map(self.branches, branch, max_concurrency=self.max_concurrency)
+        elements = [each for each in found if not isinstance(each, BranchFailure)]
+        failures = [each for each in found if isinstance(each, BranchFailure)]
+        if len(elements) < (self.minimum or 0):
+            reasons = "; ".join(f"{each.branch} failed: {each.reason}" for each in failures[:_MOST_REASONS])
+            more = f"; and {len(failures) - _MOST_REASONS} more" if len(failures) > _MOST_REASONS else ""
+            wanted = counted(self.minimum or 0, "result")
+            raise NonRetryable(f"Expected at least {wanted}, but {len(elements) or 'none'} came. {reasons}{more}")
+        return Gathered(elements, failures)
+
+    async def _in_time(self, step: Step[E], context: ActionContext) -> E:
+        if self.seconds is None:
+            return await step.run(context)
+        with move_on_after(self.seconds):
+            return await step.run(context)
+        raise NonRetryable(f"It did not end within {self.seconds:g} s.")
+
+    def _mistake(self, expected: str, came: str, fix: str) -> DeclarationError:
+        where = f"A scatter of {type_name(self.element)} for {type_name(self.kind)}"
+        return DeclarationError(where, expected=expected, came=came, fix=fix)
+
+
+@dataclass(frozen=True)
+class ConsensusBuilder(Scattering[R, R]):
+    """A scatter whose sources give what the result is too: one of several answers to one question.
+
+    `ConsensusBuilder.returning(Verdict).sourced_from(judges).with_consensus_by(majority)`.
+    """
+
+    with_consensus_by = Scattering[R, R].consolidated_by
+
+    @staticmethod
+    def returning(kind: type[T]) -> "ConsensusBuilder[T]":
+        """Begin a workflow with a result of this type."""
+        return ConsensusBuilder(kind, kind, "ask", "agree")
+
+    @overload
+    def sourced_from(
+        self, functions: Branches[Callable[[ActionContext], Given[R]]], /, *, max_concurrency: int = _AT_ONCE
+    ) -> Self: ...
+    @overload
+    def sourced_from(
+        self, functions: Branches[Callable[..., Given[R]]], /, *, max_concurrency: int = _AT_ONCE
+    ) -> Self: ...
+    def sourced_from(self, functions: Branches[Callable[..., Given[R]]], /, *, max_concurrency: int = _AT_ONCE) -> Self:
+        """Ask these functions; see `Scattering.generated_by`."""
+        return self.generated_by(functions, max_concurrency=max_concurrency)

@@ -1,0 +1,1 @@
+from goalport.server.site import *

@@ -1,0 +1,121 @@
+"""The guard before every door: who sends no valid credential gets no further.
+
+It authenticates a request and says nothing about what its caller may do: that depends on the call, which the doors
+read. Below the site, which mounts it; `verifiers` decide about tokens.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from goalport.base.hosts import source_of
+from goalport.base.observe import RareLog
+from goalport.base.words import first_line
+from goalport.server.auth.authentication import Authentication
+from goalport.server.auth.challenges import Challenges
+from goalport.server.auth.credentials import AmbiguousCredential, token_of
+from goalport.server.auth.current import granted, nobody
+from goalport.server.auth.failed_attempts import FailedAttempts
+from goalport.server.auth.streams import REVERIFY_SECONDS, GuardedStream, is_stream
+from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
+
+__all__ = ["AuthGuard", "route_path"]
+
+_log = logging.getLogger(__name__)
+_WELL_KNOWN: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
+"""Where clients look for metadata before they have a token: what is not there has to be missing, and not forbidden."""
+
+
+def route_path(scope: Scope) -> str:
+    """The path of a request within this app, which another app may have mounted; without a slash at its end."""
+    path, root = scope["path"].rstrip("/"), scope.get("root_path", "").rstrip("/")
+    return path.removeprefix(root) if root and f"{path}/".startswith(f"{root}/") else path
+
+
+class AuthGuard:
+    """ASGI middleware that lets requests with a valid credential pass, as those of its caller.
+
+    `open_paths` are answered without one too; a credential that is sent there counts all the same. The credential of a
+    stream is verified again every `stream_seconds`.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        authentication: Authentication,
+        open_paths: Collection[str],
+        stream_seconds: float = REVERIFY_SECONDS,
+    ) -> None:
+        self._app = app
+        self._authentication = authentication
+        self._open_paths = frozenset(open_paths)
+        self._stream_seconds = stream_seconds
+        self._failed = FailedAttempts()
+        self._rare_log = RareLog()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        with nobody():
+            await self._authenticate(scope, receive, send)
+
+    async def _authenticate(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request as that of the caller whom its credential stands for."""
+        path = route_path(scope)
+        challenges = self._authentication.challenges.at(path)
+        try:
+            token = token_of(scope["headers"], scope["query_string"])
+            by_proxy = self._authentication.grant_by_proxy(scope, token)
+        except AmbiguousCredential as error:
+            await challenges.invalid_request(str(error))(scope, receive, send)
+            return
+        if by_proxy is not None:
+            with granted(scope, by_proxy, ""):
+                await self._app(scope, receive, send)
+        elif token is not None:
+            await self._answer(token, challenges, scope, receive, send)
+        else:
+            await (self._app if self._is_open(path) else challenges.unauthenticated())(scope, receive, send)
+
+    async def _answer(self, token: str, challenges: Challenges, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request with a token, as far as the token is valid."""
+        judged = await self._judge(token, challenges, (scope.get("client") or ("",))[0])
+        if isinstance(judged, Response):
+            await judged(scope, receive, send)
+            return
+        app = self._app
+        if is_stream(scope):
+            verify = partial(self._authentication.grant_of, token)
+            app = GuardedStream(app, judged, verify, self._stream_seconds)
+        with granted(scope, judged, token):
+            await app(scope, receive, send)
+
+    def _is_open(self, path: str) -> bool:
+        return path in self._open_paths or path.startswith(_WELL_KNOWN)
+
+    async def _judge(self, token: str, challenges: Challenges, address: str) -> Grant | Response:
+        """What a token from an address grants, or the response that refuses it."""
+        try:
+            return await self._authentication.grant_of(token, partial(self._failed.too_many, address))
+        except InvalidToken as error:
+            self._tell(_log.info, "Refused a credential: %s", error)
+            seconds = 0.0 if error.was_valid else self._failed.add(address)
+            if not seconds:
+                return challenges.invalid_token(str(error))
+            text = "Too many credentials from %s are not valid: more of them are answered with status 429."
+            self._rare_log.log(_log.warning, f"of {source_of(address)}", text, address)
+            return challenges.too_many(str(error), math.ceil(seconds))
+        except VerifierUnavailable as error:
+            self._tell(_log.warning, "A caller cannot be authenticated now: %s", error)
+            return challenges.unavailable("Whether the token is valid cannot be said now.", error.retry_seconds)
+
+    def _tell(self, log: Callable[..., None], text: str, error: Exception) -> None:
+        """Log why a token does not pass, each reason once in a minute: whoever sends many must not flood the log."""
+        reason = first_line(str(error))
+        self._rare_log.log(log, reason, text, reason)

@@ -1,0 +1,81 @@
+"""Verifiers: what makes of a token the caller that it stands for, or refuses it.
+
+A server may have any number of verifiers. Each says which tokens it takes, and the first that takes one decides about
+it, so that no token that one verifier refuses is tried at another. `keys` and `jwt` are verifiers; `guard` asks them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from goalport.base.caller import EVERY_SCOPE, Caller
+from goalport.base.errors import GoalportError
+from goalport.workspace.settings import AuthSettings
+
+__all__ = ["Grant", "InvalidToken", "Verifier", "VerifierUnavailable", "caller_of", "grant_of", "never"]
+
+
+class InvalidToken(GoalportError):
+    """A token that is no valid credential here; the message says why, without the token."""
+
+    def __init__(self, reason: str, *, was_valid: bool = False) -> None:
+        super().__init__(reason)
+        self.was_valid = was_valid
+        """Whether it is known to have been valid before: then its holder needs another, and is not guessing."""
+
+
+class VerifierUnavailable(GoalportError):
+    """Whether a token is valid cannot be said now, because a key file or an identity provider cannot be reached."""
+
+    def __init__(self, reason: str, retry_seconds: int = 5) -> None:
+        super().__init__(reason)
+        self.retry_seconds = retry_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a valid credential grants."""
+
+    caller: Caller
+    client: str
+    """The program that calls: the client's id where the credential has one, else the caller's."""
+    expires_at: float | None = None
+    """When the credential expires, in seconds since 1970; None: never."""
+
+
+class Verifier(Protocol):
+    """Verifies the tokens of one kind."""
+
+    def takes(self, token: str) -> bool:
+        """Whether a token is of this kind, as it looks. Called for every request: it reads nothing and never raises."""
+        ...
+
+    async def verify(self, token: str, is_slowed: Callable[[], bool]) -> Grant:
+        """What a token grants. Raises `InvalidToken`, and `VerifierUnavailable` if nobody can say now.
+
+        `is_slowed` says whether it comes from where too many were not valid: others are asked about first.
+        """
+        ...
+
+
+def never() -> bool:
+    """Say that a token is not slowed."""
+    return False
+
+
+async def grant_of(verifiers: Sequence[Verifier], token: str, is_slowed: Callable[[], bool]) -> Grant:
+    """What a token grants, as the first verifier says that takes it. Raises `InvalidToken`, `VerifierUnavailable`."""
+    for each in verifiers:
+        if each.takes(token):
+            return await each.verify(token, is_slowed)
+    raise InvalidToken("The token is of no kind that this server knows.")
+
+
+def caller_of(
+    settings: AuthSettings, subject: str, issuer: str, granted: Iterable[str], claims: Mapping[str, Any] | None = None
+) -> Caller:
+    """The caller that a credential stands for, with all that its scopes imply and the claims that the settings name."""
+    scopes = settings.expanded(granted)
+    kept = {name: value for name, value in (claims or {}).items() if name in settings.claims}
+    is_admin = not scopes.isdisjoint({settings.admin_scope, EVERY_SCOPE})
+    return Caller(subject, issuer, scopes, kept, is_admin)

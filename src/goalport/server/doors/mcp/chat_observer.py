@@ -1,0 +1,113 @@
+"""A request that waits for the reply of a chatbot, and the answer to it.
+
+The process of a conversation rests between turns and goes on with the next one, which may begin as soon as this one is
+over. So a request waits for a turn, and not for the process as one of a goal does. Below: turns, and what is common to
+all requests that wait. `chat_calls` and `companion_calls` are above.
+"""
+
+from contextlib import nullcontext
+
+import anyio
+
+from goalport.runtime.chat import (
+    AgentProcessChatbot,
+    ChatSession,
+    ConversationMessage,
+    Turn,
+    TurnResult,
+    conversation_of,
+)
+from goalport.runtime.platform.runs import Run
+from goalport.runtime.process import AgentProcess, Outcome, Waiting
+from goalport.server.auth import current_caller
+from goalport.server.doors.mcp.call_context import CallContext
+from goalport.server.doors.mcp.chat_progress import ChatProgress
+from goalport.server.doors.mcp.progress_notifications import Observer
+from goalport.server.doors.mcp.state import McpState
+from goalport.server.publish.chat_answers import answer_with_reply
+from goalport.server.publish.chat_reply import last_reply
+from goalport.server.publish.goal_tools import CallPolicy
+from goalport.server.publish.limits import Place
+from goalport.server.publish.output import WrittenResult
+
+__all__ = ["ChatObserver", "observer_of", "session_of_process"]
+
+
+async def session_of_process(state: McpState, process: AgentProcess) -> ChatSession | None:
+    """The session that a process belongs to; None for one of a goal, or of a conversation that is not there any more.
+
+    Raises `StoreError`.
+    """
+    conversation = conversation_of(process) if process.options.turns else None
+    if conversation is None:
+        return None
+    chatbot = AgentProcessChatbot(state.platform, process.agent.name)
+    session = await chatbot.find_session(conversation.id, current_caller())
+    return session if session is not None and session.process_id == process.id else None
+
+
+async def observer_of(
+    context: CallContext, process: AgentProcess, run: Run | None = None, place: Place | None = None
+) -> Observer:
+    """A request that waits for a process, or for the turn of it that runs now. Raises `StoreError`."""
+    session = await session_of_process(context.state, process)
+    if session is None:
+        return Observer(context, process, run, place)
+    return ChatObserver(context, process, session, run, place)
+
+
+class ChatObserver(Observer):
+    """One request that waits for a turn; `turn` is the one that it has begun, otherwise it waits for what runs."""
+
+    def __init__(
+        self,
+        context: CallContext,
+        process: AgentProcess,
+        session: ChatSession,
+        run: Run | None = None,
+        place: Place | None = None,
+        *,
+        turn: Turn | None = None,
+    ) -> None:
+        super().__init__(context, process, run, place)
+        self._session, self._turn = session, turn
+        self._begun = turn is not None
+        self._said: dict[str, ConversationMessage] = {}
+        """The messages of the turns that this request has seen to their ends."""
+        self.result: TurnResult | None = None
+        """How the last of these turns has ended."""
+
+    async def observed(self, patience: float | None) -> Outcome | None:
+        """The outcome of the turn that runs; None if it still runs after `patience` seconds."""
+        turn = self._turn = self._turn or await self._session.last_turn()
+        if turn is None:
+            return self.process.outcome
+        rests = self.process.outcome is not None and not self.process.active
+        with nullcontext() if patience is None or rests else anyio.move_on_after(patience):
+            await self._follow_turn(turn)
+            self.result, self._turn = await turn.result(), None
+            self._said.update((each.id, each) for each in self.result.messages)
+            return self.result.outcome
+        return None
+
+    async def _follow_turn(self, turn: Turn) -> None:
+        notifier = self.context.notifier
+        if notifier is not None and (notifier.progress_wanted or notifier.log_level):
+            progress = self.progress
+            if not isinstance(progress, ChatProgress):
+                progress = ChatProgress(notifier, self.progress_before, self.context.heartbeat_seconds)
+                self.progress = progress
+            await progress.follow_turn(turn)
+
+    async def answer(self, policy: CallPolicy, outcome: Outcome | None) -> WrittenResult:
+        """The reply, or the handle if the turn still runs or waits for a person. Raises `StoreError`."""
+        if outcome is None or isinstance(outcome, Waiting) or self.result is None:
+            return await super().answer(policy, outcome)
+        conversation, state = self._session.conversation, self.context.state
+        said = dict(self._said)
+        if not self._begun:
+            await state.platform.conversations.load(conversation)
+            said = {each.id: each for each in last_reply(conversation)} | said
+        most = state.settings.max_result_bytes
+        messages = [*said.values()]
+        return answer_with_reply(policy, self.process, conversation, messages, self.result.failure, max_bytes=most)

@@ -1,0 +1,92 @@
+"""The MCP server as a door (`site.app.Door`): all its HTTP transports, and how clients connect to them.
+
+A new HTTP transport is one file in `transports` and one entry of `TRANSPORTS`. The door neither listens nor mounts its
+routes; `site` does. `server` and `transports` are below.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from goalport.server.auth import Access
+from goalport.server.doors.mcp.server import GoalServer, make_server
+from goalport.server.doors.mcp.state import McpState
+from goalport.server.doors.mcp.transports.jsonrpc import error_response, refusal
+from goalport.server.doors.mcp.transports.sse import Sse
+from goalport.server.doors.mcp.transports.streamable_http import StreamableHttp
+from goalport.server.publish.publisher import Publisher
+
+__all__ = ["TRANSPORTS", "McpDoor", "ServerTransport"]
+
+
+class ServerTransport(Protocol):
+    """A transport of MCP messages over HTTP.
+
+    The site checks Host and Origin and limits bodies; the server handles the messages. A transport does by itself:
+
+    - It wraps the endpoint that takes POSTs in `jsonrpc.PostReader`, since the SDK gives no answer to an invalid
+      message and to a request whose id is in use; and inside of that in `scope_check.guarded`.
+    - Where a request waits for the answer of its call, it watches the connection as `streamable_http` does: it wraps
+      the SDK's app in `DisconnectMiddleware`, or makes a `Disconnect` by `new_disconnect` and notes it. Otherwise the
+      call runs on for nobody. A transport whose session ends with its stream, as `sse` has it, need not.
+    - It has no more sessions than `max_sessions`, and gives the SDK the limit `max_body_bytes`: its own is 4 MiB.
+    """
+
+    @property
+    def title(self) -> str:
+        """Its name for the startup report, and which clients use it."""
+        ...
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        """The endpoints, without a slash at the end. Clients connect to the first."""
+        ...
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """A context in which requests can be answered."""
+        ...
+
+
+TRANSPORTS: Final[Sequence[Callable[[GoalServer, McpState], ServerTransport]]] = (StreamableHttp, Sse)
+"""All HTTP transports of the MCP server, the one that most clients use first."""
+
+
+class McpDoor:
+    """One MCP server with all its HTTP transports."""
+
+    exposed_headers: Sequence[str] = ("Mcp-Session-Id",)
+    """The response headers that a web page needs as a client."""
+
+    def __init__(self, publisher: Publisher, access: Access) -> None:
+        state = McpState(publisher, access)
+        server, self._streams = make_server(state)
+        self._transports = [transport(server, state) for transport in TRANSPORTS]
+        self.routes: Sequence[Route] = [route for each in self._transports for route in each.routes]
+
+    def report(self, address: str) -> Iterator[str]:
+        """How clients connect, in lines; `address` is the URL of the server."""
+        url = f"{address}{self.routes[0].path}"
+        for each in self._transports:
+            yield f"{each.title}: {address}{each.routes[0].path}"
+        yield f"Hosts that only start programs: npx -y mcp-remote {url}"
+        yield f"Open WebUI (Admin Settings, External Tools, type MCP): {url}"
+
+    def refusal(self, status: HTTPStatus, _kind: str, detail: str, /) -> Response:
+        """A refusal by the site, as a JSON-RPC error; it has no id, since the request was not read."""
+        return error_response(refusal(None, detail), status)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """A context in which requests can be answered."""
+        async with AsyncExitStack() as stack:
+            for each in self._transports:
+                await stack.enter_async_context(each.running())
+            yield
+
+    def close(self) -> None:
+        """Close the subscription streams with their final response."""
+        self._streams.close()

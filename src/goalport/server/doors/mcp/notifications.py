@@ -1,0 +1,122 @@
+"""Notifications about lists and resources, for clients of both eras.
+
+Handshake-era clients get them over their open connections, later clients over the streams that they opened with
+`subscriptions/listen`. This module does not know what caused a change; `state` owns the `Notifications` of a server.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+from weakref import WeakSet
+
+import anyio
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+
+from goalport.server.doors.mcp.sessions import connection_of
+from goalport.server.publish.publisher import ListKind
+
+__all__ = ["Notifications"]
+
+_SEND_SECONDS: Final = 5.0
+"""Seconds after which a notification is dropped for a client that does not read it."""
+_SUBSCRIPTIONS: Final = "goalport.subscriptions"
+_EVENTS: Final[dict[ListKind, ServerEvent]] = {
+    "tools": ToolsListChanged(),
+    "prompts": PromptsListChanged(),
+    "resources": ResourcesListChanged(),
+}
+
+
+class Notifications:
+    """The clients that want to be notified of changes, and the functions that notify them."""
+
+    def __init__(self) -> None:
+        self.bus = InMemorySubscriptionBus()
+        self.watched: Counter[str] = Counter()
+        """The number of subscribers by the URI of the resource."""
+        self._connections: WeakSet[Connection] = WeakSet()
+        self._pending: set[str] = set()
+        self._notifying: asyncio.Task[None] | None = None
+
+    def join(self, context: ServerRequestContext[Any, Any]) -> None:
+        """Notify a handshake-era connection of changed lists, until it closes."""
+        self._connections.add(connection_of(context))
+
+    def subscribe(self, context: ServerRequestContext[Any, Any], uri: str) -> None:
+        """Notify this handshake-era connection of changes of one resource from now on."""
+        connection = connection_of(context)
+        self._connections.add(connection)
+        if _SUBSCRIPTIONS not in connection.state:
+            connection.state[_SUBSCRIPTIONS] = set[str]()
+            connection.exit_stack.callback(lambda: self.unwatch(connection.state[_SUBSCRIPTIONS]))
+        uris: set[str] = connection.state[_SUBSCRIPTIONS]
+        if uri not in uris:
+            uris.add(uri)
+            self.watched[uri] += 1
+
+    def unsubscribe(self, context: ServerRequestContext[Any, Any], uri: str) -> None:
+        """No longer notify this connection of changes of one resource."""
+        uris: set[str] = connection_of(context).state.get(_SUBSCRIPTIONS, set())
+        if uri in uris:
+            uris.discard(uri)
+            self.unwatch([uri])
+
+    def unwatch(self, uris: Iterable[str]) -> None:
+        """Count one subscriber less of each resource; one without any is forgotten, since clients make up URIs."""
+        for uri in uris:
+            self.watched[uri] -= 1
+            if self.watched[uri] <= 0:
+                del self.watched[uri]
+
+    async def announce(self, *kinds: ListKind) -> None:
+        """Notify all clients that the lists of these kinds changed."""
+        for kind in kinds:
+            await self.bus.publish(_EVENTS[kind])
+        await self._notify_each([(connection, kind) for kind in kinds for connection in list(self._connections)])
+
+    async def updated(self, uri: str) -> None:
+        """Notify the subscribers of a resource that it changed."""
+        await self.bus.publish(ResourceUpdated(uri))
+        await self._notify_each(
+            [(each, uri) for each in list(self._connections) if uri in each.state.get(_SUBSCRIPTIONS, ())]
+        )
+
+    def mark(self, uri: str) -> None:
+        """Notify them soon, for callers that cannot await; several marks of a resource become one notification."""
+        if self.watched[uri] <= 0:
+            return
+        self._pending.add(uri)
+        if self._notifying is None or self._notifying.done():
+            self._notifying = asyncio.get_running_loop().create_task(self._notify_pending())
+
+    async def _notify_pending(self) -> None:
+        while self._pending:
+            await self.updated(self._pending.pop())
+
+    async def _notify_each(self, notifications: list[tuple[Connection, ListKind | str]]) -> None:
+        async with anyio.create_task_group() as tasks:
+            for connection, change in notifications:
+                tasks.start_soon(_notify, connection, change)
+
+
+async def _notify(connection: Connection, change: ListKind | str) -> None:
+    with anyio.move_on_after(_SEND_SECONDS):
+        match change:
+            case "tools":
+                await connection.send_tool_list_changed()
+            case "prompts":
+                await connection.send_prompt_list_changed()
+            case "resources":
+                await connection.send_resource_list_changed()
+            case uri:
+                await connection.send_resource_updated(uri)

@@ -1,0 +1,206 @@
+"""The MCP server: the SDK's low-level `Server`, which serves a publication to clients of every protocol version.
+
+It connects methods with handlers and declares the capabilities; lists, prompts and completion are answered here.
+`calls` answers tool calls, `resources` what concerns them; `transports` are above.
+"""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from mcp.server.caching import CacheableMethod, CacheHint
+from mcp.server.context import HandlerResult
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    EmptyResult,
+    GetPromptRequestParams,
+    ListPromptsResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    NotificationParams,
+    PaginatedRequestParams,
+    Prompt,
+    PromptReference,
+    ResourceTemplate,
+    SetLevelRequestParams,
+    Tool,
+)
+from opentelemetry import trace
+from opentelemetry.trace import ProxyTracerProvider
+
+from goalport import __version__
+from goalport.base.errors import BadInput, UnknownName
+from goalport.base.handshake import INSTRUCTIONS
+from goalport.server.doors.mcp import calls, resources
+from goalport.server.doors.mcp.call_context import CallContext
+from goalport.server.doors.mcp.pagination import Pagination
+from goalport.server.doors.mcp.provided_resources import complete_provided, list_resources
+from goalport.server.doors.mcp.scope_check import ScopeCheck
+from goalport.server.doors.mcp.sessions import set_log_level, without_deprecations
+from goalport.server.doors.mcp.skills import add_skills
+from goalport.server.doors.mcp.state import Context, McpState
+from goalport.server.doors.mcp.tasks import add_tasks
+from goalport.server.publish.output import WrittenResult
+from goalport.server.publish.prompts import GoalPrompt
+
+__all__ = ["GoalServer", "make_server"]
+
+_LISTS: Final = CacheHint(ttl_ms=5_000, scope="private")
+_CONTENTS: Final = CacheHint(ttl_ms=0, scope="private")
+_HINTS: Final[Mapping[CacheableMethod, CacheHint]] = {
+    "tools/list": _LISTS,
+    "prompts/list": _LISTS,
+    "resources/list": _LISTS,
+    "resources/templates/list": _LISTS,
+    "resources/read": _CONTENTS,
+}
+_MOST = 100
+
+
+class GoalServer(Server[McpState]):
+    """The low-level server; it declares `listChanged` for all its lists in every protocol version."""
+
+    is_traced = True
+    """Whether the SDK makes a span for each request."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """The server's part of the handshake. The SDK's HTTP sessions call this without arguments."""
+        everything = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+        options = notification_options or everything
+        return super().create_initialization_options(options, experimental_capabilities, extensions or {})
+
+
+def make_server(state: McpState) -> tuple[GoalServer, resources.SubscriptionStreams]:
+    """The server for this state, and its subscription streams, which a shutdown closes."""
+
+    @asynccontextmanager
+    async def lifespan(_: Server[McpState]) -> AsyncGenerator[McpState]:
+        yield state
+
+    def input_schema(tool: str) -> Mapping[str, Any] | None:
+        return state.publisher.publication.mirrored.get(tool)
+
+    streams = resources.SubscriptionStreams(state.notifications)
+    with without_deprecations():
+        server = GoalServer(
+            state.settings.name,
+            version=__version__,
+            instructions=INSTRUCTIONS,
+            lifespan=lifespan,
+            cache_hints=_HINTS,
+            get_tool_input_schema=input_schema,
+            on_list_tools=_list_tools,
+            on_call_tool=_call_tool,  # pyright: ignore - it returns dicts, which the SDK accepts too
+            on_list_prompts=_list_prompts,
+            on_get_prompt=_get_prompt,  # pyright: ignore - as above
+            on_list_resources=list_resources,
+            on_list_resource_templates=_list_templates,
+            on_read_resource=resources.read_resource,  # pyright: ignore - as above
+            on_subscribe_resource=resources.subscribe,
+            on_unsubscribe_resource=resources.unsubscribe,
+            on_subscriptions_listen=streams,
+            on_completion=_complete,  # pyright: ignore - as above
+            on_set_logging_level=_set_level,
+        )
+    server.add_notification_handler("notifications/initialized", NotificationParams, resources.initialized)
+    add_skills(server)
+    add_tasks(server)
+    _add_middleware(server, state)
+    return server, streams
+
+
+def _add_middleware(server: GoalServer, state: McpState) -> None:
+    server.is_traced = not isinstance(trace.get_tracer_provider(), ProxyTracerProvider)
+    if not server.is_traced:
+        server.middleware.clear()
+    if state.access.challenges is not None:
+        server.middleware.append(ScopeCheck())
+    security = RequestStateSecurity(keys=state.keys, ttl=state.settings.state_ttl_seconds)
+    server.middleware.append(RequestStateBoundary(security, default_audience=state.settings.name))
+
+
+_TOOLS: Final = Pagination[Tool]("tools", lambda listed: listed.name)
+_PROMPTS: Final = Pagination[Prompt]("prompts", lambda listed: listed.name)
+_TEMPLATES: Final = Pagination[ResourceTemplate]("templates", lambda listed: listed.uri_template)
+
+
+async def _call_tool(context: Context, params: CallToolRequestParams) -> HandlerResult:
+    answer = await calls.call_tool(CallContext.of(context), params)
+    return answer.wire if isinstance(answer, WrittenResult) else answer
+
+
+async def _list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+    state = context.lifespan_context
+    page, cursor = _TOOLS.page(state.publication.tool_list, params, state.settings.page_size)
+    return ListToolsResult(tools=page, next_cursor=cursor)
+
+
+async def _list_prompts(context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
+    state = context.lifespan_context
+    page, cursor = _PROMPTS.page(state.publication.prompt_list, params, state.settings.page_size)
+    return ListPromptsResult(prompts=page, next_cursor=cursor)
+
+
+async def _list_templates(context: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+    state = context.lifespan_context
+    page, cursor = _TEMPLATES.page(state.publication.template_list, params, state.settings.page_size)
+    return ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
+
+
+async def _get_prompt(context: Context, params: GetPromptRequestParams) -> HandlerResult:
+    state = context.lifespan_context
+    prompts = state.publication.prompts
+    published = prompts.get(params.name)
+    if published is None:
+        raise MCPError(INVALID_PARAMS, str(UnknownName("prompt", params.name[:100], prompts)))
+    if isinstance(published, GoalPrompt):
+        try:
+            return published.message(params.arguments or {})
+        except BadInput as refusal:
+            raise MCPError(INVALID_PARAMS, str(refusal)) from None
+    return await state.answer_of_raw(params.name, published.handler, context, params)
+
+
+async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:
+    set_log_level(context, params.level)
+    return EmptyResult()
+
+
+async def _complete(context: Context, params: CompleteRequestParams) -> HandlerResult:
+    """The values that begin with the typed text. Raises `MCPError` (-32602) for an unknown prompt or template."""
+    values = await _values(context.lifespan_context, params)
+    completion = Completion(values=list(values[:_MOST]), total=len(values), has_more=len(values) > _MOST)
+    return CompleteResult(completion=completion)
+
+
+async def _values(state: McpState, params: CompleteRequestParams) -> Sequence[str]:
+    reference, argument, typed = params.ref, params.argument.name, params.argument.value
+    if isinstance(reference, PromptReference):
+        published = state.publication.prompts.get(reference.name)
+        if published is None:
+            raise MCPError(INVALID_PARAMS, f"There is no prompt {reference.name[:100]!r}.")
+        return _beginning(typed, published.options(argument) if isinstance(published, GoalPrompt) else [])
+    if reference.uri not in {template.uri_template for template in state.publication.template_list}:
+        raise MCPError(INVALID_PARAMS, f"There is no resource template {reference.uri[:100]!r}.")
+    if reference.uri == "goalport://agents/{name}" and argument == "name":
+        shown = filter(state.publication.shows_agent, state.platform.agents)
+        return _beginning(typed, [agent.name for agent in shown])
+    given = (params.context.arguments if params.context is not None else None) or {}
+    return await complete_provided(state, reference.uri, argument, typed, given)
+
+
+def _beginning(typed: str, values: Sequence[str]) -> Sequence[str]:
+    return [value for value in values if value.casefold().startswith(typed.casefold())]

@@ -1,0 +1,212 @@
+"""Incoming JSON-RPC messages: which are valid, and the middleware that reads one from the body of each HTTP POST.
+
+The SDK gives no answer to an invalid message and to a request whose id is in use: it takes a request with an invalid id
+for a notification. So messages are checked before their methods and parameters are read, and refused with an error.
+`stdio` reads its own lines; the transports that take POSTs find the parsed message in the scope of the request.
+"""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+from mcp.server.streamable_http import GET_STREAM_KEY
+from mcp_types import HEADER_MISMATCH, INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+from pydantic_core import from_json
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from goalport.base.words import first_line
+from goalport.server.doors.mcp.disconnects import is_modern_request
+from goalport.server.doors.mcp.transports.routing_headers import contradiction
+
+__all__ = [
+    "SESSION_ID",
+    "PostReader",
+    "error_response",
+    "header",
+    "message_of",
+    "read_message",
+    "refusal",
+    "refuse",
+    "replayed",
+    "with_message",
+]
+
+SESSION_ID: Final = b"mcp-session-id"
+_KEY: Final = "goalport.message"
+_RESUME: Final = b"last-event-id"
+_MOST_SHOWN: Final = 80
+
+
+def read_message(data: bytes) -> tuple[object, JSONRPCError | None]:
+    """The JSON value of a message, and the error response if it is not a valid message, else None."""
+    try:
+        message = from_json(data)
+    except ValueError as error:
+        return None, refusal(None, f"A message should be JSON: {first_line(str(error))}.", PARSE_ERROR)
+    reason = _problem_in(message)
+    return message, None if reason is None else refusal(_id_of(message), reason)
+
+
+def _problem_in(message: object) -> str | None:
+    """Why a JSON value is not a valid message; None if it is."""
+    if not isinstance(message, dict):
+        return f"A message should be a JSON object; came {_shown(message)}. Send each message by itself."
+    fields = cast("Mapping[str, object]", message)
+    if fields.get("jsonrpc") != "2.0":
+        return f'"jsonrpc" should be "2.0"; came {_shown(fields.get("jsonrpc"))}.'
+    if "method" not in fields:
+        return _problem_in_answer(fields)
+    if not isinstance(fields["method"], str):
+        return f'"method" should be a text; came {_shown(fields["method"])}.'
+    if "id" in fields and not _is_id(fields["id"]):
+        return f'"id" should be a text or an integer; came {_shown(fields["id"])}. A notification has none.'
+    if not isinstance(fields.get("params"), dict | None):
+        return f'"params" should be an object; came {_shown(fields["params"])}.'
+    return None
+
+
+def _problem_in_answer(fields: Mapping[str, object]) -> str | None:
+    if not isinstance(fields.get("result", fields.get("error")), dict):
+        return 'A message should have a "method", or the "result" or "error" of an answer, which is an object.'
+    if _is_id(fields.get("id")) or (fields.get("id") is None and "error" in fields):
+        return None
+    return f'"id" should be that of the request; came {_shown(fields.get("id"))}.'
+
+
+def _id_of(message: object) -> str | int | None:
+    """The id of a message; None if it has no valid one."""
+    found = cast("Mapping[str, object]", message).get("id") if isinstance(message, dict) else None
+    return cast("str | int", found) if _is_id(found) else None
+
+
+def refusal(identity: str | int | None, reason: str, code: int = INVALID_REQUEST) -> JSONRPCError:
+    """The error response that refuses a message; `identity` is the id of the request, or None."""
+    return JSONRPCError(jsonrpc="2.0", id=identity, error=ErrorData(code=code, message=reason))
+
+
+def _is_id(found: object) -> bool:
+    return isinstance(found, str | int) and not isinstance(found, bool)
+
+
+def _shown(value: object) -> str:
+    match value:
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+        case _:
+            return first_line(json.dumps(value, ensure_ascii=False), _MOST_SHOWN)
+
+
+def message_of(scope: Scope) -> object:
+    """The message of a POST, parsed from JSON; None if there is no valid one."""
+    return scope.get(_KEY)
+
+
+def with_message(scope: Scope, message: object) -> Scope:
+    """A copy of the scope of a POST for a request with another message; None: without any."""
+    return {**scope, _KEY: message}
+
+
+def header(fields: Mapping[str, Any], wanted: bytes) -> bytes:
+    """The value of a header of a scope, or of the first message of a response; empty if it has none."""
+    for name, value in fields["headers"]:
+        if name == wanted:
+            return value
+    return b""
+
+
+class PostReader:
+    """ASGI middleware that reads the body of each POST to `app`, whose size the site has limited."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._in_use: dict[bytes, set[str]] = {}
+        """The ids of open requests by session, as texts, since the SDK compares the texts of ids."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            # No events are stored for resumption, so a client that resumes a stream gets a new one, as MCP allows.
+            scope["headers"] = [each for each in scope["headers"] if each[0] != _RESUME]
+            await self._app(scope, receive, send)
+            return
+        body = await _read_body(receive)
+        if body["type"] == "http.request":
+            await self._check(scope, replayed(body, receive), send, body["body"])
+
+    async def _check(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
+        """Refuse an invalid message, and pass on a valid one."""
+        message, refused = read_message(body)
+        if refused is not None:
+            await refuse(refused, scope, receive, send)
+            return
+        scope[_KEY] = message
+        is_modern = is_modern_request(scope)
+        if not is_modern and (reason := contradiction(scope["headers"], message)):
+            await refuse(refusal(_id_of(message), reason, HEADER_MISMATCH), scope, receive, send)
+            return
+        session = header(scope, SESSION_ID)
+        identity = _id_of(message)
+        is_request = identity is not None and "method" in cast("Mapping[str, object]", message)
+        if session and is_request and not is_modern:
+            await self._answer_once(session, identity, scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _answer_once(
+        self, session: bytes, identity: str | int | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer a request of a session, or refuse it if an open request of the session has the same id."""
+        text = str(identity)
+        in_use = self._in_use.setdefault(session, set())
+        if text in in_use or text == GET_STREAM_KEY:
+            reason = f"The id {identity!r} is in use. Give each request of a session an id of its own."
+            await refuse(refusal(identity, reason), scope, receive, send)
+            return
+        in_use.add(text)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            in_use.discard(text)
+            if not in_use:
+                self._in_use.pop(session, None)
+
+
+async def _read_body(receive: Receive) -> Message:
+    """The whole body as one message, or the disconnect message."""
+    message = await receive()
+    if message["type"] != "http.request" or not message.get("more_body"):
+        return {"more_body": False, "body": b"", **message}
+    body = bytearray()
+    while message["type"] == "http.request":
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if not more:
+            return {"type": "http.request", "body": bytes(body), "more_body": False}
+        message = await receive()
+    return message
+
+
+def replayed(body: Message, receive: Receive) -> Receive:
+    """A `receive` that gives the body, which has been read already, and then what `receive` gives."""
+    before = [body]
+
+    async def replay() -> Message:
+        return before.pop() if before else await receive()
+
+    return replay
+
+
+async def refuse(
+    answer: JSONRPCError, scope: Scope, receive: Receive, send: Send, status: int = HTTPStatus.BAD_REQUEST
+) -> None:
+    """Send an error response with an HTTP status."""
+    await error_response(answer, status)(scope, receive, send)
+
+
+def error_response(answer: JSONRPCError, status: int) -> Response:
+    """The HTTP response that carries an error response."""
+    content = answer.model_dump_json(by_alias=True, exclude_unset=True)
+    return Response(content, status_code=status, media_type="application/json")

@@ -1,0 +1,160 @@
+"""The stdio transport: one client, one message in each line of stdin and stdout, lines of limited length.
+
+Each line gets an answer if its sender waits for one. The SDK would ignore a line that is not a valid message, and
+buffer a line without end; so this module reads the lines, and the SDK writes them. Empty lines are ignored.
+`jsonrpc` says which messages are valid; `site` starts the transport and ends it.
+"""
+
+import re
+import sys
+from collections.abc import Generator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from io import BufferedReader, RawIOBase, StringIO
+from types import TracebackType
+from typing import Any, BinaryIO, Final, cast
+
+import anyio
+from anyio import to_thread
+from anyio.streams.memory import MemoryObjectSendStream
+from mcp.server.stdio import (
+    _claim_fd,  # pyright: ignore[reportPrivateUsage] - see `_standard_input`
+    _open_stdin_diversion,  # pyright: ignore[reportPrivateUsage]
+    stdio_server,
+)
+from mcp.shared._stream_protocols import WriteStream
+from mcp.shared.message import SessionMessage
+from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
+
+from goalport.base.handshake import EarlyHandshake
+from goalport.server.auth import Access
+from goalport.server.doors.mcp.server import make_server
+from goalport.server.doors.mcp.state import McpState
+from goalport.server.doors.mcp.transports.jsonrpc import read_message, refusal
+from goalport.server.publish.publisher import Publisher
+
+__all__ = ["Stdio"]
+
+_ID: Final = re.compile(rb'"id"\s*:\s*(?:([0-9]{1,15})|"([^"\\]{1,100})")')
+_CHUNK: Final = 65_536
+
+
+class Stdio:
+    """An MCP server whose only client is the one on stdin and stdout."""
+
+    def __init__(self, publisher: Publisher, access: Access | None = None) -> None:
+        self._most = publisher.settings.max_body_bytes
+        self._server, _ = make_server(McpState(publisher, access))
+
+    async def serve(self, handshake: EarlyHandshake | None = None) -> None:
+        """Answer the messages on stdin until its end, from those on that `handshake` has read."""
+        earlier = await to_thread.run_sync(handshake.wait, abandon_on_cancel=True) if handshake else b""
+        with _standard_input() as source:
+            whole = BufferedReader(_Prefixed(earlier, source))
+            async with stdio_server(anyio.wrap_file(StringIO())) as (_, outgoing), anyio.create_task_group() as tasks:
+                messages, reading = anyio.create_memory_object_stream[SessionMessage | Exception]()
+                tasks.start_soon(_read_lines, whole, messages, outgoing, self._most)
+                writing = _WithoutAnswered(outgoing, handshake.answered if handshake else None)
+                await self._server.run(reading, writing, self._server.create_initialization_options())
+
+
+@contextmanager
+def _standard_input() -> Generator[BinaryIO]:
+    """The bytes of stdin, for this transport alone: other code of this process finds stdin empty meanwhile.
+
+    The SDK does so only when it reads the lines itself, without a limit of their length.
+    """
+    source, release = _claim_fd(0, sys.stdin, "rb", _open_stdin_diversion)
+    try:
+        yield source
+    finally:
+        if release is not None:
+            release()
+
+
+class _Prefixed(RawIOBase):
+    """A stream of the bytes that were read earlier, followed by those of `source`."""
+
+    def __init__(self, earlier: bytes, source: BinaryIO) -> None:
+        self._earlier = earlier
+        self._source = cast("BufferedReader", source)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        if not self._earlier:
+            return self._source.readinto1(buffer)
+        view = memoryview(buffer)
+        given, self._earlier = self._earlier[: len(view)], self._earlier[len(view) :]
+        view[: len(given)] = given
+        return len(given)
+
+
+class _WithoutAnswered(AbstractAsyncContextManager["_WithoutAnswered"]):
+    """The outgoing messages without the response that the client already has."""
+
+    def __init__(self, outgoing: WriteStream[SessionMessage], answered: int | str | None) -> None:
+        self._outgoing = outgoing
+        self._answered = answered
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self._answered is not None and isinstance(item.message, JSONRPCResponse):
+            answered, self._answered = self._answered, None
+            if item.message.id == answered:
+                return
+        await self._outgoing.send(item)
+
+    async def aclose(self) -> None:
+        await self._outgoing.aclose()
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+async def _read_lines(
+    source: BinaryIO,
+    reader: MemoryObjectSendStream[SessionMessage | Exception],
+    outgoing: WriteStream[SessionMessage],
+    most: int,
+) -> None:
+    """Pass messages of at most `most` bytes to the reader until stdin ends; refuse longer and invalid ones."""
+    async with reader:
+        while line := await to_thread.run_sync(_next_line, source, most):
+            if line.isspace():
+                continue
+            message, refused = _read(line, most)
+            if refused is None:
+                await reader.send(SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False)))
+            else:
+                await outgoing.send(SessionMessage(refused))
+
+
+def _next_line(source: BinaryIO, most: int) -> bytes:
+    """The next line; a line longer than `most` bytes is cut, and the rest of it is discarded."""
+    line = end = source.readline(most + 1)
+    while end and not end.endswith(b"\n"):
+        end = source.readline(_CHUNK)
+    return line
+
+
+def _read(line: bytes, most: int) -> tuple[object, JSONRPCError | None]:
+    if len(line.rstrip(b"\n")) > most:
+        reason = f"A line may have {most:,} bytes. Send less, or have the server's max_body_bytes raised."
+        return None, refusal(_likely_id(line), reason)
+    message, refused = read_message(line)
+    if refused is not None and refused.error.code == PARSE_ERROR:
+        refused.id = _likely_id(line)
+    return message, refused
+
+
+def _likely_id(line: bytes) -> str | int | None:
+    """The id that seems to be in a line that cannot be parsed; None if none is found."""
+    found = _ID.search(line)
+    if found is None:
+        return None
+    return int(found[1]) if found[1] else found[2].decode("utf-8", "replace")

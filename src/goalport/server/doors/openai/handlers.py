@@ -1,0 +1,223 @@
+"""The handlers of chat completions and of responses: who asks which model what, and the reply.
+
+Below: requests, conversations, replies and the formats. Above: the door.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from goalport.base.errors import AlreadyAnswered, HandedOver, StoreError
+from goalport.models.llm import Message
+from goalport.runtime.chat import ChatSession, Turn
+from goalport.runtime.process import AgentProcess, new_id
+from goalport.server.auth import current_caller
+from goalport.server.doors.openai.answering import answered_process, answering_turn, asking_process, said_in
+from goalport.server.doors.openai.answers import Format, sent_as_stream, sent_whole
+from goalport.server.doors.openai.completions import ChatFormat
+from goalport.server.doors.openai.conversations import (
+    Histories,
+    begin_turn,
+    caught_up,
+    continue_after,
+    continued,
+    not_found,
+    stored_reply,
+    with_history,
+)
+from goalport.server.doors.openai.goal_replies import GoalReply, response_of, start
+from goalport.server.doors.openai.identity import CONVERSATION, for_user, named_conversation
+from goalport.server.doors.openai.interface_tasks import answer_to_task, is_task
+from goalport.server.doors.openai.models import ChatbotModel, GoalModel, Model, Models
+from goalport.server.doors.openai.questions import Unclear, asked_in
+from goalport.server.doors.openai.replies import Reply, TurnReply, WholeReply
+from goalport.server.doors.openai.requests import ChatRequest, ResponseRequest, read_request
+from goalport.server.doors.openai.response_ids import ResponseId
+from goalport.server.doors.openai.responses import ResponseFormat
+from goalport.server.publish.limits import LimitReached
+from goalport.server.publish.turns import counted_turn, note_turn
+from goalport.server.web import HttpDoor, admitted
+from goalport.server.web.endpoint import body_of, call_of
+
+__all__ = ["ChatHandlers"]
+
+_RETRIES: Final = "x-stainless-retry-count"
+"""The header by which OpenAI's clients say how often they have sent a request before."""
+
+
+_Asked = ChatRequest | ResponseRequest
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A reply that has begun, with what it belongs to."""
+
+    reply: Reply
+    session: ChatSession | None = None
+    process: AgentProcess | None = None
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Those of the response."""
+        return {} if self.session is None else {CONVERSATION: self.session.conversation.id}
+
+    @property
+    def response_id(self) -> ResponseId:
+        """The id by which a later request goes on from here."""
+        if self.session is not None:
+            said = next(each.id for each in reversed(self.session.conversation.entries) if each.role == "user")
+            return ResponseId(self.session.conversation.id, said)
+        return ResponseId(new_id()) if self.process is None else response_of(self.process)
+
+
+class ChatHandlers:
+    """The handlers of requests that are answered by a model."""
+
+    def __init__(self, door: HttpDoor, models: Models) -> None:
+        self._publisher = door.publisher
+        self._platform = door.publisher.platform
+        self._settings = door.publisher.settings
+        self._models = models
+        self._histories = Histories(self._platform)
+        self._forgetting: set[asyncio.Task[None]] = set()
+
+    async def complete(self, request: Request) -> Response:
+        """Answer the last message of a history (`/v1/chat/completions`)."""
+        return await self._answer(request, ChatRequest)
+
+    async def respond(self, request: Request) -> Response:
+        """Answer the input of a response (`/v1/responses`)."""
+        return await self._answer(request, ResponseRequest)
+
+    async def _answer(self, request: Request, kind: type[ChatRequest] | type[ResponseRequest]) -> Response:
+        body = await body_of(request)
+        asked = read_request(kind, body)
+        named = named_conversation(request, self._settings.auth, current_caller())
+        async with AsyncExitStack() as place:
+            model = await self._model(request, body, asked.model, place)
+            begun = await self._begun(request, asked, model, named)
+            reply, written = begun.reply, _format_of(asked, begun)
+            if not asked.stream:
+                return await sent_whole(request, reply, written, begun.headers)
+            beat = self._settings.heartbeat_seconds
+            return sent_as_stream(reply, written, begun.headers, beat, place.pop_all())
+
+    async def _model(self, request: Request, body: Mapping[str, Any], name: str, place: AsyncExitStack) -> Model:
+        """The model of a request, once it has its place among those that are answered at once. Raises `Problem`."""
+        place.enter_context(for_user(request, self._settings.auth))
+        call = call_of(request)
+        call.caller, call.arguments = current_caller(), tuple(body)
+        model = self._models.named(name)
+        call.name = name
+        await place.enter_async_context(admitted(self._publisher.limits, request, begins=True))
+        return model
+
+    async def _begun(self, request: Request, asked: _Asked, model: Model, named: str) -> _Begun:
+        said = asked.said
+        if is_task(said):
+            return _Begun(WholeReply(await answer_to_task(said, self._platform)))
+        if isinstance(model, GoalModel):
+            return await self._reach(request, asked, model, said)
+        return await self._talk(request, asked, model, named, said)
+
+    async def _reach(self, request: Request, asked: _Asked, model: GoalModel, said: Sequence[Message]) -> _Begun:
+        """Go on with the process that has asked what the history ends with, or that is named; or start one."""
+        named = asked.previous_response_id if isinstance(asked, ResponseRequest) else ""
+        process = await asking_process(self._publisher, model, said, named)
+        late = process is not None and ResponseId.read(named) not in {None, response_of(process)}
+        if process is not None and process.status.ended and not (asked_in(said) or late or _sent_before(request)):
+            process = None  # it has given its result: this is the input of another one
+        elif process is None and isinstance(asked, ResponseRequest) and asked.goes_on:
+            raise not_found(named or asked.conversation_id, model)
+        if process is None:
+            begin = partial(start, self._platform, model, said, current_caller())
+            process = await self._publisher.limits.started(current_caller(), begin)
+        else:
+            try:
+                unclear = await answered_process(self._publisher, process, said)
+            except AlreadyAnswered as error:
+                unclear = Unclear(str(error))
+            if unclear is not None:
+                return _Begun(WholeReply(unclear.words), process=process)
+        call_of(request).process = process
+        return _Begun(GoalReply(self._platform, process, model, self._publisher.runs), process=process)
+
+    async def _talk(
+        self, request: Request, asked: _Asked, model: ChatbotModel, named: str, said: Sequence[Message]
+    ) -> _Begun:
+        call, caller = call_of(request), current_caller()
+        forgets = isinstance(asked, ResponseRequest) and not asked.store
+        if isinstance(asked, ResponseRequest) and asked.goes_on:
+            session, follows = await continued(model, caller, asked.conversation_id, asked.previous_response_id)
+            after = follows[-1].id if follows else None
+            begin = partial(continue_after, session, said, after)
+            said = with_history(session, said, after)
+            questions = [asked_in([each.message, said[-1]]) for each in follows] if follows else [asked_in(said)]
+            answers = next(filter(None, reversed(questions)), None)
+        else:
+            if forgets:  # what is deleted once it is answered goes on with nothing that is stored
+                session = await model.chatbot.create_session(caller)
+            else:
+                session = await self._histories.find_session(model, caller, named, said)
+            said = caught_up(session, said)
+            text = stored_reply(session, said) if _sent_before(request) else ""
+            if text and session.idle:
+                return _Begun(WholeReply(text), session)
+            begin = partial(begin_turn, session, said, name=_speaker(asked), again=bool(text))
+            answers = None if text else asked_in(said)
+        answering = await answering_turn(self._publisher, session, said, answers)
+        if isinstance(answering, Unclear):
+            return _Begun(WholeReply(answering.words), session)
+        try:
+            turn = await counted_turn(self._publisher.limits, call, answering or begin)
+        except AlreadyAnswered as error:
+            return _Begun(WholeReply(str(error)), session)
+        except LimitReached:
+            # One that was made for this request is known to nobody.
+            if not session.conversation.entries and (forgets or not named):
+                await self._platform.conversations.delete(session.conversation.id, caller)
+            raise
+        forgotten = self._forgotten(turn, session) if forgets else None
+        ask = partial(said_in, self._publisher, session)
+        return _Begun(TurnReply(turn, model.chatbot.mark, ask, partial(note_turn, call), forgotten), session)
+
+    def _forgotten(self, turn: Turn, session: ChatSession) -> asyncio.Task[None]:
+        """The deletion of a conversation, which begins once a turn is over."""
+
+        async def forget() -> None:
+            with suppress(HandedOver, StoreError):
+                await turn.result()
+                await self._platform.conversations.delete(session.conversation.id, session.caller)
+
+        task = asyncio.create_task(forget())
+        self._forgetting.add(task)
+        task.add_done_callback(self._forgetting.discard)
+        return task
+
+
+def _sent_before(request: Request) -> bool:
+    return request.headers.get(_RETRIES, "0") != "0"
+
+
+def _speaker(asked: _Asked) -> str:
+    """The name of the user who speaks last."""
+    return next(each.name for each in reversed(asked.messages) if each.role == "user")
+
+
+def _format_of(asked: _Asked, begun: _Begun) -> Format:
+    if isinstance(asked, ChatRequest):
+        return ChatFormat(asked.model, with_usage=asked.stream_options.include_usage)
+    return ResponseFormat(
+        id=str(begun.response_id if asked.store else ResponseId(new_id())),
+        model=asked.model,
+        conversation=begun.headers.get(CONVERSATION, ""),
+        previous=asked.previous_response_id,
+        instructions=asked.instructions,
+        stored=asked.store,
+    )

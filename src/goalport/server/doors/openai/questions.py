@@ -1,0 +1,224 @@
+"""Questions in words, for clients that show nothing but text: how one is asked, and what is understood as its answer.
+
+A question ends with a line that names it, so that the next request of a client shows what was asked. What an answer has
+to be is known by its form (`publish.forms`). Above: `replies`, which ask, and `answering`, which takes the answers.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, cast
+
+from pydantic_core import from_json
+
+from goalport.base.errors import BadInput
+from goalport.base.words import in_json
+from goalport.models.llm import AssistantMessage, Message
+from goalport.runtime.process import Question
+from goalport.server.publish.elicitation import FlatForm, FormField
+from goalport.server.publish.forms import Form, form_of
+from goalport.tools.schemas import UNREADABLE, holds_secret
+
+__all__ = ["TOO_LATE", "Answer", "Asked", "Unclear", "asked_in", "in_words", "read_answer", "too_late"]
+
+_NAMED: Final = re.compile(r"\(Question (?P<question>q-[0-9a-f]+) of process (?P<process>[a-z0-9-]+)\)\s*$")
+TOO_LATE: Final = re.compile(r"\(Question q-[0-9a-f]+ of process [a-z0-9-]+ is closed\)\s*$")
+"""Matches the end of what is said to an answer that came too late."""
+_YES: Final = frozenset(
+    ["yes", "y", "yeah", "yep", "sure", "ok", "okay", "true", "approve", "approved", "confirm", "confirmed", "done"]
+)
+_NO: Final = frozenset(["no", "n", "nope", "false", "decline", "declined", "reject", "rejected", "never", "cancel"])
+_HEDGES: Final = _NO | {"not", "don't", "dont", "but", "wait", "unless", "if", "except", "instead", "later", "stop"}
+"""Words that make of a yes something that has to be asked again: what is approved has to be said plainly."""
+_DECLINED: Final = frozenset(["cancel", "decline", "skip", "stop", "never mind", "nevermind"])
+_WORD: Final = re.compile(r"[\w']+")
+_BETWEEN: Final = re.compile(r"[:=]")
+"""What stands between a field and its value in a line."""
+_FIELD: Final = re.compile(r"[\w. ]+")
+_DIGITS: Final = 6
+"""Of the number of an option, at most."""
+_ONLY: Final = "answer"
+"""The field of a form that has no other: the question says what it is."""
+_REASON: Final = "The person said: "
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a message of a client shows that was asked."""
+
+    question: str
+    """The id of the question."""
+    process: str
+    """The id of its process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that was understood."""
+
+    response: object = None
+    declined: str = ""
+    """Why the person says no instead; empty: they do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """A message that is no answer, and what to say to that."""
+
+    words: str
+
+
+def in_words(question: Question) -> str:
+    """A question as a text, with all that an answer needs, and its name in the last line."""
+    named = f"(Question {question.id} of process {question.process_id})"
+    return "\n\n".join([question.message, *_needed(question), named])
+
+
+def asked_in(messages: Sequence[Message]) -> Asked | None:
+    """What was asked before the last message of a history; None if nothing was."""
+    before = messages[-2] if len(messages) > 1 else None
+    found = _NAMED.search(before.content) if isinstance(before, AssistantMessage) else None
+    return Asked(found["question"], found["process"]) if found else None
+
+
+def too_late(question: Question) -> str:
+    """What is said to the answer to a question that is closed; its last line shows what the client has not seen."""
+    status = "withdrawn" if question.status == "open" else question.status
+    told = f"This question is {status} already, and nothing was done about your answer: {question.message}"
+    named = f"(Question {question.id} of process {question.process_id} is closed)"
+    return f"{told}\n\nThe conversation goes on with what you say next.\n\n{named}"
+
+
+def read_answer(question: Question, text: str) -> Answer | Unclear:
+    """The answer to a question in what a person says."""
+    said = text.strip()
+    plain = said.lower().rstrip(".!")
+    try:
+        form = form_of(question)
+        if form.kind in {"confirmation", "url"}:
+            return _yes_or_no(form, question, plain, said)
+        if plain in _DECLINED:
+            return Answer(declined=_REASON + said)
+        if holds_secret(form.schema):
+            return Unclear(in_words(question))
+        return Answer(form.read(_given(form, said)))
+    except BadInput as error:
+        return Unclear(f"{error}\n\n{in_words(question)}")
+    except UNREADABLE:
+        return Unclear("This question cannot be answered in words: answer it where it can, or cancel the process.")
+
+
+def _yes_or_no(form: Form, question: Question, plain: str, said: str) -> Answer | Unclear:
+    first = plain.split(maxsplit=1)[0].rstrip(",") if plain else ""
+    if first in _YES and not _HEDGES.intersection(_WORD.findall(plain.replace("\u2019", "'"))):
+        return Answer(form.read(True))
+    if first in _NO:
+        # A no to a question is an answer; whoever does not open an address declines.
+        return Answer(form.read(False)) if form.kind == "confirmation" else Answer(declined=_REASON + said)
+    return Unclear(f"That is neither a yes nor a no.\n\n{in_words(question)}")
+
+
+def _needed(question: Question) -> Iterator[str]:
+    """What a person has to know besides the question."""
+    try:
+        form = form_of(question)
+    except UNREADABLE:
+        return
+    if form.url is not None:
+        yield f"Open {form.url}" + ("" if form.calls_back else " and say when it is done.")
+    elif form.kind == "confirmation":
+        yield "Answer yes or no."
+    elif holds_secret(form.schema):
+        yield (
+            "The answer holds a secret, which must not stand in a conversation. Give it where it is kept secret, in"
+            f" a terminal: goalport answer {question.process_id} --question {question.id}"
+        )
+    elif form.options:
+        yield "\n".join(f"{number}. {each['label']}" for number, each in enumerate(form.options, 1))
+    elif (flat := FlatForm.of(form.schema, whole=True)) is None:
+        yield "Answer with a JSON object."
+    elif [each.name for each in flat.fields] != [_ONLY]:
+        yield "\n".join(["Answer with a line for each of these:", *map(_field, flat.fields)])
+    elif told := _notes(flat.fields[0]):
+        yield f"({told})"
+
+
+def _field(field: FormField) -> str:
+    """A field in a line: its name, what it is, and the notes on it."""
+    what = field.schema.get("description") or field.schema.get("title") or ""
+    return "- " + field.name + (f": {what}" if what else "") + (f" ({notes})" if (notes := _notes(field)) else "")
+
+
+def _notes(field: FormField) -> str:
+    """What a field can be, and what counts where it is left out."""
+    plain = "yes or no" if field.schema.get("type") == "boolean" else ", ".join(each.title for each in field.choices)
+    return "; ".join(filter(None, (plain, *field.limits, "" if field.required else _left_out(field))))
+
+
+def _left_out(field: FormField) -> str:
+    titles = {each.text: each.title for each in field.choices}
+    match field.default:
+        case None | "" | []:
+            return "optional"
+        case bool(default):
+            return f"default: {'yes' if default else 'no'}"
+        case str(default):
+            return f"default: {titles.get(default, default)}"
+        case default:
+            return f"default: {in_json(default)}"
+
+
+def _given(form: Form, said: str) -> object:
+    """What a form reads, in what was said: JSON, lines with the fields, the number of an option, or the only field."""
+    if said.startswith("{"):
+        with suppress(ValueError):
+            return cast("object", from_json(said))
+    if form.options:
+        return _option(form.options, said)
+    flat = FlatForm.of(form.schema, whole=True)
+    fields = {each.name: each for each in flat.fields} if flat else {}
+    named = {_name(fields, field): value for field, value in filter(None, map(_line, said.splitlines()))}
+    required = [each.name for each in fields.values() if each.required]
+    wanted = required or list(fields)
+    if not (named or required or said.lower().rstrip(".!") in _YES):
+        return said  # no yes to a draft
+    if len(wanted) == 1 and not (named and named.keys() <= fields.keys()):
+        named = {wanted[0]: said}
+    content = {name: _value(fields[name], text) if name in fields else text for name, text in named.items()}
+    return content if flat is None else flat.answer(content)
+
+
+def _value(field: FormField, said: str) -> object:
+    """What a text means in a field: a choice by its text or title, several with commas between them, or JSON."""
+    kind = field.schema.get("type")
+    if said.startswith(("[", "{")) and kind in {"array", "object"}:
+        with suppress(ValueError):
+            return cast("object", from_json(said))
+    texts = {name.lower(): each.text for each in field.choices for name in (each.title, each.text)}
+    if kind == "array":
+        return [texts.get(each.strip().lower(), each.strip()) for each in said.split(",")]
+    return texts.get(said.lower(), said)
+
+
+def _line(line: str) -> tuple[str, str] | None:
+    """The field and the value in a line such as `- field: value`; None if it is no such line."""
+    before, *after = _BETWEEN.split(line, maxsplit=1)
+    field, value = before.strip(), "".join(after).strip()
+    field = field[1:].lstrip() if field.startswith(("-", "*")) else field
+    return (field, value) if value and _FIELD.fullmatch(field) else None
+
+
+def _option(options: Sequence[Mapping[str, str]], said: str) -> str:
+    """The key of the option that was meant, or what was said if that is none."""
+    number = said.rstrip(".")
+    if number.isdecimal() and len(number) <= _DIGITS and 0 < int(number) <= len(options):
+        return options[int(number) - 1]["key"]
+    meant = (each["key"] for each in options if said.lower() in {each["key"].lower(), each["label"].lower()})
+    return next(meant, said)
+
+
+def _name(fields: Collection[str], said: str) -> str:
+    """The field that was meant, whatever its capitals and spaces are."""
+    plain = said.lower().replace(" ", "_")
+    return next((each for each in fields if each.lower() == plain), said)

@@ -1,0 +1,310 @@
+"""The processes of a caller: started, listed, looked at, answered and ended over HTTP.
+
+What is started here is stored from the beginning, so that whoever got its id finds it again. A client that leaves while
+its answer waits for a result has no id yet: its process is killed as over MCP. Above: the door.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from goalport.base.caller import Caller
+from goalport.base.errors import AlreadyAnswered, BadInput, HandedOver, UnknownName, Unreadable
+from goalport.base.words import type_name
+from goalport.runtime.platform.erasure import caller_known_as
+from goalport.runtime.platform.runs import IdempotentCall, Run, Watch, process_of
+from goalport.runtime.process import AgentProcess, Outcome, Question, find_question
+from goalport.server.auth import current_caller
+from goalport.server.doors.rest.process_answers import answer_to, record_line, view_of
+from goalport.server.doors.rest.requests import (
+    ContinueRequest,
+    EndQuery,
+    EraseQuery,
+    ListQuery,
+    NoQuery,
+    StartRequest,
+    StateQuery,
+)
+from goalport.server.publish.forms import Form, form_of
+from goalport.server.publish.goal_tools import GoalTool
+from goalport.server.publish.publication import Publication
+from goalport.server.publish.published_arguments import PublishedArguments
+from goalport.server.publish.publisher import Publisher
+from goalport.server.web.admission import admitted, client_left
+from goalport.server.web.endpoint import HttpDoor, body_of, call_of, read, root_of
+from goalport.server.web.problems import Problem, invalid
+from goalport.tools.schemas import UNREADABLE
+
+__all__ = ["ProcessHandlers", "own_process", "query_of"]
+
+_KEY: Final = "idempotency-key"
+_END_SECONDS: Final = 5.0
+"""The most seconds that a deletion waits for the process to stop before it is answered."""
+
+
+async def own_process(publisher: Publisher, request: Request) -> AgentProcess:
+    """The process in the path of a request, if the caller may follow it. Raises `Problem`."""
+    process_id = str(request.path_params["id"])
+    process = await process_of(publisher.platform, process_id, current_caller())
+    if process is None:
+        raise Problem(
+            HTTPStatus.NOT_FOUND,
+            "unknown-process",
+            f"There is no process {process_id[:100]!r}, or it is not yours. Expected the processId of an answer. A"
+            " process that ended long ago is forgotten: start another then.",
+        )
+    call_of(request).process = process
+    return process
+
+
+def query_of(request: Request, *lists: str) -> dict[str, Any]:
+    """The parameters in the query of a request; `lists` may be repeated. Raises `Problem` for others that are."""
+    query = request.query_params
+    repeated = [name for name in query if name not in lists and len(query.getlist(name)) > 1]
+    if repeated:
+        raise invalid([f"{each}: given more than once" for each in repeated], "Give each parameter once.")
+    return {name: query.getlist(name) if name in lists else value for name, value in query.items()}
+
+
+class ProcessHandlers:
+    """The handlers of requests about processes."""
+
+    def __init__(self, door: HttpDoor) -> None:
+        self._require = door.require
+        self._publisher = publisher = door.publisher
+        self._access = door.access
+        self._platform = publisher.platform
+        self._limits = publisher.limits
+
+    async def start(self, request: Request) -> Response:
+        """Start a process of a published goal, and wait for its result for a while."""
+        read(NoQuery, query_of(request))
+        asked = read(StartRequest, await body_of(request))
+        tool, call = self._tool(asked), call_of(request)
+        call.name, call.arguments = tool.tool.name, tuple(asked.input or asked.bindings or ())
+        self._require(self._publisher.publication.scopes.tools[tool.tool.name])
+        async with admitted(self._limits, request, begins=True):
+            start = partial(self._started, tool, asked, request.headers.get(_KEY))
+            call.process = process = await self._limits.started(current_caller(), start)
+            run = self._publisher.runs.of(process, detached=tool.policy.detached)
+            return answer_to(process, await _outcome_for(request, run, asked.wait), root_of(request))
+
+    async def _started(self, tool: GoalTool, asked: StartRequest, key: str | None) -> AgentProcess:
+        within, given = ("input", asked.input or {}) if asked.bindings is None else ("bindings", asked.bindings)
+        arguments = tool.arguments if asked.bindings is None else PublishedArguments.by_type(tool.arguments.kinds)
+        objects = _read(arguments, given, within)
+        try:
+            return await self._once(tool, objects, key, given)
+        except BadInput as error:
+            raise invalid([f"Idempotency-Key: {error}"], str(error)) from None
+
+    async def _once(self, tool: GoalTool, objects: Sequence[object], key: str | None, given: object) -> AgentProcess:
+        caller = current_caller()
+        call = None if key is None else IdempotentCall.of(caller, tool.tool.name, key, given)
+        process = await self._platform.start_stored(
+            tool.agent, *objects, once=call and (call.name, call.digest), goals=tool.goals, caller=caller
+        )
+        if process is None:
+            assert call is not None
+            call.refuse()
+        return process
+
+    def _tool(self, asked: StartRequest) -> GoalTool:
+        """The published goal that a request names, perhaps one that its caller may not start. Raises `Problem`."""
+        if (asked.goal is None) == (asked.agent is None):
+            raise invalid(["goal: give either goal or agent"], "Name the goal to start, or its agent.")
+        if asked.input is not None and asked.bindings is not None:
+            raise invalid(["bindings: give either input or bindings"], "Give what the goal starts from once.")
+        tools, every = _goal_tools(self._access.publication), _goal_tools(self._publisher.publication)
+        if asked.goal is not None:
+            if asked.goal not in every:
+                self._require(self._access.base)
+                reason = str(UnknownName("goal", asked.goal[:100], tools))
+                raise invalid([f"goal: {reason}"], reason)
+            return every[asked.goal]
+        own = [each for each in tools.values() if each.agent.name == asked.agent]
+        own = own or [each for each in every.values() if each.agent.name == asked.agent]
+        if len(own) == 1:
+            return own[0]
+        self._require(self._access.base)
+        known = {each.agent.name for each in tools.values()}
+        reason = str(UnknownName("agent", str(asked.agent)[:100], known))
+        if own and own[0].tool.name in tools:
+            reason = f"{asked.agent} has several goals. Name one: {', '.join(each.tool.name for each in own)}."
+        raise invalid([f"agent: {reason}"], reason)
+
+    async def resume(self, request: Request) -> Response:
+        """Answer a question of a process, and wait for what comes of it for a while."""
+        process = await own_process(self._publisher, request)
+        self._require(self._access.of_process(process))
+        read(NoQuery, query_of(request))
+        asked = read(ContinueRequest, await body_of(request))
+        question = self._question(process, asked.awaitable_id)
+        async with admitted(self._limits, request, begins=False):
+            await self._answer(process, question, asked)
+            return answer_to(process, await _outcome_within(process, asked.wait), root_of(request))
+
+    async def _answer(self, process: AgentProcess, question: Question, asked: ContinueRequest) -> None:
+        try:
+            response = None if asked.declined else _form(question).read(asked.response)
+            await self._platform.answer(process.id, question.id, response, declined=asked.declined)
+            self._publisher.audit_trail.answered(current_caller(), question, response, declined=bool(asked.declined))
+        except AlreadyAnswered as error:
+            raise _conflict("already-answered", f"{error} The first answer counts.") from None
+        except BadInput as error:
+            if not error.problems:  # the process has ended meanwhile
+                raise _conflict("not-waiting", str(error)) from None
+            problems = [each.removeprefix("answer: ") for each in error.problems]
+            raise invalid(problems, str(error), within="response") from None
+
+    def _question(self, process: AgentProcess, question_id: str | None) -> Question:
+        """The open question of that id, or the only one. Raises `Problem`."""
+        waiting = process.open_questions
+        if question_id is None:
+            if len(waiting) == 1:
+                return waiting[0]
+            if waiting:
+                named = ", ".join(each.id for each in waiting)
+                raise invalid(["awaitableId: required, since several are open"], f"Say which you answer: {named}.")
+            raise _conflict("not-waiting", f"Process {process.id} waits for no answer: it is {process.status}.")
+        try:
+            _, question = find_question(process, question_id)
+        except UnknownName:
+            detail = f"Process {process.id} has asked no question {question_id[:100]!r}. Expected an awaitableId of it."
+            raise invalid([f"awaitableId: {detail}"], detail) from None
+        if question.status != "open":
+            told = f"Question {question.id} is {question.status} already: the first answer counts."
+            raise _conflict("already-answered", told)
+        if question not in waiting:
+            raise _conflict("not-waiting", f"Process {process.id} waits for no answer: it is {process.status}.")
+        return question
+
+    async def look(self, request: Request) -> Response:
+        """The state of a process; with `wait`, once it has ended or waits for an answer."""
+        process = await own_process(self._publisher, request)
+        await _outcome_within(process, read(StateQuery, query_of(request)).wait)
+        return JSONResponse(view_of(process, root_of(request)))
+
+    async def end(self, request: Request) -> Response:
+        """Kill a process; one that has ended is not changed, unless it is to be erased."""
+        process = await own_process(self._publisher, request)
+        self._require(self._access.of_process(process))
+        asked, goes_on = read(EndQuery, query_of(request)), not process.status.ended
+        if asked.erase:
+            await self._platform.processes.erase(process.root.id, asked.reason)
+            self._publisher.audit_trail.erased(current_caller(), None, {"process_id": process.id})
+            return JSONResponse(view_of(process, root_of(request)))
+        process.kill(asked.reason)
+        if goes_on:
+            self._publisher.audit_trail.ended(current_caller(), process.id)
+        with anyio.move_on_after(_END_SECONDS):
+            await process.rest()
+        return JSONResponse(view_of(process, root_of(request)))
+
+    async def erase(self, request: Request) -> Response:
+        """Erase what the caller left; for an admin, what any caller did."""
+        asked, caller = read(EraseQuery, query_of(request)), current_caller()
+        self._require(self._publisher.publication.scopes.rules.write)
+        if asked.caller and not caller.admin:
+            told = f"Only who has the scope {self._publisher.settings.auth.admin_scope} may erase what another left."
+            raise Problem(HTTPStatus.FORBIDDEN, "admin-only", told)
+        whose = caller
+        if asked.caller:
+            whose = await caller_known_as(asked.caller, asked.issuer, self._platform.store)
+        erased = await self._platform.erase(whose, dry_run=asked.dry_run)
+        if not asked.dry_run:
+            self._publisher.audit_trail.erased(caller, whose, erased._asdict())
+        content = erased._asdict()
+        content["signIns"] = content.pop("sign_ins")
+        return JSONResponse(content)
+
+    async def list(self, request: Request) -> Response:
+        """The processes of the caller, or for an admin those of all, a page at a time."""
+        asked = read(ListQuery, query_of(request, "status"))
+        caller = current_caller()
+        if asked.of_all and not caller.admin:
+            told = f"Only who has the scope {self._publisher.settings.auth.admin_scope} may list those of all callers."
+            raise Problem(HTTPStatus.FORBIDDEN, "admin-only", told)
+        if asked.after and not await self._is_known(asked.after, caller):
+            reason = f"The process {asked.after} is not known any more. Begin again with the first page."
+            raise invalid([f"after: {reason}"], reason)
+        found = await self._platform.processes.page_of_records(
+            None if asked.of_all else caller,
+            after=asked.after,
+            limit=asked.limit + 1,
+            statuses=asked.status,
+            newest_first=asked.newest_first,
+        )
+        shown = found[: asked.limit]
+        following = request.url.include_query_params(after=shown[-1].id) if len(found) > len(shown) else None
+        links = {} if following is None else {"next": f"{following.path}?{following.query}"}
+        lines = [record_line(each, root_of(request), with_caller=asked.of_all) for each in shown]
+        return JSONResponse({"processes": lines, "links": links})
+
+    async def _is_known(self, process_id: str, caller: Caller) -> bool:
+        """Whether there is such a process that the caller may follow; one that cannot be read is there too."""
+        try:
+            return await process_of(self._platform, process_id, caller) is not None
+        except Unreadable:
+            return True
+
+
+def _goal_tools(publication: Publication) -> dict[str, GoalTool]:
+    return {name: each for name, each in publication.tools.items() if isinstance(each, GoalTool)}
+
+
+def _read(arguments: PublishedArguments, given: Mapping[str, Any], within: str) -> tuple[object, ...]:
+    try:
+        return arguments.begin(given)
+    except BadInput as error:
+        raise invalid(error.problems, str(error), within=within) from None
+
+
+def _form(question: Question) -> Form:
+    try:
+        return form_of(question)
+    except UNREADABLE:
+        kind = type_name(question.response_type)
+        told = f"A {kind} cannot be read from JSON: decline, or delete the process."
+        raise _conflict("unreadable-question", told) from None
+
+
+def _conflict(kind: str, detail: str) -> Problem:
+    return Problem(HTTPStatus.CONFLICT, kind, detail)
+
+
+async def _outcome_for(request: Request, run: Run, seconds: float) -> Outcome | None:
+    """The outcome of a run; if its client leaves before the answer, its watch on the run ends (`Watch.leave`)."""
+    if not seconds:
+        return await _outcome_within(run.process, 0)
+    watch, outcome = Watch(run), None
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_leave_with, request, watch)
+            outcome = await _outcome_within(run.process, seconds)
+            tasks.cancel_scope.cancel()
+        watch.end()
+    finally:
+        # After `end` this does nothing.
+        watch.leave()
+    return outcome
+
+
+async def _leave_with(request: Request, watch: Watch) -> None:
+    await client_left(request)
+    watch.leave()
+
+
+async def _outcome_within(process: AgentProcess, seconds: float) -> Outcome | None:
+    """The outcome of a process; None if it still runs after so many seconds, or goes on in another program."""
+    try:
+        with anyio.move_on_after(seconds):
+            return await process.wait()
+    except HandedOver:
+        return None
+    return None if process.untold else process.outcome

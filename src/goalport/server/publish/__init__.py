@@ -1,0 +1,9 @@
+"""What a server publishes and how it answers: names, schemas, arguments, tools, prompts, results. Floor 8.
+
+This room knows no transport and no session: `serve` sends what is made here. The command line uses this room too.
+"""
+
+from goalport.server.publish.publication import Publication, publish
+from goalport.server.publish.report import report_of
+
+__all__ = ["Publication", "publish", "report_of"]

@@ -1,0 +1,210 @@
+"""The answer to a call: the goal's output or why there is none, its cost, and what to do when the output is too large.
+
+`output` serializes the values and `handle` names the next call; this module joins them into one `tools/call` result.
+All texts that tell a client the status or the end of a process are here. Nothing is awaited.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar, assert_never
+
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from goalport.base.errors import ToolError
+from goalport.base.secrecy import hide_known
+from goalport.base.words import cleaned, counted, first_line
+from goalport.runtime.process import AgentProcess, Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
+from goalport.server.publish.goal_tools import CallPolicy
+from goalport.server.publish.handle import Handle, LargeResult
+from goalport.server.publish.output import (
+    OutputFormat,
+    Pages,
+    Wire,
+    WrittenResult,
+    ascii_size,
+    beginning_of,
+    failed,
+    text_block,
+)
+from goalport.server.publish.own_resources import cost_of, result_uri
+from goalport.tools.schemas import UNREADABLE
+
+__all__ = ["AnswerFormat", "error_result", "error_wire", "reason_of", "text_of", "written_by"]
+
+T = TypeVar("T")
+
+_ENVELOPE: Final = 1_000
+"""Bytes that a result needs beside its content and structured content, including `_meta`."""
+_TEXT_CUT: Final = "\n\n[This text is cut; the structured content is whole.]"
+"""The note that follows a truncated text of a result."""
+
+
+def error_wire(text: str) -> Wire:
+    """An error result with a text for the model, cleaned and without known secrets."""
+    return failed(text_block(cleaned(hide_known(text))))
+
+
+def error_result(text: str) -> WrittenResult:
+    """The same result, written."""
+    return WrittenResult.of(error_wire(text)["content"], is_error=True)
+
+
+def _handle(policy: CallPolicy, process: AgentProcess) -> WrittenResult:
+    if not policy.may_give_handle:
+        process.kill("It asks a person, and its publication does not say that it may.")
+        return error_result(
+            f"{policy.name} has to ask a person, but is not published as a goal that may: an action of it asks in its"
+            " middle, or an agent that it started does. It was stopped. Its author mends that with Export(long=True)."
+        )
+    try:
+        handle = Handle.of(process, policy.name)
+    except UNREADABLE as error:
+        reason = first_line(str(error))
+        return error_result(f"{policy.name} asks for something that cannot be read from JSON: {reason}. Cancel it.")
+    words = text_block(cleaned(hide_known("\n".join(_handle_in_words(handle)))))
+    return WrittenResult.of([words], handle.structured)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFormat:
+    """Writes the answers to the calls of one server."""
+
+    max_bytes: int
+    """The most bytes of an answer on the wire; MCP clients close the connection at 1 MiB."""
+
+    def of(self, policy: CallPolicy, process: AgentProcess, outcome: Outcome | None) -> WrittenResult:
+        """The answer to a call of a goal or of a companion tool. An `outcome` of None means the process still runs."""
+        if outcome is None or isinstance(outcome, Waiting):
+            result = _handle(policy, process)
+        else:
+            result = self._end(policy.name, policy.output, process, outcome)
+        meta = {
+            "goalport/processId": process.id,
+            "goalport/cost": cost_of(process),
+            "goalport/actions": len(process.history),
+        }
+        return replace(result, meta=meta)
+
+    def fitting(self, tool: str, wire: Wire) -> WrittenResult | None:
+        """An exported tool's answer, cut where its text repeats the rest; None if it is larger than `max_bytes`."""
+        try:
+            result = WrittenResult.of(wire["content"], wire.get("structuredContent"), is_error=wire["isError"])
+        except PydanticSerializationError as error:
+            return error_result(f"The result of {tool} cannot be written: {error}.")
+        return result if len(result.json) <= self.max_bytes else self._with_text_cut(result, _TEXT_CUT)
+
+    def _end(self, tool: str, output: OutputFormat, process: AgentProcess, outcome: Outcome) -> WrittenResult:
+        if not isinstance(outcome, Completed):
+            return error_result(reason_of(outcome, tool) or "")
+        try:
+            result = written_by(output.written, tool, outcome.value)
+        except ToolError as error:
+            return error_result(str(error))
+        return result if result.size <= self.max_bytes else self._fitted(tool, process, result)
+
+    def _fitted(self, tool: str, process: AgentProcess, result: WrittenResult) -> WrittenResult:
+        """The answer with its text cut to fit into `max_bytes`, or a link to the result if that is not enough.
+
+        The text repeats the structured content and both go in one message, on which clients close the connection when
+        it exceeds 1 MiB. So the text is cut first.
+        """
+        large = self._large(process)
+        note = f"{_TEXT_CUT[:-1]} To read it in pages, {large.page_call(1)}]"
+        if (cut := self._with_text_cut(result, note)) is not None:
+            return cut
+        return self.link(tool, process)
+
+    def _large(self, process: AgentProcess) -> LargeResult:
+        pages = Pages.of(process, self.max_bytes)
+        assert pages is not None
+        return LargeResult(process.id, result_uri(process.id), len(pages.pages))
+
+    def link(self, tool: str, process: AgentProcess) -> WrittenResult:
+        """The answer in place of a large result, which is that of a process."""
+        large = self._large(process)
+        link = {"type": "resource_link", "uri": f"{large.uri}/1", "name": f"Result of {tool}, first page"}
+        return WrittenResult.of([text_block(_large_in_words(large, tool)), link], large.structured)
+
+    def _with_text_cut(self, result: WrittenResult, below: str) -> WrittenResult | None:
+        """The answer with its text cut to fit; None if it has more than that text or is too large even without it."""
+        if not result.structured:
+            return None
+        room = self.max_bytes - ascii_size(result.structured) - len(below) - _ENVELOPE
+        content: list[Wire] = from_json(b"".join(result.content)) if room >= 0 else []
+        if [each["type"] for each in content] != ["text"]:
+            return None
+        shortened = text_block(beginning_of(content[0]["text"], room) + below)
+        return replace(result, content=(to_json([shortened]),))
+
+
+def written_by(write: Callable[[object], T], tool: str, value: object) -> T:
+    """What a method of `OutputFormat` writes of the result of a goal. Raises `ToolError` if it cannot be written."""
+    try:
+        return write(value)
+    except PydanticSerializationError as error:
+        raise ToolError(f"{tool} was done, but its result cannot be written as its declared type: {error}.") from error
+    except ToolError as error:
+        raise ToolError(f"{tool} was done, but {error}") from error
+
+
+def text_of(format_: OutputFormat, tool: str, value: object) -> str:
+    """The texts in the result of a goal, for readers of text alone. Raises `ToolError` if it cannot be written."""
+    blocks: Sequence[Mapping[str, Any]] = from_json(b"".join(written_by(format_.written, tool, value).content))
+    return "\n\n".join(each["text"] for each in blocks if each["type"] == "text")
+
+
+def reason_of(outcome: Outcome, goal: str) -> str | None:
+    """Why a process has no result and what the caller can do; None for a process that is completed."""
+    match outcome:
+        case Completed():
+            return None
+        case Waiting(questions):
+            return f"{goal} waits for a person to answer: {' '.join(_sentence(each.message) for each in questions)}"
+        case Stuck(reason, input_may_help=False):
+            return f"{goal} cannot be reached on this server. {_sentence(reason)} Tell whoever runs it."
+        case Stuck(reason):
+            return f"{goal} cannot be reached from what was given. {_sentence(reason)} Call it with other input."
+        case Failed(reason, caller_mistake=True):
+            return reason
+        case Failed(reason, not_begun=True):
+            return f"{goal} failed. {_sentence(reason)} Nothing was done."
+        case Failed(reason):
+            return f"{goal} failed. {_sentence(reason)} Calling it again unchanged may fail again."
+        case Terminated(reason):
+            return f"{goal} was ended before it was done. {_sentence(reason)} Nothing goes on."
+        case Killed(reason):
+            return f"{goal} was stopped. {_sentence(reason)} Nothing goes on; call it again if it is still wanted."
+        case _:
+            assert_never(outcome)
+
+
+def _large_in_words(large: LargeResult, goal: str) -> str:
+    """The text that says that a large result exists and how to read it."""
+    return (
+        f"{goal} was done. Its result is too large for one answer: it has {counted(large.pages, 'page')}. Do not call"
+        f" {goal} again. To read the first page, {large.page_call(1)} A client that reads resources finds the pages at"
+        f" {large.uri}/1 and so on, and the whole at {large.uri} (over SSE, clients refuse what is larger than 1 MiB)."
+    )
+
+
+def _handle_in_words(handle: Handle) -> Iterator[str]:
+    """What a handle means and which tool to call with it; it repeats and explains the structured form."""
+    goal, process = handle.goal, handle.process_id
+    status = "waits for a person's answer" if handle.waiting else "is still running"
+    how = "" if handle.waiting else f" To get the result, {handle.status_call}"
+    yield f"{goal} is not done: process {process} {status}. {handle.not_again}{how}"
+    yield from handle.waits_for
+    for question in handle.questions:
+        yield from (
+            "",
+            f"Question {question.id}: {question.message}",
+            question.form.instruction(str(handle.answer_call(question))),
+        )
+    yield from ("", f"To give it up, {handle.cancel_call}")
+
+
+def _sentence(text: str) -> str:
+    stripped = text.strip()
+    if not stripped:
+        return ""
+    return stripped if stripped[-1] in ".!?…" else f"{stripped}."

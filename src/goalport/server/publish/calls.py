@@ -1,0 +1,164 @@
+"""The calls that a server's doors answer: how many are open, and what observers are told of each when it has ended.
+
+A door says who calls what, and what comes of it; one line of the log tells of each call. `publisher` is above.
+"""
+
+import asyncio
+import logging
+from contextvars import Token
+from random import Random
+from time import perf_counter
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from goalport.base.caller import Caller
+from goalport.base.observe import REQUEST_ID
+from goalport.base.observe.log_lines import FIELDS
+from goalport.base.secrecy import hide
+from goalport.runtime.process import AgentProcess, Failed
+
+__all__ = ["Call", "CallLog", "CallObserver", "OpenCalls", "new_request_id"]
+
+_log: Final = logging.getLogger("goalport.calls")
+_random: Final = Random()  # noqa: S311 - the id of a request is no secret
+"""Not that of the program, which an agent may seed: its ids would come again."""
+
+
+class CallObserver(Protocol):
+    """Somebody who is told of calls."""
+
+    def on_call(self, call: "Call", /) -> None:
+        """Take note of a call that has ended, whether or not it was answered."""
+        ...
+
+
+class Call:
+    """One call: who called what through which door, and what came of it; it is open inside its context.
+
+    Without a request that has an id, such as over stdio, the call is given one.
+    """
+
+    __slots__ = (
+        "_began",
+        "_calls",
+        "_token",
+        "arguments",
+        "caller",
+        "door",
+        "known",
+        "level",
+        "name",
+        "process",
+        "seconds",
+        "status",
+    )
+
+    def __init__(self, calls: "OpenCalls", door: str, name: str, caller: Caller) -> None:
+        self.door = door
+        self.name = name
+        """The tool or the goal, or the method and the path."""
+        self.caller = caller
+        self.known = False
+        """Whether the name is one that the server has, and not only what the client sent."""
+        self.arguments: tuple[str, ...] = ()
+        """The names of its arguments."""
+        self.process: AgentProcess | None = None
+        """The process that the call started, or that it is about."""
+        self.status = ""
+        """What came of the call; of one about a process, it is the status of the process unless something is set."""
+        self.seconds = 0.0
+        """How long it took, once it has ended."""
+        self.level = logging.INFO
+        """The level of its line in the log."""
+        self._calls = calls
+        self._began = 0.0
+        self._token: Token[str] | None = None
+
+    def __enter__(self) -> Self:
+        self._began = perf_counter()
+        self._token = None if REQUEST_ID.get() else REQUEST_ID.set(new_request_id())
+        self._calls.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._calls.end()
+        self.seconds = perf_counter() - self._began
+        self.status = self.status or self._status(kind)
+        for each in self._calls.observers:
+            each.on_call(self)
+        if self._token is not None:
+            REQUEST_ID.reset(self._token)
+
+    def _status(self, raised: type[BaseException] | None) -> str:
+        if raised is not None:
+            return "refused" if issubclass(raised, Exception) else "cancelled"
+        if self.process is None:
+            return "completed"
+        outcome = self.process.outcome
+        return "unavailable" if isinstance(outcome, Failed) and outcome.not_begun else str(self.process.status)
+
+
+class OpenCalls:
+    """The calls that the doors of one server are answering; a shutdown waits for them."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.closing = asyncio.Event()
+        """Set once a shutdown waits for the calls, so that they wait for no person any more."""
+        self.observers: list[CallObserver] = [CallLog()]
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def of(self, door: str, name: str, caller: Caller) -> Call:
+        """A call, which is open inside its context."""
+        return Call(self, door, name, caller)
+
+    def begin(self) -> None:
+        """Note that a call is open."""
+        self.number += 1
+        self._none.clear()
+
+    def end(self) -> None:
+        """Note that a call is no longer open."""
+        self.number -= 1
+        if not self.number:
+            self._none.set()
+
+    async def ended(self) -> None:
+        """Wait until no call is open, because the server shuts down."""
+        self.closing.set()
+        await self._none.wait()
+
+
+class CallLog:
+    """Writes one line of the log for each call."""
+
+    def on_call(self, call: Call, /) -> None:
+        """Write the line of a call."""
+        if not _log.isEnabledFor(call.level):
+            return
+        caller, process = call.caller, call.process
+        name = call.name if call.known else hide(call.name)
+        fields: dict[str, object] = {"door": call.door, "call": name, "caller": caller.id}
+        who, about = caller.id, ""
+        if caller.issuer:
+            fields["issuer"] = caller.issuer
+            who = f"{caller.id} of {caller.issuer}"
+        fields["status"], fields["seconds"] = call.status, round(call.seconds, 6)
+        if process is not None:
+            spent = process.turn_usage
+            fields["process_id"], fields["cost"] = process.id, spent.cost
+            about = f" (process {process.id}, {spent.cost:.4f} USD)"
+            if spent.tokens:
+                fields["input_tokens"], fields["output_tokens"] = spent.input_tokens, spent.output_tokens
+                tokens = f"{spent.input_tokens:,} tokens in, {spent.output_tokens:,} out"
+                about = f" (process {process.id}, {spent.cost:.4f} USD, {tokens})"
+        message = f"{name} {call.status} after {call.seconds:.3f} s over {call.door} for {who}{about}"
+        _log.log(call.level, message, extra={FIELDS: fields})
+
+
+def new_request_id() -> str:
+    """An id for a request that came with none."""
+    return f"{_random.getrandbits(64):016x}"

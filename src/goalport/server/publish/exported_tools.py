@@ -1,0 +1,255 @@
+"""Exported tools as MCP tools: functions and methods of the workspace, and the tools of exported groups.
+
+A call runs the tool directly, for the caller of the request and without a process or a plan. `goalport.tools` reads
+functions and validates arguments; this module makes the MCP definitions and results, and decides which tools of groups
+are published. A name that a tool of this server has is never given to a tool of a group. Of two groups that claim a
+name, the one that had it before keeps it, even while its tool cannot be called. `publication` is above.
+"""
+
+import platform as machine
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final, cast
+
+from mcp_types import Tool, ToolAnnotations
+
+from goalport import __version__, tools
+from goalport.base.errors import Signal
+from goalport.base.secrecy import hide_known
+from goalport.runtime.platform import AgentPlatform
+from goalport.server.publish.faults import Fault, logged, read_or_fault
+from goalport.server.publish.handle import LARGE, with_alternatives
+from goalport.server.publish.output import Wire, done, failed, may_be_large, refuse_bytes, text_block
+from goalport.server.publish.portability import name_fault, portable
+from goalport.tools.upstream.connection import Listing
+from goalport.tools.upstream.upstream_groups import ToolServer
+
+__all__ = [
+    "FunctionTool",
+    "GroupTools",
+    "PublishedGroups",
+    "annotations_of",
+    "banner",
+    "exported_groups",
+    "publish_groups",
+    "without_secrets",
+]
+
+_RULE: Final = "~" * 48
+_STARTED: Final = datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTool:
+    """One exported tool with its MCP definition."""
+
+    tool: Tool
+    exported: tools.Tool
+
+    @classmethod
+    def of(cls, exported: tools.Tool) -> "FunctionTool":
+        """The exported tool with its MCP definition. Raises `TypeError` if its output schema holds bytes."""
+        output = exported.output_schema
+        if output is not None:
+            refuse_bytes(dict(output))
+        schema = portable(output) if output is not None else None
+        # A tool of another server knows nothing of the limit here.
+        if schema is not None and exported.server and may_be_large(schema):
+            schema = with_alternatives(schema, LARGE)
+        tool = Tool(
+            name=exported.name,
+            title=exported.title or None,
+            description=exported.description,
+            input_schema=portable(exported.input_schema),
+            output_schema=schema,
+            annotations=annotations_of(exported),
+        )
+        return cls(tool, exported)
+
+    async def call(self, arguments: Mapping[str, object], site: tools.CallSite, *, tells_errors: bool) -> Wire:
+        """Run the tool and return its result; bad arguments and failures become error results for the model.
+
+        `site` says who calls, and receives what the tool has to tell.
+        """
+        return self.wire(await self.result(arguments, site), tells_errors=tells_errors)
+
+    async def result(self, arguments: Mapping[str, object], site: tools.CallSite) -> tools.ToolResult:
+        """Run the tool: the first half of `call`."""
+        try:
+            with tools.calling_from(site):
+                return await self.exported.call(arguments)
+        except Signal as signal:  # signals steer a process, and this call has none
+            return tools.ToolResult.of_error(str(signal))
+
+    def wire(self, result: tools.ToolResult, *, tells_errors: bool) -> Wire:
+        """The result as it is sent: the second half of `call`."""
+        if result.error is not None:
+            return failed(text_block(logged(self.tool.name, result.error, tells_errors=tells_errors)))
+        content = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+        for each in (*content, *(block["resource"] for block in content if "resource" in block)):
+            if "text" in each:
+                each["text"] = hide_known(each["text"])
+        if result.is_error:
+            return failed(*content)
+        if self.tool.output_schema is not None and result.structured is None:
+            return failed(*content, text_block("The tool did not give the structured result that it promises."))
+        return done(content, None if result.structured is None else without_secrets(result.structured))
+
+
+def without_secrets(value: object) -> object:
+    """JSON data without the secrets that are known."""
+    match value:
+        case str():
+            return hide_known(value)
+        case Mapping():
+            members = cast("Mapping[str, object]", value)
+            return {name: without_secrets(each) for name, each in members.items()}
+        case list() | tuple():
+            return [without_secrets(each) for each in cast("Sequence[object]", value)]
+        case _:
+            return value
+
+
+def annotations_of(hints: Any) -> ToolAnnotations | None:
+    """The MCP annotations for the hints of an export or a tool; None if it gives no hints."""
+    given = {
+        "read_only_hint": hints.read_only,
+        "destructive_hint": hints.destructive,
+        "idempotent_hint": hints.idempotent,
+        "open_world_hint": hints.open_world,
+    }
+    known = {name: value for name, value in given.items() if value is not None}
+    return ToolAnnotations(**known) if known else None
+
+
+def banner(server: str, description: str = "") -> tools.Tool:
+    """The tool `helloBanner`, which answers with a few lines about the server named `server`.
+
+    It is the only exported tool that comes with goalport.
+    """
+    lines = [
+        _RULE,
+        f"Goalport MCP server {server!r}, asynchronous",
+        *([description] if description else []),
+        f"Goalport {__version__}",
+        f"{machine.python_implementation()} {machine.python_version()} on {machine.system()} {machine.machine()}",
+        f"Up since {_STARTED:%Y-%m-%d %H:%M:%S} UTC",
+        _RULE,
+    ]
+    answer = tools.ToolResult.of({"type": "banner", "mode": "ASYNC", "lines": lines})
+
+    async def say(_: Mapping[str, object]) -> tools.ToolResult:
+        return answer
+
+    return tools.Tool(
+        name="helloBanner",
+        title="Hello",
+        description="Say which goalport server this is and since when it runs",
+        input_schema={"type": "object", "properties": {}},
+        handler=say,
+        read_only=True,
+        idempotent=True,
+        open_world=False,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTools:
+    """The tools of one exported group at one moment, and what else its servers publish."""
+
+    present: tuple[tools.Tool, ...] = ()
+    absent: tuple[tools.Tool, ...] = ()
+    """Tools that belong to the group and cannot be called now."""
+    listings: tuple[tuple[ToolServer, Listing], ...] = ()
+    """The resources and prompts of its servers that are published too."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedGroups:
+    """Which tools of exported groups are published, which are absent, and which could not be published."""
+
+    groups: Mapping[str, GroupTools]
+    """The tools from which this was made, by the role of their group."""
+    present: dict[str, FunctionTool] = field(default_factory=dict[str, FunctionTool])
+    absent: dict[str, FunctionTool] = field(default_factory=dict[str, FunctionTool])
+    """Not listed, as the server is down or the tool is not trusted; a call of one is answered with that reason."""
+    roles: dict[str, str] = field(default_factory=dict[str, str])
+    """The role of the group that each name belongs to, even while its tool is absent."""
+    problems: list[str] = field(default_factory=list[str])
+    """Tools that are not published, and why."""
+
+    def known(self, name: str, tool: tools.Tool) -> FunctionTool | None:
+        """What was published under this name for this same tool object; None if nothing was."""
+        published = self.present.get(name) or self.absent.get(name)
+        return published if published is not None and published.exported is tool else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A tool of a group that claims its name."""
+
+    role: str
+    tool: tools.Tool
+    is_absent: bool
+
+    @property
+    def owner(self) -> str:
+        return f"the tool {self.tool.name} of the tool group {self.role}"
+
+    def problem(self, reason: str) -> str:
+        """The sentence that says why the tool is not published."""
+        return f"T{self.owner[1:]} is not published: {reason}"
+
+
+def exported_groups(platform: AgentPlatform) -> Mapping[str, GroupTools]:
+    """What exported groups have now, by role."""
+    groups = {each.role: GroupTools(each.tools) for each in platform.groups.groups if each.exports}
+    for role, config in platform.upstream.groups.config.items():
+        if config.exports:
+            present = groups[role].present if role in groups else ()
+            listings = tuple(platform.upstream.groups.listings(role))
+            groups[role] = GroupTools(present, platform.groups.absent(role), listings)
+    return dict(sorted(groups.items()))
+
+
+def publish_groups(
+    groups: Mapping[str, GroupTools], taken: Mapping[str, str], before: PublishedGroups | None
+) -> PublishedGroups:
+    """Publish tools of groups under names that are not in `taken` (name to owner); reuse unchanged ones of `before`."""
+    published = PublishedGroups(groups)
+    before = before or PublishedGroups({})
+    for name, claims in _claims(groups).items():
+        winner = next((each for each in claims if each.role == before.roles.get(name)), claims[0])
+        owner = taken.get(name)
+        for claim in claims:
+            if fault := _unfit(claim.tool, owner or (None if claim is winner else winner.owner)):
+                published.problems.append(claim.problem(fault))
+        if owner is not None or _unfit(winner.tool, None) is not None:
+            continue
+        match before.known(name, winner.tool) or read_or_fault(partial(FunctionTool.of, winner.tool)):
+            case Fault(reason):
+                published.problems.append(winner.problem(reason))
+            case tool:
+                published.roles[name] = winner.role
+                (published.absent if winner.is_absent else published.present)[name] = tool
+    return published
+
+
+def _claims(groups: Mapping[str, GroupTools]) -> Mapping[str, list[_Claim]]:
+    claims: dict[str, list[_Claim]] = {}
+    for role, group in groups.items():
+        for is_absent, members in ((False, group.present), (True, group.absent)):
+            for tool in members:
+                claims.setdefault(tool.name, []).append(_Claim(role, tool, is_absent=is_absent))
+    return claims
+
+
+def _unfit(tool: tools.Tool, owner: str | None) -> str | None:
+    """Why a tool of a group cannot have its name; `owner` is what has that name already."""
+    if owner is not None:
+        return f"{owner} is called so too. Rename it in the naming of its group."
+    if tool.may_ask:
+        return "a person may have to be asked for its calls, which only a process can do, and a client's call has none."
+    return name_fault(tool.name)

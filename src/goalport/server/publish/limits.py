@@ -1,0 +1,195 @@
+"""The limits of callers: what each may do at once, in a minute and in a day, and whose turn it is.
+
+Every door asks here before it answers a call, so that it does not matter through which doors a caller comes. A program
+counts for itself; only costs are those of all programs that share a store. `publisher` is above.
+"""
+
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal
+from weakref import WeakSet
+
+from goalport.base.caller import Caller
+from goalport.base.errors import GoalportError
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import AgentProcess
+from goalport.runtime.process.ledger import in_dollars
+from goalport.server.publish.daily_costs import DailyCosts
+from goalport.server.publish.fair_queue import FairQueue, Who
+from goalport.workspace.settings import LimitSettings
+
+__all__ = ["LimitKind", "LimitReached", "Limits", "Place"]
+
+LimitKind = Literal["calls", "waiting_calls", "processes", "calls_per_minute", "cost_per_day"]
+_MINUTE: Final = 60.0
+_SOON: Final = 1.0
+_LATER: Final = 5.0
+"""Seconds after which a caller may try again, where nobody knows when a call or a process will end."""
+_READABLE: Final = 120
+_MANY: Final = 10_000
+"""With so many callers, those who have not called for a minute are forgotten."""
+
+
+class LimitReached(GoalportError):
+    """A call that is refused, because its caller has reached a limit; the message says which, and when to try again."""
+
+    def __init__(self, kind: LimitKind, reason: str, retry_seconds: float) -> None:
+        self.kind: LimitKind = kind
+        self.retry_seconds = max(1, math.ceil(retry_seconds))
+        super().__init__(f"{reason} Try again in {_in_words(self.retry_seconds)}.")
+
+
+def _in_words(seconds: int) -> str:
+    if seconds <= _READABLE:
+        return f"{seconds} s"
+    minutes = math.ceil(seconds / _MINUTE)
+    return f"{minutes} min" if minutes <= _READABLE else f"{minutes // 60} h {minutes % 60} min"
+
+
+class Limits:
+    """The limits of one server; `note_refusal` is told which limit refuses a call."""
+
+    def __init__(
+        self,
+        platform: AgentPlatform,
+        settings: LimitSettings,
+        note_refusal: Callable[[str], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.costs = DailyCosts(platform.store)
+        self._processes = platform.processes
+        self._settings = settings
+        platform.limits_of = lambda caller: settings.of(caller).of_processes
+        self._note_refusal = note_refusal
+        self._clock = clock
+        self._queue = FairQueue(settings.total_calls) if settings.total_calls else None
+        self._calls: Counter[Who] = Counter()
+        self._starting: Counter[Who] = Counter()
+        self._settled: WeakSet[AgentProcess] = WeakSet()
+        """The processes of which it is known that they are not among those that are starting."""
+        self._begun: dict[Who, deque[float]] = {}
+
+    @property
+    def waiting(self) -> Counter[Who]:
+        """How many calls of each caller wait for their turn."""
+        return Counter() if self._queue is None else self._queue.waiting
+
+    async def admit(self, caller: Caller, *, begins: bool) -> "Place":
+        """The place of a call, which is held or has to be waited for; whoever gets it has to leave it.
+
+        `begins` says whether the call begins something, or only goes on with what was begun. Raises `LimitReached`, and
+        `StoreError` where the store has to say what the caller has spent.
+        """
+        own, who = self._settings.of(caller), caller.identity
+        if begins and own.cost_per_day:
+            await self._check_cost(caller, own.cost_per_day)
+        # Nothing is awaited from here on, so that no other call is counted meanwhile.
+        if own.calls and self._calls[who] >= own.calls:
+            told = f"{own.calls} calls of yours are being answered, as many as may be at once."
+            raise self._refusal("calls", told, _SOON)
+        if self._queue is not None and self._queue.length(who) >= self._settings.waiting_calls:
+            told = f"{self._settings.waiting_calls} calls of yours wait for their turn, as many as may."
+            raise self._refusal("waiting_calls", told, _SOON)
+        if begins and own.calls_per_minute:
+            self._count(who, own.calls_per_minute)
+        return Place(self._queue, self._calls if own.calls else None, who)
+
+    async def begin(self, caller: Caller) -> None:
+        """Count what is begun by a call that was admitted as one that only goes on. Raises as `admit` does."""
+        own = self._settings.of(caller)
+        if own.cost_per_day:
+            await self._check_cost(caller, own.cost_per_day)
+        if own.calls_per_minute:
+            self._count(caller.identity, own.calls_per_minute)
+
+    async def started(self, caller: Caller, start: Callable[[], Awaitable[AgentProcess]]) -> AgentProcess:
+        """A process that `start` starts for a caller, counted. Raises `LimitReached`, and what `start` raises."""
+        own, who = self._settings.of(caller), caller.identity
+        if own.processes and self._running(caller, self._starting[who]) >= own.processes:
+            told = f"{own.processes} processes of yours are running, as many as may be at once."
+            raise self._refusal("processes", told, _LATER)
+        self._starting[who] += 1
+        try:
+            process = await start()
+        finally:
+            self._starting[who] -= 1
+            if not self._starting[who]:
+                del self._starting[who]
+        self._settled.add(process)
+        if own.cost_per_day:
+            self.costs.note(caller, process)
+        return process
+
+    def _running(self, caller: Caller, starting: int) -> int:
+        """How many processes of a caller run or are starting. One that is starting may run already, and counts once."""
+        running = [each for each in self._processes.running if each.parent is None and caller.same_as(each.caller)]
+        # The process of a conversation rests between turns, and is among those that are starting at each turn.
+        self._settled -= {each for each in self._settled if each.options.turns and each.outcome is not None}
+        if not starting:
+            self._settled.update(running)
+        begun = sum(each not in self._settled for each in running)
+        return len(running) - begun + max(begun, starting)
+
+    async def _check_cost(self, caller: Caller, most: float) -> None:
+        spent = await self.costs.spent(caller)
+        if spent >= most:
+            told = f"You have spent {in_dollars(spent)} today, and may spend {in_dollars(most)} in a day (UTC)."
+            raise self._refusal("cost_per_day", told, self.costs.seconds_left)
+
+    def _count(self, who: Who, most: int) -> None:
+        """Count a call; those of the last minute may not be more than `most`."""
+        now = self._clock()
+        if who not in self._begun and len(self._begun) >= _MANY:
+            self._begun = {each: calls for each, calls in self._begun.items() if calls[-1] > now - _MINUTE}
+        begun = self._begun.setdefault(who, deque())
+        while begun and begun[0] <= now - _MINUTE:
+            begun.popleft()
+        if len(begun) >= most:
+            told = f"You have made {most} calls within a minute, as many as may be."
+            raise self._refusal("calls_per_minute", told, begun[0] + _MINUTE - now)
+        begun.append(now)
+
+    def _refusal(self, kind: LimitKind, reason: str, retry_seconds: float) -> LimitReached:
+        self._note_refusal(kind)
+        return LimitReached(kind, reason, retry_seconds)
+
+
+class Place:
+    """The place of one call among those that are answered at once; while a call waits for a person, it has none."""
+
+    __slots__ = ("_calls", "_counted", "_queue", "_who", "held", "progress")
+
+    def __init__(self, queue: FairQueue | None, calls: "Counter[Who] | None", who: Who) -> None:
+        self.held = queue is None or queue.take(who)
+        """Whether the call has its place; without it, it has to wait."""
+        self.progress = 0.0
+        """What the client was told of progress while the call waited: what follows has to be more."""
+        self._queue, self._calls, self._who = queue, calls, who
+        self._counted = False
+        self._count()
+
+    async def wait(self) -> None:
+        """Wait until it is this call's turn, unless it has its place."""
+        self._count()
+        if not self.held and self._queue is not None:
+            await self._queue.wait(self._who)
+            self.held = True
+
+    def leave(self) -> None:
+        """Give the place back, since the call has been answered, has lost its client, or waits for a person."""
+        if self.held and self._queue is not None:
+            self.held = False
+            self._queue.leave(self._who)
+        if self._calls is not None and self._counted:
+            self._counted = False
+            self._calls[self._who] -= 1
+            if not self._calls[self._who]:
+                del self._calls[self._who]
+
+    def _count(self) -> None:
+        if self._calls is not None and not self._counted:
+            self._counted = True
+            self._calls[self._who] += 1

@@ -1,0 +1,384 @@
+"""All that one server publishes at one moment: tools, prompts, resources, and what could not be published and why.
+
+A publication is immutable; a reload makes a new one. Publishing runs no action, calls no model and connects nowhere.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from mcp_types import Prompt, Resource, ResourceTemplate, Tool
+
+from goalport.agents.domain import Agent, Goal
+from goalport.runtime.platform import AgentPlatform
+from goalport.server.publish.chat_tools import ChatTool
+from goalport.server.publish.companions import RESULT, Companion, handle_tools, result_tool
+from goalport.server.publish.conversation_resources import ConversationResources
+from goalport.server.publish.exported_tools import (
+    FunctionTool,
+    GroupTools,
+    PublishedGroups,
+    banner,
+    exported_groups,
+    publish_groups,
+)
+from goalport.server.publish.faults import Fault, read_or_fault
+from goalport.server.publish.goal_tools import GoalTool, Offer, Refusal, UnreadableGoal, is_tool, offers_of
+from goalport.server.publish.own_resources import own_resources, own_templates
+from goalport.server.publish.passed_on import passed_on
+from goalport.server.publish.portability import name_fault, warnings_of_list, warnings_of_tool
+from goalport.server.publish.prompts import GoalPrompt
+from goalport.server.publish.provided import exports_of, providers, templates_of
+from goalport.server.publish.raw import RawPrompt, RawResource, RawTemplate, RawTool
+from goalport.server.publish.scopes import ScopeRules, Scopes, ScopesOfPublished
+from goalport.tools import McpToolExport, ResourceProvider, Tool as ExportedTool, ToolGroupRequirement
+from goalport.workspace import Workspace
+from goalport.workspace.settings import Settings
+
+__all__ = [
+    "Publication",
+    "PublishedPrompt",
+    "PublishedTool",
+    "publish",
+]
+
+_HEADER: Final = "x-mcp-header"
+"""The annotation of a property, in MCP's input schemas, by which clients repeat an argument in an HTTP header."""
+
+T = TypeVar("T")
+R = TypeVar("R", RawResource, RawTemplate)
+
+
+PublishedTool = GoalTool | ChatTool | FunctionTool | RawTool | Companion
+PublishedPrompt = GoalPrompt | RawPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """Something to publish under a name, and its owner as messages name it."""
+
+    name: str
+    owner: str
+    published: PublishedTool
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What clients can list and use, and what could not be published."""
+
+    agents: tuple[Agent, ...]
+    """The agents and components that this was made of."""
+    tools: Mapping[str, PublishedTool]
+    of_groups: PublishedGroups
+    """The tools that came from exported groups, and those that are absent there."""
+    prompts: Mapping[str, PublishedPrompt]
+    resources: Mapping[str, RawResource]
+    providers: Mapping[str, ResourceProvider]
+    """What provides further resources, by namespace and sorted by it; they are listed when clients ask."""
+    templates: tuple[RawTemplate, ...]
+    mirrored: Mapping[str, Mapping[str, Any]]
+    """The input schemas, by tool, that make clients repeat arguments in headers, which are compared with the call."""
+    tool_list: tuple[Tool, ...]
+    """Tools and prompts are sorted by name, resources and templates by URI."""
+    prompt_list: tuple[Prompt, ...]
+    resource_list: tuple[Resource, ...]
+    template_list: tuple[ResourceTemplate, ...]
+    refusals: tuple[Refusal, ...]
+    """Goals that are not published."""
+    problems: tuple[str, ...]
+    """What should have been published and could not be; one sentence each."""
+    warnings: tuple[str, ...]
+    """Flaws of what is published, such as a missing tool group or a name that some client drops; one sentence each."""
+    scopes: ScopesOfPublished
+    """What callers need for each of it, also for what a view does not have."""
+    granted: Scopes | None = None
+    """In a view, the scopes of those who get it (`views`); None: this is no view, and has everything."""
+
+    def shows_goal(self, goal: Goal) -> bool:
+        """Whether a goal of a deployed agent may be shown, whether it is published or not."""
+        return self.granted is None or self.granted >= self.scopes.rules.of_export(goal.export)
+
+    def shows_agent(self, agent: Agent) -> bool:
+        """Whether a deployed agent may be shown: one of its goals is, or it has none; of a chatbot, who may talk."""
+        if agent.chat is not None:
+            return self.granted is None or self.granted >= self.scopes.rules.of_chatbot(agent.chat)
+        return not agent.goals or any(map(self.shows_goal, agent.goals))
+
+
+def publish(
+    platform: AgentPlatform, workspace: Workspace, settings: Settings, before: PublishedGroups | None = None
+) -> Publication:
+    """The publication of this platform and workspace; unchanged tools of groups are reused from `before`."""
+    # First the problems of modules and agents that could not be read or deployed, and of upstream servers.
+    problems = [*map(str, workspace.problems), *platform.problems, *map(str, platform.upstream.problems)]
+    agents, offered = platform.agents.all, list(offers_of(platform))
+    references = exports_of(platform.references.published, problems)
+    exported = [*workspace.exported_tools(), *(tool for each in references for tool in each.tools())]
+    raw = (_Candidate(each.tool.name, f"the raw tool {each.tool.name}", each) for each in workspace.values(RawTool))
+    candidates = [
+        *_goals(offered, problems),
+        *_chatbots(platform),
+        *_functions(platform, exported, settings, problems),
+        *raw,
+    ]
+    groups = exported_groups(platform)
+    tools = _tools(candidates, problems, links=_may_link(platform, groups))
+    of_groups = publish_groups(groups, {name: each.owner for name, each in tools.items()}, before)
+    problems += of_groups.problems
+    tools |= {name: _Candidate(name, "", each) for name, each in of_groups.present.items()}
+    passed = (*passed_on(groups, platform.upstream.groups.config),)
+    prompts = _prompts(tools.values(), workspace, passed, problems)
+    resources = _by_address((*workspace.values(RawResource), *passed), RawResource, problems)
+    templates = _by_address((*workspace.values(RawTemplate), *passed), RawTemplate, problems)
+    exports = [*workspace.values(McpToolExport), *references, *_conversations(platform, settings)]
+    provided = providers(exports, problems)
+    problems += [
+        f"The settings require the goal {each!r}, and no goal is published as a tool of that name."
+        for each in settings.required_goals
+        if each not in tools
+    ]
+    published = [each.published.tool for each in tools.values()]
+    publication = Publication(
+        agents=agents,
+        tools={name: each.published for name, each in tools.items()},
+        of_groups=of_groups,
+        prompts=prompts,
+        resources=resources,
+        providers=provided,
+        templates=tuple(templates.values()),
+        mirrored={each.name: each.input_schema for each in published if _HEADER in json.dumps(each.input_schema)},
+        tool_list=_sorted(published, lambda each: each.name),
+        prompt_list=_sorted((each.prompt for each in prompts.values()), lambda each: each.name),
+        resource_list=_sorted(_all_resources(platform, resources), lambda each: each.uri),
+        template_list=_sorted(_all_templates(provided, templates.values()), lambda each: each.uri_template),
+        refusals=tuple(each for each in offered if isinstance(each, Refusal)),
+        problems=tuple(problems),
+        warnings=tuple(_warnings(platform, published)),
+        scopes=ScopesOfPublished(ScopeRules.of(settings.auth)),
+    )
+    return replace(publication, scopes=_scopes(publication, platform, exports))
+
+
+def _scopes(publication: Publication, platform: AgentPlatform, exports: Sequence[McpToolExport]) -> ScopesOfPublished:
+    rules = publication.scopes.rules
+
+    def of_reading(scopes: Sequence[str] | None) -> Scopes:
+        return rules.of_hints(scopes, read_only=True)
+
+    named = {**publication.of_groups.absent, **publication.tools}
+    tools = {name: _scopes_of_tool(publication, platform, each) for name, each in named.items()}
+    # Of two exports with one namespace, the first is published.
+    spaces = {each.namespace: of_reading(export.scopes) for export in reversed(exports) for each in export.resources}
+    provided = {
+        template.uri_template: spaces[namespace]
+        for namespace, provider in publication.providers.items()
+        for template in templates_of(provider)
+    }
+    return ScopesOfPublished(
+        rules,
+        tools,
+        prompts={
+            name: tools[each.goal.tool.name] if isinstance(each, GoalPrompt) else of_reading(each.scopes)
+            for name, each in publication.prompts.items()
+        },
+        resources={uri: of_reading(each.scopes) for uri, each in publication.resources.items()},
+        providers=spaces,
+        templates={each.address: of_reading(each.scopes) for each in publication.templates} | provided,
+    )
+
+
+def _scopes_of_tool(publication: Publication, platform: AgentPlatform, published: PublishedTool) -> Scopes:
+    rules = publication.scopes.rules
+    match published:
+        case Companion():
+            return rules.read
+        case GoalTool(agent=agent, goals=names):
+            goals = platform.agents.scope(agent).goals
+            return rules.of_goals(map(goals.__getitem__, names))
+        case ChatTool(mark=mark):
+            return rules.of_chatbot(mark)
+        case FunctionTool(tool=tool, exported=exported):
+            group = platform.upstream.groups.config.get(publication.of_groups.roles.get(tool.name, ""))
+            scopes = exported.scopes if group is None or group.scopes is None else group.scopes
+            return rules.of_hints(scopes, read_only=exported.read_only)
+        case RawTool(tool=tool, scopes=scopes):
+            return rules.of_hints(scopes, read_only=tool.annotations is not None and tool.annotations.read_only_hint)
+
+
+def _all_resources(platform: AgentPlatform, raw: Mapping[str, RawResource]) -> Iterator[Resource]:
+    yield from own_resources(platform)
+    for each in raw.values():
+        yield each.resource
+
+
+def _all_templates(provided: Mapping[str, ResourceProvider], raw: Iterable[RawTemplate]) -> Iterator[ResourceTemplate]:
+    yield from own_templates()
+    for provider in provided.values():
+        yield from templates_of(provider)
+    for each in raw:
+        yield each.template
+
+
+def _sorted(entries: Iterable[T], key: Callable[[T], str]) -> tuple[T, ...]:
+    return tuple(sorted(entries, key=key))
+
+
+def _goals(offered: Iterable[Offer | Refusal | UnreadableGoal], problems: list[str]) -> Iterator[_Candidate]:
+    for offer in offered:
+        match offer:
+            case Offer():
+                match read_or_fault(partial(GoalTool.of, offer)):
+                    case Fault(reason):
+                        owner, agent = offer.owner, offer.agent
+                    case tool:
+                        yield _Candidate(offer.name, f"the {offer.owner}", tool)
+                        continue
+            case UnreadableGoal(goal, agent, reason):
+                owner = f"goal {goal.name} of agent {agent.name}"
+            case Refusal():
+                continue
+        where = f" ({agent.source})" if agent.source else ""
+        problems.append(
+            f"The {owner} is not published: its export or its types{where} cannot be described in JSON. {reason}"
+        )
+
+
+def _chatbots(platform: AgentPlatform) -> Iterator[_Candidate]:
+    for agent in platform.agents:
+        if agent.chat is not None:
+            tool = ChatTool.of(agent)
+            yield _Candidate(tool.tool.name, f"the chatbot {agent.name}", tool)
+
+
+def _conversations(platform: AgentPlatform, settings: Settings) -> Iterator[McpToolExport]:
+    """The conversations as resources, where there is a chatbot."""
+    if any(agent.chat is not None for agent in platform.agents):
+        provider = ConversationResources(platform.conversations, settings.max_result_bytes)
+        yield McpToolExport((), resources=(provider,))
+
+
+def _functions(
+    platform: AgentPlatform, exported: Iterable[ExportedTool], settings: Settings, problems: list[str]
+) -> Iterator[_Candidate]:
+    banners = (banner(settings.name, settings.description),) if settings.hello_banner else ()
+    agents = {agent.goals[0].export.name: agent for agent in platform.agents.of_tools.values()}
+    for tool in (*banners, *exported):
+        agent = agents.get(tool.name)
+        of = partial(FunctionTool.of, tool) if agent is None else partial(GoalTool.of_tool, tool, agent)
+        match read_or_fault(of):
+            case Fault(reason):
+                problems.append(f"The exported tool {tool.name} is not published: {reason}")
+            case published:
+                yield _Candidate(tool.name, f"the exported tool {tool.name}", published)
+
+
+def _may_link(platform: AgentPlatform, groups: Mapping[str, GroupTools]) -> bool:
+    """Whether large results of exported groups become links; not beside another goalport, whose tool has the name."""
+    names = {tool.name for each in groups.values() for tool in (*each.present, *each.absent)}
+    return RESULT not in names and any(each.exports for each in platform.upstream.groups.config.values())
+
+
+def _tools(candidates: Sequence[_Candidate], problems: list[str], *, links: bool) -> dict[str, _Candidate]:
+    """The candidates by name, with the companion tools that they need; problems are appended to `problems`.
+
+    `links` says whether there may be links to large results beside those of the candidates.
+    """
+    followed = [each.published for each in candidates if isinstance(each.published, GoalTool | ChatTool)]
+    hints = [each.tool.annotations for each in followed if each.policy.may_give_handle]
+    large = links or any(each.policy.output.may_be_large for each in followed)
+    needed = [*(handle_tools(hints) if hints else ()), *([result_tool()] if large else ())]
+    companions = {each.tool.name: each for each in needed}
+    problems += [
+        f"{_capital(each.owner)} cannot be called {each.name!r}: so is the tool by which processes that wait are"
+        " followed. Rename it."
+        for each in candidates
+        if each.name in companions
+    ]
+    free = ((each.name, each.owner, each) for each in candidates if each.name not in companions)
+    tools = _by_name("tool", free, problems)
+    return tools | {name: _Candidate(name, f"the companion tool {name}", each) for name, each in companions.items()}
+
+
+def _prompts(
+    candidates: Iterable[_Candidate], workspace: Workspace, passed: Iterable[object], problems: list[str]
+) -> dict[str, PublishedPrompt]:
+    wanted: list[tuple[str, str, GoalTool | ChatTool | RawPrompt]] = [
+        (each.name, each.owner, each.published)
+        for each in candidates
+        if isinstance(each.published, GoalTool | ChatTool) and not is_tool(each.published)
+    ]
+    wanted += [(each.prompt.name, f"the raw prompt {each.prompt.name}", each) for each in workspace.values(RawPrompt)]
+    prompts = {
+        name: each if isinstance(each, RawPrompt) else GoalPrompt.of(name, each)
+        for name, each in _by_name("prompt", wanted, problems).items()
+    }
+    problems += [
+        f"A prompt of an upstream server is not published: another one is called {each.prompt.name!r}. Give its group a"
+        " prefix in `naming`."
+        for each in passed
+        if isinstance(each, RawPrompt) and prompts.setdefault(each.prompt.name, each) is not each
+    ]
+    return prompts
+
+
+def _by_address(given: Iterable[object], kind: type[R], problems: list[str]) -> dict[str, R]:
+    """The resources or templates by URI; the first where two have one, as each URI has one set of scopes."""
+    found: dict[str, R] = {}
+    problems += [
+        f"Two resources are at {each.address}; the first is published. Give the other another address."
+        for each in given
+        if isinstance(each, kind) and found.setdefault(each.address, each) is not each
+    ]
+    return found
+
+
+def _by_name(kind: str, wanted: Iterable[tuple[str, str, T]], problems: list[str]) -> dict[str, T]:
+    """The candidates by name. A name that two candidates claim goes to neither of them and becomes a problem."""
+    claims: dict[str, list[tuple[str, T]]] = {}
+    for name, owner, candidate in wanted:
+        claims.setdefault(name, []).append((owner, candidate))
+    unique: dict[str, T] = {}
+    for name, claimants in claims.items():
+        owners = _capital(" and ".join(owner for owner, _ in claimants))
+        fault = name_fault(name) if kind == "tool" else None
+        if fault is not None:
+            problems.append(f"{owners} cannot be a {kind} called {name!r}: {fault}. Rename it.")
+        elif len(claimants) > 1:
+            problems.append(
+                f"{owners} all want to be the {kind} {name!r}, so none of them is published."
+                " Give all but one another name."
+            )
+        else:
+            unique[name] = claimants[0][1]
+    return unique
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _warnings(platform: AgentPlatform, published: Sequence[Tool]) -> Iterator[str]:
+    yield from _missing_groups(platform)
+    yield from platform.groups.clashes
+    yield from platform.upstream.warnings
+    if platform.store.durable:
+        yield from platform.unstorable
+    yield from warnings_of_list(published)
+    for tool in published:
+        yield from warnings_of_tool(tool)
+
+
+def _missing_groups(platform: AgentPlatform) -> Iterator[str]:
+    for agent in (*platform.agents, *platform.agents.components):
+        for action in agent.actions:
+            for role in action.settings.tool_groups:
+                if (unmet := platform.expected_groups.unmet(ToolGroupRequirement(role))) is not None:
+                    asks = f"{action.name} asks for the tool group {role!r}"
+                    if platform.groups.why_missing(role):
+                        yield f"{asks}, but runs without. {unmet}"
+                    else:
+                        yield f"{asks}, and there is none: it runs without tools."
+            for unmet in filter(None, map(platform.expected_groups.unmet, action.requirements)):
+                yield f"{action.name} cannot run. {unmet}"

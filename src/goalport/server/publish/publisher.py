@@ -1,0 +1,158 @@
+"""The publisher: it holds the current publication, publishes again after changes, and notifies its subscribers.
+
+One publisher serves all doors (`site.app.Door`) of a server. It starts no process and knows no client.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Final, Literal, Protocol
+
+import anyio
+from anyio import to_thread
+
+from goalport.base.errors import SettingsError
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.platform.runs import Runs
+from goalport.server.publish.audit_trail import AuditTrail
+from goalport.server.publish.calls import OpenCalls
+from goalport.server.publish.exported_tools import exported_groups
+from goalport.server.publish.limits import Limits
+from goalport.server.publish.publication import Publication, publish
+from goalport.workspace import Workspace
+from goalport.workspace.settings import Settings
+from goalport.workspace.settings.audit import audit_of
+
+__all__ = ["ListKind", "Publisher"]
+
+ListKind = Literal["tools", "prompts", "resources"]
+
+_log = logging.getLogger(__name__)
+_GAP: Final = 0.05
+"""Seconds in which changes of several upstream servers are collected into one publication."""
+
+
+class LimitMetrics(Protocol):
+    """What counts refusals."""
+
+    def refusal(self, limit: str) -> None:
+        """Count something that a limit refused."""
+        ...
+
+
+class Publisher:
+    """The current publication of one server. Raises `SettingsError` for a role whose model is not ready, and for
+    settings of the workspace's own that cannot be used.
+    """
+
+    def __init__(self, platform: AgentPlatform, workspace: Workspace, settings: Settings) -> None:
+        if problems := platform.models.problems():
+            raise SettingsError("\n".join(f"[models] {each}" for each in problems))
+        if platform.misconfigured:
+            raise SettingsError("\n".join(platform.misconfigured))
+        platform.processes.tells_errors = settings.show_errors
+        self.platform = platform
+        self.workspace = workspace
+        self.settings = settings
+        self.calls = OpenCalls()
+        self.audit_trail = AuditTrail(audit_of(settings))
+        self.calls.observers.append(self.audit_trail)
+        self.metrics: LimitMetrics | None = None
+        """Counts what limits refuse; None where nobody reads it."""
+        self.limits = Limits(platform, settings.limits, self.note_refusal)
+        self.runs = Runs(platform)
+        self.publication: Publication = publish(platform, workspace, settings)
+        self.loading = asyncio.Lock()
+        """Held while the workspace is loaded anew: that changes what Python can import."""
+        self._publishing = asyncio.Lock()
+        self._subscribers: list[Callable[..., Awaitable[None]]] = []
+
+    def subscribe(self, tell: Callable[..., Awaitable[None]]) -> None:
+        """Call `tell` with the kinds of the lists that changed, at each change, for as long as the server runs."""
+        self._subscribers.append(tell)
+
+    def note_refusal(self, limit: str) -> None:
+        """Count something that a limit refused; `limit` is the name of its setting."""
+        if self.metrics is not None:
+            self.metrics.refusal(limit)
+
+    async def adopt(self, workspace: Workspace) -> None:
+        """Publish a workspace that was reloaded; open calls finish with the agents that they started with."""
+        self.platform.load(workspace)
+        self.platform.leave_services()
+        self.workspace = workspace
+        try:
+            await self.platform.upstream.reload()
+        except SettingsError as error:
+            _log.error("The upstream servers are not all as they should be: %s", error)
+        await self.republish("tools", "prompts", "resources")
+
+    async def republish(self, *kinds: ListKind) -> None:
+        """Publish platform and workspace again, and tell the subscribers that the lists of these kinds changed."""
+        # In a thread: a hundred agents take half a second, which would block the event loop.
+        async with self._publishing:
+            before = self.publication.of_groups
+            self.publication = await to_thread.run_sync(publish, self.platform, self.workspace, self.settings, before)
+        await self._tell(*kinds)
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncGenerator[None]:
+        """A context in which upstream servers are connected.
+
+        The publication follows the tools that they list, and the agents that actions deploy and undeploy.
+        """
+        upstream, loop = self.platform.upstream, asyncio.get_running_loop()
+        changed = asyncio.Event()
+        upstream.on_change = changed.set
+        self.platform.on_deployment = lambda: loop.call_soon_threadsafe(changed.set)
+        changed.set()
+        try:
+            if not upstream.connected:
+                await upstream.open()
+                if upstream.connected or self.platform.agents.all != self.publication.agents:
+                    await self.republish()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._follow, changed)
+                yield
+                tasks.cancel_scope.cancel()
+        finally:
+            await to_thread.run_sync(self.audit_trail.close)
+            upstream.on_change = self.platform.on_deployment = lambda: None
+
+    async def _follow(self, changed: asyncio.Event) -> None:
+        """Publish again whenever the agents or the tools of exported groups change, until cancelled."""
+        while True:
+            await changed.wait()
+            await anyio.sleep(_GAP)
+            changed.clear()
+            before = self.publication
+            # In a thread, as publishing is: comparing thousands of tools would block the event loop.
+            groups = await to_thread.run_sync(exported_groups, self.platform)
+            if (groups, self.platform.agents.all) != (before.of_groups.groups, before.agents):
+                await self.republish()
+                await self._tell(*self._changed_lists(before))
+                self._log_what_is_new(before)
+
+    def _changed_lists(self, before: Publication) -> Iterator[ListKind]:
+        now = self.publication
+        if now.tool_list != before.tool_list:
+            yield "tools"
+        if now.prompt_list != before.prompt_list:
+            yield "prompts"
+        if now.resource_list != before.resource_list:
+            yield "resources"
+
+    async def _tell(self, *kinds: ListKind) -> None:
+        for tell in self._subscribers:
+            await tell(*kinds)
+
+    def _log_what_is_new(self, before: Publication) -> None:
+        """Log the problems and warnings that the publication `before` did not have."""
+        for level, now, known in (
+            (logging.ERROR, self.publication.problems, before.problems),
+            (logging.WARNING, self.publication.warnings, before.warnings),
+        ):
+            for each in now:
+                if each not in known:
+                    _log.log(level, "%s", each)

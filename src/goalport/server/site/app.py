@@ -1,0 +1,230 @@
+"""The ASGI app: the routes of every door and `/health`, behind the guard and the limit of bodies.
+
+It does not listen: `listener` or any ASGI server does. A new door is one more entry of `DOORS`.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final, Protocol
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import Scope
+
+from goalport.base.caller import ANONYMOUS
+from goalport.runtime.platform import AgentPlatform
+from goalport.server.auth import Access, Authentication, AuthGuard, current_caller, current_principal
+from goalport.server.doors.agui import AguiDoor
+from goalport.server.doors.mcp.door import McpDoor
+from goalport.server.doors.openai import OpenAiDoor
+from goalport.server.doors.rest import RestDoor
+from goalport.server.publish.publisher import Publisher
+from goalport.server.site.body_limit import BodyLimit
+from goalport.server.site.exact_routes import ExactRoutes
+from goalport.server.site.exposure import LocalCallers
+from goalport.server.site.guard import HostGuard
+from goalport.server.site.health import HEALTH_PATHS, Health
+from goalport.server.site.metrics import METRICS_PATH, MetricsPage
+from goalport.server.site.request_ids import REQUEST_ID_HEADER, RequestIds
+from goalport.server.site.shutdown import EndedStreams
+from goalport.server.site.sign_ins import SIGN_IN_PATH, SignInCallback
+from goalport.workspace import Workspace
+from goalport.workspace.settings import Settings, load_settings
+
+__all__ = ["DOORS", "Door", "Site", "create_app"]
+
+
+class Door(Protocol):
+    """A protocol's entry to the server, such as the MCP server. It knows neither the site nor other doors.
+
+    It is made from the publisher and from what callers may do (`Access`): it subscribes to the changes of what is
+    published, a reload among them, and enters `Publisher.calls.of(…)` for each call, so that a shutdown waits for it
+    and the log has a line for it.
+
+    The site does for every door: it checks Host and Origin and adds the headers for web pages (`HostGuard`), and limits
+    bodies (`BodyLimit`: a door may read all that it is given); the listener limits connections, headers and slow
+    clients. Where callers are authenticated, it lets no request pass without a valid credential (`AuthGuard`);
+    elsewhere only requests of this machine (`LocalCallers`).
+
+    A door does by itself:
+
+    - It notices when a client leaves before its answer, and then kills the process of the call, unless its goal is
+      detached (`CallPolicy.detached`) or another call waits for it; a process that waits for a person goes on.
+    - It shows and looks up what is published by `Access.publication`, which has what the caller may use, and refuses a
+      request whose caller lacks scopes (`Access.lacks`): every request needs the base scope, except for calls of what
+      has scopes of its own, and what says no more than that the server is there.
+    - It says whose process it is: it starts it with `current_caller()`, and lets no other caller follow, answer or
+      cancel it.
+    - It answers a bug in one request as its protocol has it. It may catch everything in one place, which is entered in
+      `EDGES` of `tests/house/failures.py`; all other errors it catches by name.
+    """
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        """The endpoints, without a slash at the end; the site adds each with one too."""
+        ...
+
+    @property
+    def exposed_headers(self) -> Iterable[str]:
+        """The response headers that web pages may read."""
+        ...
+
+    def report(self, address: str) -> Iterable[str]:
+        """How clients connect, in lines for the startup report; `address` is the URL of the server."""
+        ...
+
+    def refusal(self, status: HTTPStatus, kind: str, detail: str, /) -> Response:
+        """The answer to a request at one of the routes that the site refuses, as the door's protocol has errors.
+
+        `kind` is the end of the `type` of problem details, and `detail` says in a sentence or two what to do.
+        """
+        ...
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """A context in which requests can be answered."""
+        ...
+
+    def close(self) -> None:
+        """Close what would stay open at a shutdown, such as streams."""
+        ...
+
+
+DOORS: Final[Sequence[Callable[[Publisher, Access], Door]]] = (McpDoor, RestDoor, AguiDoor, OpenAiDoor)
+"""All doors of a server; the report names the first route of the first one as the server's address."""
+
+
+def _closed(settings: Settings) -> Collection[Callable[[Publisher, Access], Door]]:
+    """The doors that the settings close."""
+    is_open = {
+        RestDoor: settings.serves_rest,
+        AguiDoor: settings.serves_agui,
+        OpenAiDoor: settings.serves_openai_api,
+    }
+    return [door for door, served in is_open.items() if not served]
+
+
+def create_app(
+    platform: AgentPlatform, workspace: Workspace | None = None, settings: Settings | None = None
+) -> Starlette:
+    """The app for any ASGI server. At the end of its lifespan it closes the platform and kills running processes.
+
+    Another app can mount it, and enters its lifespan then. Without a workspace, what the platform has is all that is
+    published; without settings, they are read as those of the current folder.
+    Raises `SettingsError` for a role whose model is not ready, and for keys that cannot be read.
+    """
+    settings = settings or load_settings(Path.cwd())
+    return Site(Publisher(platform, workspace or Workspace(settings.workspace), settings)).app
+
+
+_INDEX: Final = "/"
+_DENIALS: Final = frozenset({401, 403})
+_TOO_MANY: Final = 429
+"""Of a caller it is no denial but a limit; of nobody, too many credentials that are not valid."""
+
+
+class Site:
+    """The app, with its doors. Callers are authenticated as the settings say, or by `authentication` if it is given."""
+
+    def __init__(self, publisher: Publisher, authentication: Authentication | None = None) -> None:
+        self.publisher = publisher
+        self._authentication = authentication or Authentication.of(publisher.settings)
+        access = Access(publisher, self._authentication)
+        closed = _closed(publisher.settings)
+        self.doors = [door(publisher, access) for door in DOORS if door not in closed]
+        of_doors = dict.fromkeys(header for door in self.doors for header in door.exposed_headers)
+        exposed = [REQUEST_ID_HEADER, *of_doors]
+        refusals = {route.path: door.refusal for door in self.doors for route in door.routes}
+        open_details = self._authentication is None and publisher.settings.on_loopback
+        self._sign_ins = SignInCallback(publisher)
+        self.health = Health(
+            publisher,
+            shows_details=lambda: open_details or (current_principal() is not None and not access.lacks(access.base)),
+        )
+        has_metrics = publisher.settings.metrics is not False
+        self.metrics = MetricsPage(publisher, self._authentication, self.health) if has_metrics else None
+        routes, closing = list(self._routes()), publisher.calls.closing
+        self.app = Starlette(
+            routes=routes,
+            middleware=[
+                Middleware(RequestIds, on_response=self._note_response),
+                Middleware(EndedStreams, closing=closing),
+                Middleware(HostGuard, settings=publisher.settings, exposed_headers=exposed, closing=closing),
+                Middleware(
+                    BodyLimit,
+                    max_bytes=publisher.settings.max_body_bytes,
+                    refusals=refusals,
+                    closing=closing,
+                ),
+                *self._guards(),
+                Middleware(ExactRoutes, routes=routes),
+            ],
+            lifespan=self._lifespan,
+        )
+        self.app.router.redirect_slashes = False
+
+    def end_waits(self) -> None:
+        """End what a shutdown need not wait for: streams of news, and calls that wait for processes elsewhere."""
+        for each in self.doors:
+            each.close()
+        self.publisher.platform.processes.leave_to_others()
+
+    async def close(self) -> None:
+        """Close the doors' open streams and kill the processes that run."""
+        self.end_waits()
+        await self.publisher.platform.aclose()
+
+    def _note_response(self, scope: Scope, status: int) -> None:
+        if self.metrics is not None:
+            self.metrics.metrics.response(status)
+        if status in _DENIALS or (status == _TOO_MANY and self._authentication and current_caller() == ANONYMOUS):
+            self.publisher.audit_trail.denied(current_caller(), status, scope["path"])
+
+    def _guards(self) -> Iterator[Middleware]:
+        open_paths = HEALTH_PATHS | {_INDEX.rstrip("/")}  # the guards compare paths without a slash at the end
+        if self.publisher.settings.metrics == "open":
+            open_paths |= {METRICS_PATH}
+        if self._authentication is not None:
+            yield Middleware(AuthGuard, authentication=self._authentication, open_paths=open_paths | {SIGN_IN_PATH})
+        elif not self.publisher.settings.auth.insecure_no_auth:
+            yield Middleware(LocalCallers, open_paths=open_paths)
+
+    def _routes(self) -> Iterator[Route]:
+        """Each route with and without a slash at its end, since a redirect loses bodies or is refused by clients."""
+        for each in (*(route for door in self.doors for route in door.routes), *self._own_routes()):
+            yield each
+            yield Route(f"{each.path}/", each.endpoint, methods=each.methods)
+        if self._authentication is not None and self._authentication.resource is not None:
+            yield from self._authentication.resource.routes
+
+    def _own_routes(self) -> Iterator[Route]:
+        yield from self.health.routes()
+        yield from self._sign_ins.routes()
+        yield Route(_INDEX, self._show_addresses, methods=["GET"])
+        if self.metrics is not None:
+            yield self.metrics.route()
+
+    async def _show_addresses(self, request: Request) -> Response:
+        address = self.publisher.settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")
+        lines = [line for door in self.doors for line in door.report(address)]
+        return PlainTextResponse("\n".join(["This is a goalport server.", *lines, f"Health: {address}/health", ""]))
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncGenerator[None]:
+        async with AsyncExitStack() as stack:
+            if self._authentication is not None:
+                await stack.enter_async_context(self._authentication.running())
+            for each in self.doors:
+                await stack.enter_async_context(each.running())
+            self._sign_ins.announce()
+            await stack.enter_async_context(self.publisher.connected())
+            if self.metrics is not None:
+                await stack.enter_async_context(self.metrics.measuring())
+            try:
+                yield
+            finally:
+                await self.close()

@@ -1,0 +1,190 @@
+"""How a server starts, over HTTP or stdio: its log, its socket, its app, and the startup report.
+
+The report says where the server listens, what it publishes (`publish.report`), which settings expose it and, in the
+words of each door, how clients connect. It is plain text, and a record of the log only where that is JSON.
+"""
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
+
+from goalport import __version__
+from goalport.base.garbage import collect_among_calls
+from goalport.base.handshake import EarlyHandshake
+from goalport.base.observe import LogListener, log_to_stderr, tell
+from goalport.base.words import counted
+from goalport.runtime.platform import AgentPlatform
+from goalport.server.auth import Access, Authentication
+from goalport.server.auth.current import granted
+from goalport.server.auth.stdio import stdio_grant
+from goalport.server.doors.mcp.transports.stdio import Stdio
+from goalport.server.publish.publisher import Publisher
+from goalport.server.publish.report import further_lines, report_of
+from goalport.server.site.app import Door, Site
+from goalport.server.site.exposure import exposures
+from goalport.server.site.listener import listen
+from goalport.server.site.reload import obey_sighup, tell_of_change, watch
+from goalport.server.site.shutdown import default_signals_in_children, finish, stop_on_signal
+from goalport.server.workers import WorkerChannel, address_of, bind
+from goalport.workspace import Workspace
+from goalport.workspace.settings import Settings
+
+__all__ = ["serve_http", "serve_stdio", "startup_report"]
+
+
+async def serve_http(
+    platform: AgentPlatform,
+    workspace: Workspace,
+    settings: Settings,
+    *,
+    reload: bool = False,
+    channel: WorkerChannel | None = None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C. Raises `SettingsError` for a port or a required upstream server that fails.
+
+    With a channel this is a worker, and serves the connections that its supervisor hands over.
+    """
+    _log_to_stderr(settings, platform, is_worker=channel is not None)
+    with nullcontext(channel) if channel else bind(settings) as source, default_signals_in_children():
+        address = source.address if isinstance(source, WorkerChannel) else address_of(source)
+        write = _write if channel is None or channel.announces else _ignore
+        async with platform:
+            site = Site(Publisher(platform, workspace, settings))
+            write(startup_report(site.publisher, address, site.doors))
+            async with anyio.create_task_group() as tasks:
+                if reload:
+                    tells = (lambda: True) if channel is None else lambda: channel.speaks
+                    tasks.start_soon(partial(watch, site.publisher, tells=tells))
+                elif channel is None or channel.announces:
+                    await tasks.start(tell_of_change, site.publisher)
+                if channel is None:
+                    await tasks.start(obey_sighup, site.publisher)
+                await listen(site, source, lambda: write([f"goalport ready on {_url(address, site.doors)}"]))
+                tasks.cancel_scope.cancel()
+
+
+async def serve_stdio(
+    platform: AgentPlatform,
+    workspace: Workspace,
+    settings: Settings,
+    *,
+    reload: bool = False,
+    handshake: EarlyHandshake | None = None,
+    key: str = "",
+) -> None:
+    """Serve until the client closes stdin, or until SIGTERM or Ctrl-C. Logs and the report go to stderr.
+
+    `handshake` has read stdin until now, and may have answered the client's first request. `key` says who the client is
+    where callers are authenticated; without one it is the user of the operating system.
+    Raises `SettingsError` for a key that is not valid.
+    """
+    _log_to_stderr(settings, platform)
+    authentication = Authentication.of(settings)
+    async with nullcontext() if authentication is None else authentication.running(), platform:
+        grant = await stdio_grant(authentication, key)
+        publisher = Publisher(platform, workspace, settings)
+        stdio = Stdio(publisher, Access(publisher, authentication))
+        with default_signals_in_children():
+            async with publisher.connected(), anyio.create_task_group() as tasks:
+                if sys.platform != "win32":
+                    await tasks.start(stop_on_signal, publisher)
+                if reload:
+                    tasks.start_soon(watch, publisher)
+                else:
+                    await tasks.start(tell_of_change, publisher)
+                _write(startup_report(publisher))
+                collect_among_calls()
+                with granted({}, grant, key):
+                    await stdio.serve(handshake)
+                await finish(publisher)
+                tasks.cancel_scope.cancel()
+
+
+def _write(lines: Iterable[str]) -> None:
+    for line in lines:
+        tell(line)
+
+
+def _ignore(lines: Iterable[str]) -> None:
+    """Write nothing: another worker writes the same lines."""
+
+
+def _log_to_stderr(settings: Settings, platform: AgentPlatform, *, is_worker: bool = False) -> None:
+    """Log as the settings say; a worker's lines have its process id.
+
+    The events of processes are logged only at level debug: that costs more than a quick call itself.
+    """
+    if settings.log_level == "debug":
+        platform.subscribe(LogListener(settings.log_personality))
+    log_to_stderr(settings.log_level, settings.log_format, process=is_worker)
+
+
+def startup_report(publisher: Publisher, address: str = "", doors: Sequence[Door] = ()) -> Iterator[str]:
+    """The lines of the report. `address` is the URL of the HTTP server, empty over stdio; `doors` are its doors."""
+    publication, settings = publisher.publication, publisher.settings
+    tools, prompts = counted(len(publication.tools), "tool"), counted(len(publication.prompts), "prompt")
+    place = _url(address, doors) if address else "stdin and stdout"
+    yield f"Goalport {__version__} serves {settings.name} on {place}: {tools}, {prompts}"
+    yield from report_of(publication, publisher.platform)
+    if address:
+        yield from _connecting(settings, address, doors)
+    yield from further_lines(publication, publisher.platform)
+    if not address:
+        yield "  serving one client over stdin and stdout"
+
+
+def _connecting(settings: Settings, address: str, doors: Sequence[Door]) -> Iterator[str]:
+    """The lines about who may call, and how clients connect."""
+    if settings.workers == "auto" and settings.several_workers_need:
+        yield f"  one process, though workers is auto: several need {settings.several_workers_need}"
+    yield from (f"  Callers authenticate by {way}" for way in _ways_to_authenticate(settings))
+    for exposure in exposures(settings):
+        yield f"  warning: {exposure}"
+    public = settings.public_url.rstrip("/") or address
+    yield f"  Connect a client: {_connect_command(_url(public, doors), settings)}"
+    for door in doors:
+        yield from (f"  {line}" for line in door.report(public))
+
+
+def _ways_to_authenticate(settings: Settings) -> Iterator[str]:
+    """What callers may present, each in words; nothing where nobody is authenticated."""
+    auth = settings.auth
+    if settings.asks_for_keys:
+        yield "a key: `goalport keys new NAME` makes one, `goalport connect CLIENT --key KEY` uses it"
+    for provider in (*auth.issuers, *auth.introspection):
+        yield f"a token of {provider.issuer}"
+    if auth.trusted_proxies:
+        yield f"the header {auth.proxy_user_header} of a proxy at {', '.join(auth.trusted_proxies)}"
+
+
+def _url(address: str, doors: Sequence[Door]) -> str:
+    """The address that is shown for the whole server: that of the first endpoint."""
+    return address + next((route.path for door in doors for route in door.routes), "")
+
+
+def _connect_command(url: str, settings: Settings) -> str:
+    """The command that prints a client's configuration.
+
+    It is for the folder where the server was started, or, if the server has a public address, for any machine.
+    """
+    if settings.public_url:
+        key = ["--key", "KEY"] if settings.asks_for_keys else []
+        return shlex.join(["goalport", "connect", "claude-code", "--url", url, *key])
+    beside = Path(sys.executable).with_name("goalport")
+    known = shutil.which("goalport")
+    is_below = beside.is_relative_to(Path.cwd())
+    program = "goalport" if known or not beside.exists() else os.path.relpath(beside) if is_below else str(beside)
+    words = [program, "connect", "claude-code"]
+    if settings.workspace != Path.cwd():
+        words += ["--workspace", str(settings.workspace)]
+    if urlsplit(url).port != settings.port:
+        words += ["--url", url]
+    return shlex.join(words)

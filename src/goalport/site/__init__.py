@@ -1,9 +1,0 @@
-"""The site: one ASGI app with the routes of all doors behind one guard; it listens, reloads and shuts down. Floor 11.
-
-A door is a protocol's entry to the server, such as MCP in `serve`. It gives routes and knows neither site nor doors.
-"""
-
-from goalport.site.app import create_app
-from goalport.site.startup import serve_http, serve_stdio, startup_report
-
-__all__ = ["create_app", "serve_http", "serve_stdio", "startup_report"]

@@ -1,0 +1,11 @@
+"""PostgreSQL for whatever keeps something there: its address, its server, and connections to it.
+
+Nothing here knows what is kept. asyncpg is imported with the first connection. Above: the store of processes, the
+store of documents, and settings, which check an address.
+"""
+
+from goalport.store.postgres.address import PostgresAddress
+from goalport.store.postgres.connections import Connections
+from goalport.store.postgres.server import Connection, DatabaseServer, Row, Tables, driver
+
+__all__ = ["Connection", "Connections", "DatabaseServer", "PostgresAddress", "Row", "Tables", "driver"]

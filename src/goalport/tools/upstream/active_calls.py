@@ -1,0 +1,271 @@
+"""Active calls of upstream tools: who is asked and who is told of progress meanwhile, and how long they may take.
+
+`call_hooks` is for those above, who know the person behind a call; `ActiveCalls` belongs to one connection and answers
+the questions (elicitations) that its server asks during a call. A question does not always say which call it belongs
+to, and it must not reach the caller of another call. So it waits until it can belong to one call alone, and is declined
+if that takes too long. This module sends nothing to a server: `connection` does.
+"""
+
+import logging
+import math
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import anyio
+
+from goalport.base.errors import Signal, ToolError
+from goalport.base.words import cleaned
+
+_log = logging.getLogger(__name__)
+MOST_ASKED: Final = 4_000
+"""Characters of a server's question that a person is shown."""
+_FIELD: Final = 80
+"""Characters of the name of a field."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignInAddress:
+    """Where a person signs in to a server. The page itself says when it is done."""
+
+    url: str
+
+
+Asked = Mapping[str, object] | str | SignInAddress
+"""What a person is asked for: an answer of this JSON Schema, to open an address, or to sign in."""
+Ask = Callable[[str, Asked], Awaitable[object]]
+"""Asks a person, given the server's message and what they are asked for.
+
+Returns the answer, which is a mapping if there is a schema; None: the person declined. Raises `ToolError` when nobody
+can be asked. A `Signal` that it raises ends the call of the tool and is raised to its caller.
+"""
+Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+"""Is told of progress: how much is done, of how much (None: not known), and the server's message."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallHooks:
+    """Who is asked and who is told of progress during a call; None: nobody."""
+
+    ask: Ask | None = None
+    progress: Progress | None = None
+    lasting: bool = True
+    """Whether the call can wait for long, as one of a process can: for a sign-in, or a process of another goalport."""
+
+
+_NOBODY = CallHooks()
+_HOOKS: ContextVar[CallHooks] = ContextVar("goalport_upstream_hooks", default=_NOBODY)
+
+
+@contextmanager
+def call_hooks(*, ask: Ask | None = None, progress: Progress | None = None, lasting: bool = True) -> Generator[None]:
+    """Ask and tell these during calls of upstream tools that are made in this block.
+
+    A tool's handler gets arguments and nothing else, so the hooks travel in the context of the call.
+    """
+    token = _HOOKS.set(CallHooks(ask, progress, lasting))
+    try:
+        yield
+    finally:
+        _HOOKS.reset(token)
+
+
+def current_hooks() -> CallHooks:
+    """The hooks of the block that the calling code runs in; without one, hooks that do nothing."""
+    return _HOOKS.get()
+
+
+class Call:
+    """One call. It is cancelled after its `seconds`; the clock stands still while a person is waited for.
+
+    It has one of the server's `turns`, which it gives up while it waits, and takes again if one is left then.
+    """
+
+    def __init__(self, hooks: CallHooks, seconds: float, turns: anyio.Semaphore) -> None:
+        self.hooks = hooks
+        self.seconds = seconds
+        self.signal: Signal | None = None
+        """What `Ask` raised instead of an answer."""
+        self.unanswered = ""
+        """Why a question of the server was declined without asking anybody; empty: none was."""
+        self.sign_in_needed = False
+        """Whether it was refused, as nobody has signed in; the server has done nothing then."""
+        self.reached: bool | None = None
+        """Whether anything answered where it was sent; if not, the server has done nothing. None: it is not known."""
+        self.asked = False
+        """Whether a person was asked a question of the server."""
+        self.scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
+        self._turns = turns
+        self._has_turn = True
+        self._over = False
+        self._left = seconds
+        self._pauses = 0
+        self._waits: list[anyio.CancelScope] = []
+
+    def end(self, signal: Signal) -> None:
+        """Cancel the call; `finish` then raises the signal."""
+        self.signal = self.signal or signal
+        self.scope.cancel()
+
+    def renew(self) -> None:
+        """Start the clock again, as the server has answered and is sent the next request of the same work."""
+        self.scope.deadline = anyio.current_time() + self.seconds
+
+    def finish(self) -> None:
+        """Stop waiting for people. Raises the signal when there is one, and `TimeoutError` when the time was over."""
+        self._over = True
+        for wait in self._waits:
+            wait.cancel()
+        self._give_up_turn()
+        if self.signal is not None:
+            raise self.signal
+        if self.scope.cancelled_caught:
+            raise TimeoutError
+
+    @contextmanager
+    def waiting(self) -> Generator[anyio.CancelScope]:
+        """Stop the clock while the block waits for a person; the block is cancelled when the call ends before."""
+        if not self._pauses:
+            self._left = self.scope.deadline - anyio.current_time()
+            self.scope.deadline = math.inf
+            self._give_up_turn()
+        self._pauses += 1
+        scope = anyio.CancelScope()
+        self._waits.append(scope)
+        try:
+            with scope:
+                yield scope
+        finally:
+            self._waits.remove(scope)
+            self._pauses -= 1
+            if not (self._pauses or self._over):
+                self.scope.deadline = anyio.current_time() + self._left
+                # Without a turn it goes on too: the call that has the turn may be behind this one at the server.
+                with suppress(anyio.WouldBlock):
+                    self._turns.acquire_nowait()
+                    self._has_turn = True
+
+    def _give_up_turn(self) -> None:
+        if self._has_turn:
+            self._has_turn = False
+            self._turns.release()
+
+
+_CALL: ContextVar[Call | None] = ContextVar("goalport_upstream_call", default=None)
+
+
+def note_sign_in_needed() -> None:
+    """Note that the call which the running code belongs to was refused, as a person has to sign in first."""
+    if (call := _CALL.get()) is not None:
+        call.sign_in_needed = True
+
+
+def note_reached(*, reached: bool) -> None:
+    """Note whether a request of the call which the running code belongs to reached the server."""
+    if (call := _CALL.get()) is not None:
+        call.reached = call.reached or reached
+
+
+class ActiveCalls:
+    """The calls of one connection, and the answers to the questions that its server asks during them."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._running: dict[Call, None] = {}
+        self._ended = anyio.Event()
+        """Set when a call ends; another one takes its place then."""
+
+    def __bool__(self) -> bool:
+        return bool(self._running)
+
+    @contextmanager
+    def begin(self, seconds: float, turns: anyio.Semaphore) -> Generator[Call]:
+        """A call that lasts as long as the block, and has a turn, which is released after it.
+
+        Raises its `Signal`, or `TimeoutError` after the seconds.
+        """
+        call = Call(current_hooks(), seconds, turns)
+        self._running[call] = None
+        token = _CALL.set(call)
+        try:
+            with call.scope:
+                yield call
+        finally:
+            _CALL.reset(token)
+            del self._running[call]
+            self._ended.set()
+            self._ended = anyio.Event()
+            call.finish()
+
+    async def elicit(self, context: object, params: Any) -> Any:
+        """Answer a question of the server (`elicitation/create`); called by the SDK."""
+        from mcp_types import ElicitResult
+
+        asked: Mapping[str, object] | str = params.url if params.mode == "url" else params.requested_schema
+        candidates = await self._calls_of_question()
+        if refusal := self._refusal(candidates) or _form_fault(asked):
+            _log.info("%s asks something, which is declined: %s", self._server, refusal)
+            # The question of a call that asked somebody was most likely that one.
+            for each in [each for each in candidates if not each.asked] or candidates:
+                each.unanswered = refusal
+            return ElicitResult(action="decline")
+        (call,) = candidates
+        assert call.hooks.ask is not None
+        call.asked = True
+        try:
+            with call.waiting() as scope:
+                answer = await call.hooks.ask(cleaned(params.message, MOST_ASKED), asked)
+            if scope.cancelled_caught:
+                return ElicitResult(action="cancel")
+        except Signal as signal:
+            call.end(signal)
+            return ElicitResult(action="cancel")
+        except ToolError as error:
+            call.unanswered = str(error)
+            return ElicitResult(action="decline")
+        if answer is None:
+            return ElicitResult(action="decline")
+        # Who has opened an address says nothing more: what was done there, the server knows by itself.
+        content = cast("Mapping[str, object]", answer) if isinstance(answer, Mapping) else None
+        return ElicitResult.model_validate({"action": "accept", "content": None if content is None else dict(content)})
+
+    async def _calls_of_question(self) -> list[Call]:
+        """The calls that a question may belong to; of several, one is waited for as long as they can do without it."""
+        call = _CALL.get()
+        candidates = [*self._running] if call is None else [call]
+        running = [each for each in candidates if each in self._running]
+        # Half of the time is left to the server, to go on without an answer.
+        end = min((each.scope.deadline for each in running), default=0)
+        with anyio.move_on_after((end - anyio.current_time()) / 2):
+            while len(running) > 1 and any(each.hooks.ask for each in running):
+                await self._ended.wait()
+                running = [each for each in candidates if each in self._running]
+        return running
+
+    def _refusal(self, candidates: Sequence[Call]) -> str:
+        if not candidates:
+            return "there is no call"
+        if not any(each.hooks.ask for each in candidates):
+            return "there is nobody to ask"
+        if len(candidates) > 1:
+            return "it does not say which of several calls it belongs to; `concurrency` 1 in its entry avoids that"
+        return ""
+
+
+def _form_fault(asked: Mapping[str, object] | str) -> str:
+    """Why the answer to a form cannot be sent, whatever a person enters; empty: it can."""
+    fields = None if isinstance(asked, str) else asked.get("properties")
+    for name, field in cast("Mapping[str, Any]", fields).items() if isinstance(fields, dict) else ():
+        kind = _type_of(field)
+        if kind == "object" or (kind == "array" and _type_of(field.get("items")) not in {None, "string"}):
+            return (
+                f"MCP has no answer for its field {cleaned(name, _FIELD)!r}, which is an object or a list of no texts"
+            )
+    return ""
+
+
+def _type_of(schema: object) -> str | None:
+    kind = cast("Mapping[str, object]", schema).get("type") if isinstance(schema, dict) else None
+    return None if kind is None else str(kind)

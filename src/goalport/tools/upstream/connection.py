@@ -1,0 +1,568 @@
+"""One connection to a server while it lasts: opening it, its list of tools, its calls, its signs of life.
+
+A connection never comes back; `upstream_server`, above, makes a new one. Below are the transports, which the connection
+knows by the `Transport` class alone. All methods but `call` are used by the one task that opened the connection.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
+
+import anyio
+from anyio import to_thread
+from pydantic_core import to_json
+
+from goalport import __version__
+from goalport.base.errors import GoalportError
+from goalport.base.words import cleaned, shortened
+from goalport.tools import NotChecked, problems_in_time, schema_fault
+from goalport.tools.upstream.active_calls import ActiveCalls, Call
+from goalport.tools.upstream.config import ServerConfig
+from goalport.tools.upstream.remote_process import PREFERS_HANDLE
+from goalport.tools.upstream.tool import LISTS, MOST_OF_RESULT, ToolRequest, valid_entries
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.client import ClientRequestContext
+    from mcp_types import (
+        CallToolResult,
+        CreateMessageRequestParams,
+        CreateMessageResult,
+        ErrorData,
+        Prompt,
+        Resource,
+        ResourceTemplate,
+        Tool as Definition,
+    )
+
+_log = logging.getLogger(__name__)
+MODERN: Final = "2026-07-28"
+_PAUSE, _LONG_PAUSE = 1.0, 30.0
+"""Seconds until a subscription that ended is opened again; the longer ones if it ended early."""
+_SUBSCRIPTION: Final = 10.0
+"""Seconds that a subscription lasts at least when all is well."""
+_AT_ONCE: Final = 25_000
+_A_SECOND: Final = 500
+_PROGRESS: Final = 1_000
+"""Messages about the progress of one call that are passed on in ten seconds."""
+_PERIOD: Final = 10.0
+"""Seconds in which bursts are counted."""
+_NOTE: Final = 200
+"""Characters of an error of the server that a note repeats."""
+_PROGRESS_TEXT: Final = 500
+"""Characters of a message about progress."""
+_CHECK: Final = 1.0
+"""Seconds of processor time in which a result is checked against the schema of its tool."""
+_MOST_PROBLEMS: Final = 3
+_MOST_TOOLS: Final = 10_000
+_MOST_PAGES: Final = 1_000
+_MOST_OTHERS: Final = 1_000
+"""Resources, templates and prompts of a server, each."""
+_OTHERS_TIMEOUT: Final = 5.0
+"""Seconds for the lists of these, without which a server can be used too."""
+
+
+SignIn = Callable[[str], Awaitable[None]]
+"""Shows a person the page of this address, where they sign in to a server."""
+
+
+class Sample(Protocol):
+    """Answers a server that asks for a completion of one of our models (`sampling/createMessage`)."""
+
+    async def __call__(self, server: str, request: "CreateMessageRequestParams", /) -> "CreateMessageResult": ...
+
+
+class Transport(Protocol):
+    """How a server is reached: opens the two streams of messages of a session, and knows what went wrong below.
+
+    A class below it says only what it knows.
+    """
+
+    def open(self) -> AbstractAsyncContextManager[Any]: ...
+
+    def last_error(self) -> str:
+        """Why the last operation failed, as far as the transport knows; empty: it does not."""
+        return ""
+
+    def stderr_tail(self) -> str:
+        """The last line of the server's stderr, for those who run it and nobody else: it may hold a secret."""
+        return ""
+
+    def session_expired(self) -> bool:
+        """Whether the server answered just now that it does not know this session."""
+        return False
+
+    def is_unanswered(self, request_id: object) -> bool:
+        """Whether a request got no answer from the server; the error that the session gets is then the transport's."""
+        return False
+
+    def retry_after(self) -> float:
+        """The seconds after which the server wants to be asked again; 0: it did not say."""
+        return 0.0
+
+
+class ConnectionLost(Exception):
+    """The connection cannot be used any more; the message says why, as far as that is known."""
+
+
+class SignInNeeded(GoalportError):
+    """A person has to sign in to the server, and there is none before the screen."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(
+            f"the server {server!r} wants a person to sign in: run `goalport mcp check` in a terminal, "
+            "answer the question of a process that needs its tools, or set `clientId` and `clientSecret` under `oauth`"
+        )
+
+
+class NotCalled(ConnectionLost):
+    """The connection was lost before the call was sent, so the tool has certainly not run."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Delays and time-outs of connections, all in seconds."""
+
+    first_delay: float = 0.5
+    """Before a server that went away is tried again; doubled with each failure, and up to a half less by chance."""
+    longest_delay: float = 60.0
+    steady: float = 10.0
+    """After a connection that lasted as long, the delay is `first_delay` again."""
+    ping_every: float = 30.0
+    ping_timeout: float = 10.0
+    refresh_gap: float = 0.1
+    """Between a notification that the list of tools changed and asking for it, so that a burst is one request."""
+    wait_for_up: float = 5.0
+    """How long a call waits for a server that is coming back."""
+    caller_idle: float = 120.0
+    """How long the connection of a caller stays open that nobody uses."""
+    close_timeout: float = 8.0
+    """How long a connection may take to end in good order."""
+
+
+class Wakeup:
+    """Wakes the one task that waits for it; a notification that comes before the task waits is not lost."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    def notify(self) -> None:
+        self._event.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for a notification, at most for these seconds; whether one came."""
+        with anyio.move_on_after(seconds):
+            await self._event.wait()
+        notified = self._event.is_set()
+        self._event = anyio.Event()
+        return notified
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a server lists."""
+
+    definitions: "tuple[Definition, ...]" = ()
+    """Its tools."""
+    notes: tuple[str, ...] = ()
+    """Why it is not all of them; empty: it is."""
+    resources: "tuple[Resource, ...]" = ()
+    templates: "tuple[ResourceTemplate, ...]" = ()
+    prompts: "tuple[Prompt, ...]" = ()
+    has_resources: bool = False
+    """Whether it has resources, listed or not."""
+
+
+class BurstLimit:
+    """Lets so many records of one kind through in ten seconds: a server decides how many there are."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._since = 0.0
+        self._counts: Counter[object] = Counter()
+
+    def allows(self, kind: object = None) -> bool:
+        """Whether one more record of this kind is let through now."""
+        if monotonic() - self._since > _PERIOD:
+            self._since, self._counts = monotonic(), Counter()
+        self._counts[kind] += 1
+        return self._counts[kind] <= self._limit
+
+
+class Inflow:
+    """The notifications and requests that one connection gets; answers to our calls do not count.
+
+    The session makes a task of each, so a server that sends them without end would keep a core busy for ever.
+    """
+
+    def __init__(self) -> None:
+        self.fault = ""
+        """Why the connection has to end; empty: there have not been too many."""
+        self._left: float = _AT_ONCE
+        self._counted_at = monotonic()
+        self._progress = BurstLimit(_PROGRESS)
+
+    def admits(self, message: Any) -> bool:
+        """Whether a message is to be read: not where the server sends too much, or tells a call's progress too often.
+
+        None stands for what was no message.
+        """
+        if message is not None and not hasattr(message, "method"):
+            return True
+        now = monotonic()
+        self._left = min(_AT_ONCE, self._left + (now - self._counted_at) * _A_SECOND) - 1
+        self._counted_at = now
+        if self._left < 0:
+            self.fault = f"it sent more than {_AT_ONCE:,} messages of its own at once, or {_A_SECOND} a second for long"
+            return False
+        if getattr(message, "method", "") != "notifications/progress":
+            return True
+        params: Any = getattr(message, "params", None) or {}
+        return self._progress.allows(str(params.get("progressToken")))
+
+
+class _MonitoredStream:
+    """The stream of a session's incoming messages. It calls `lost` when it ends, and leaves out what is not `wanted`.
+
+    A proxy of the SDK's stream, which carries the context of each message beside it.
+    """
+
+    def __init__(self, stream: Any, wanted: Callable[[Any], bool], lost: Callable[[], None]) -> None:
+        self._stream = stream
+        self._wanted = wanted
+        self._lost = lost
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        found = None
+        try:
+            while found is None:
+                item = await anext(self._stream)
+                found = item if self._wanted(item) else None
+            return found
+        finally:
+            # Whatever ends this but a message, a cancelled reader included, ends the stream.
+            if found is None:
+                self._lost()
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stream.__aexit__(*error)
+
+
+class Connection:
+    """A session with a server that has answered."""
+
+    def __init__(self, config: ServerConfig, transport: Transport, wakeup: Wakeup, sample: Sample | None) -> None:
+        self.calls = ActiveCalls(config.name)
+        self.broken = False
+        """Whether it is known that it cannot be used any more."""
+        self.changed = False
+        """Whether a list may have changed since it was read."""
+        self._config = config
+        self.transport = transport
+        self._wakeup = wakeup
+        self._sample = sample if config.sampling else None
+        self._inflow = Inflow()
+        self._client: Client | None = None
+        self._listing = Listing()
+        self._schema_faults: dict[str, str] = {}
+        """Why the output schema of a tool is none, by its name, for tools that were called since the last list."""
+        self._invalid: list[str] = []
+        """A sentence for each entry of the lists that was left out, as it breaks the protocol."""
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[Listing]:
+        """Connect, in the revision that the server is said to need or else the newest it speaks, and list its tools.
+
+        Raises whatever the transport and the SDK raise; `status.failure_reason` puts it into words.
+        """
+        from mcp import Client
+        from mcp_types import Implementation
+
+        client = Client(
+            self._streams(),
+            client_info=Implementation(name="goalport", version=__version__),
+            elicitation_callback=self.calls.elicit,
+            sampling_callback=None if self._sample is None else self._answer_sampling,
+            message_handler=self._on_message,
+            cache=None,
+            mode="legacy" if "" < self._config.protocol_version < MODERN else "auto",
+        )
+        async with client, anyio.create_task_group() as tasks:
+            self._client = client
+            # The SDK's own check runs the patterns of a foreign schema in an engine that they can hold up for hours.
+            client.session.validate_tool_result = self._check_result
+            listing = await self._read_list(client)
+            of = client.server_capabilities
+            changing = any(each is not None and each.list_changed for each in (of.tools, of.resources, of.prompts))
+            if client.protocol_version >= MODERN and changing:
+                tasks.start_soon(self._subscribe, client)
+            try:
+                yield listing
+            finally:
+                tasks.cancel_scope.cancel()
+
+    @property
+    def protocol_version(self) -> str:
+        return self._client.protocol_version if self._client else ""
+
+    @property
+    def flooded(self) -> bool:
+        """Whether it ended because the server sent too much."""
+        return bool(self._inflow.fault)
+
+    @property
+    def last_error(self) -> str:
+        """Why it ended, or the last operation failed, as far as that is known; empty: it is not."""
+        return self._inflow.fault or self.transport.last_error()
+
+    @property
+    def tool_names(self) -> list[str]:
+        """The names of the tools that the server listed last."""
+        return [each.name for each in self._listing.definitions]
+
+    async def call(self, name: str, arguments: Mapping[str, object], call: Call) -> "CallToolResult":
+        assert self._client is not None
+        report = call.hooks.progress
+
+        async def progress(progress: float, total: float | None, message: str | None) -> None:
+            if report is not None:
+                await report(progress, total, None if message is None else cleaned(message, _PROGRESS_TEXT))
+
+        return await self._client.call_tool(
+            name,
+            dict(arguments),
+            progress_callback=None if report is None else progress,
+            meta={PREFERS_HANDLE: True},
+        )
+
+    async def fetch(self, request: ToolRequest) -> "CallToolResult":
+        """Read a resource or get a prompt, in a result as that of a tool: as blocks, or as structured content."""
+        from mcp_types import CallToolResult, EmbeddedResource
+
+        assert self._client is not None
+        if request.kind == "resource":
+            read = await self._client.read_resource(request.own_name, cache_mode="refresh")
+            return CallToolResult(content=[EmbeddedResource(type="resource", resource=each) for each in read.contents])
+        arguments = {key: str(value) for key, value in request.arguments.items()}
+        prompt = await self._client.get_prompt(request.own_name, arguments)
+        return CallToolResult(
+            content=[], structured_content=prompt.model_dump(mode="json", by_alias=True, exclude={"meta"})
+        )
+
+    async def list(self) -> Listing:
+        """What the server lists now; the last lists, where it answers with an error."""
+        from mcp import MCPError
+
+        assert self._client is not None
+        self.changed = False
+        try:
+            await self._read_list(self._client)
+        except MCPError as error:
+            if self.broken:
+                raise
+            note = f"its list of tools changed and could not be read again: {cleaned(error.message, _NOTE)}"
+            self._listing = replace(self._listing, notes=(note,))
+        return self._listing
+
+    async def _read_list(self, client: "Client") -> Listing:
+        self._invalid.clear()
+        notes: list[str] = []
+        tools: Sequence[Definition] = ()
+        if client.server_capabilities.tools is not None:
+            tools = await _pages(client.list_tools, "tools", _MOST_TOOLS, notes)
+        others = await _list_others(client, notes, min(_OTHERS_TIMEOUT, self._config.connect_timeout / 2))
+        self._listing = replace(others, definitions=tuple(tools), notes=(*notes, *self._invalid))
+        self._schema_faults.clear()
+        return self._listing
+
+    async def ping(self) -> None:
+        """Make sure that the server answers: with a ping in old revisions, with `server/discover` in newer ones."""
+        from mcp import MCPError
+
+        assert self._client is not None
+        try:
+            if self._client.protocol_version >= MODERN:
+                await self._client.session.send_discover(self._client.protocol_version)
+            else:
+                await self._client.session.send_ping()
+        except MCPError:
+            # An answer like any other, unless it is the transport's.
+            if self.broken:
+                raise
+
+    async def _check_result(self, name: str, result: "CallToolResult") -> None:
+        """Raise `ValueError` for a result that does not fit the output schema of its tool.
+
+        One that is left out in any case, or that cannot be checked in time, is taken as it is.
+        """
+        schema = next((each.output_schema for each in self._listing.definitions if each.name == name), None)
+        content: object = result.structured_content
+        if schema is None or len(to_json(content)) > MOST_OF_RESULT:
+            return
+        if content is None and "structured_content" not in result.model_fields_set:
+            raise ValueError(f"tool {name} has an output schema, and gave no structured content")
+        # In a thread: a megabyte takes seconds, in which others are served.
+        if words := await to_thread.run_sync(self._misfit, name, schema, content):
+            raise ValueError(f"tool {name}: {words}")
+
+    def _misfit(self, name: str, schema: Mapping[str, object], content: object) -> str:
+        if name not in self._schema_faults:
+            self._schema_faults[name] = schema_fault(schema, formats=False)
+        if fault := self._schema_faults[name]:
+            return f"its output schema is no JSON Schema: {fault}"
+        try:
+            problems = problems_in_time(schema, content, seconds=_CHECK)
+        except NotChecked as error:
+            _log.info("What %s of the server %r gave is not checked: %s", name, self._config.name, error)
+            return ""
+        return (
+            f"its structured content does not fit: {'; '.join(shortened(problems, _MOST_PROBLEMS))}" if problems else ""
+        )
+
+    def mark_broken(self) -> None:
+        """Mark the connection as broken, and wake the task that owns it."""
+        if not self.broken:
+            self.broken = True
+            self._wakeup.notify()
+
+    @asynccontextmanager
+    async def _streams(self) -> AsyncGenerator[Any]:
+        async with self.transport.open() as (reading, writing):
+            yield _MonitoredStream(reading, self._wants, self.mark_broken), writing
+
+    def _wants(self, item: Any) -> bool:
+        """Whether a message is passed on to the session. Raises `StopAsyncIteration` where there are too many."""
+        message: Any = getattr(item, "message", None)
+        admitted = self._inflow.admits(message)
+        if self._inflow.fault:
+            raise StopAsyncIteration
+        # The code of an error does not tell that the server is lost: servers use -32000 for errors of their own.
+        if hasattr(message, "error") and self.transport.is_unanswered(message.id):
+            self.mark_broken()
+        found = getattr(message, "result", None)
+        page = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        for key in LISTS if self._client is not None else ():
+            # What breaks the protocol is left out of a page: the SDK would refuse the whole.
+            if isinstance(page.get(key), list):
+                page[key], notes = valid_entries(page, key, self.protocol_version, _MOST_TOOLS)
+                self._invalid.extend(notes)
+        return admitted
+
+    async def _on_message(self, message: object) -> None:
+        from mcp_types import (
+            PromptListChangedNotification,
+            ResourceListChangedNotification,
+            ToolListChangedNotification,
+        )
+
+        changes = (ToolListChangedNotification, ResourceListChangedNotification, PromptListChangedNotification)
+        if isinstance(message, changes):
+            self._change()
+
+    def _change(self) -> None:
+        self.changed = True
+        self._wakeup.notify()
+
+    async def _subscribe(self, client: "Client") -> None:
+        """Subscribe to changes of the lists, as newer revisions offer it; a subscription that ends is opened again."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import SubscriptionLost
+
+        while True:
+            began = anyio.current_time()
+            try:
+                async with client.listen(
+                    tools_list_changed=True, resources_list_changed=True, prompts_list_changed=True
+                ) as changes:
+                    # A list may have changed between reading it and subscribing.
+                    self._change()
+                    async for _ in changes:
+                        self._change()
+            except SubscriptionLost:
+                pass
+            except MCPError:
+                # It does not do that, or it is gone; asking for the list tells which.
+                self._change()
+                return
+            # Each new subscription costs a list; where none lasts, they are rare.
+            await anyio.sleep(_PAUSE if anyio.current_time() - began > _SUBSCRIPTION else _LONG_PAUSE)
+
+    async def _answer_sampling(
+        self, context: "ClientRequestContext", params: "CreateMessageRequestParams"
+    ) -> "CreateMessageResult | ErrorData":
+        from mcp_types import INTERNAL_ERROR, ErrorData
+
+        assert self._sample is not None
+        try:
+            return await self._sample(self._config.name, params)
+        except GoalportError as error:
+            return ErrorData(code=INTERNAL_ERROR, message=str(error))
+
+
+async def _list_others(client: "Client", notes: list[str], seconds: float) -> Listing:
+    """Resources, templates and prompts. What cannot be listed, or not in time, is left out and noted."""
+    from mcp import MCPError
+    from mcp_types import METHOD_NOT_FOUND
+    from pydantic import ValidationError
+
+    has_resources = client.server_capabilities.resources is not None
+    wanted = [
+        ("resources", "resources", client.list_resources, has_resources),
+        ("templates", "resource_templates", client.list_resource_templates, has_resources),
+        ("prompts", "prompts", client.list_prompts, client.server_capabilities.prompts is not None),
+    ]
+    found: dict[str, Any] = {}
+
+    async def read(what: str, attribute: str, listing: Callable[..., Awaitable[Any]]) -> None:
+        try:
+            with anyio.fail_after(seconds):
+                found[what] = tuple(await _pages(listing, attribute, _MOST_OTHERS, notes))
+        except (MCPError, ValidationError, TimeoutError) as error:
+            # Some servers have resources, and know nothing of templates.
+            if not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
+                why = cleaned(str(error), _NOTE) or f"no answer within {seconds:g} s"
+                notes.append(f"its {what} could not be listed: {why}")
+
+    # At once: one that does not answer must not use up the time of the others.
+    async with anyio.create_task_group() as tasks:
+        for what, attribute, listing, declared in wanted:
+            if declared:
+                tasks.start_soon(read, what, attribute, listing)
+    return Listing(has_resources=has_resources, **found)
+
+
+async def _pages(listing: Callable[..., Awaitable[Any]], attribute: str, most: int, notes: list[str]) -> Sequence[Any]:
+    """Read a list page by page. One that is too long, or never ends, is cut, which is noted."""
+    what = attribute.replace("_", " ")
+    found: list[Any] = []
+    cursors: set[str | None] = set()
+    cursor: str | None = None
+    while len(cursors) < _MOST_PAGES:
+        cursors.add(cursor)
+        page = await listing(cursor=cursor, cache_mode="refresh")
+        found.extend(getattr(page, attribute))
+        cursor = page.next_cursor
+        if len(found) > most:
+            notes.append(f"it lists more than {most:,} {what}, of which the first {most:,} are used")
+            return found[:most]
+        if cursor is None:
+            return found
+        if cursor in cursors:
+            notes.append(f"its list of {what} goes round in a circle, and was cut")
+            return found
+    notes.append(f"its list of {what} does not end, and was cut")
+    return found

@@ -1,0 +1,350 @@
+"""Tools of upstream servers as tools of ours: definitions are cleaned and bounded, results are bounded.
+
+`upstream_groups` filters and renames what this makes; `upstream_server` makes the calls. The limits keep a server from
+flooding the memory and the context of a model.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
+
+from pydantic_core import to_json
+
+from goalport.base.secrecy import hide_known
+from goalport.base.words import cleaned, shortened, validation_problems, visible
+from goalport.tools import Tool, ToolResult, identity
+from goalport.tools.upstream.pins import Fingerprint, fingerprint
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult, ContentBlock, Tool as Definition
+    from pydantic import BaseModel
+
+T = TypeVar("T", bound="BaseModel")
+
+_DESCRIPTION: Final = 4_000
+"""Characters, as for title and name."""
+_TITLE: Final = 200
+_NAME: Final = 256
+_SCHEMA: Final = 200_000
+"""Bytes of a schema as JSON."""
+_SCHEMA_LEVELS: Final = 30
+_SCHEMA_TEXTS: Final = ("description", "title")
+"""Members of a schema that models read as texts."""
+_SCHEMA_TEXT: Final = 1_000
+"""Characters of each."""
+MOST_OF_RESULT: Final = 1_000_000
+"""Characters that the blocks of one result may have together, data in base64 included."""
+_MOST_FAULTS: Final = 3
+_OTHERS: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+"""What a page of a list has besides its entries."""
+LISTS: Final = {
+    "tools": ("tools/list", "tool"),
+    "resources": ("resources/list", "resource"),
+    "resourceTemplates": ("resources/templates/list", "template"),
+    "prompts": ("prompts/list", "prompt"),
+}
+"""The method that asks for a list and the word for an entry, by the key of the list in a page."""
+_ENTRY: Final = 10_000
+"""Bytes of a resource, template or prompt in a list, as JSON."""
+CUT: Final = "[The result was too long, and not all of it is here. Ask for less.]"
+"""The text after a result that was too long."""
+
+
+Kind = Literal["tool", "resource", "prompt"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRequest:
+    """A call of a tool; or reading a resource or getting a prompt, whose result is as that of a tool."""
+
+    own_name: str
+    """What the server calls the tool or the prompt, or the URI of the resource."""
+    arguments: Mapping[str, object]
+    name: str = ""
+    """Its name for the caller."""
+    repeatable: bool = False
+    """Whether calling it twice does no harm: it is read-only or idempotent."""
+    rename: Callable[[str], str] = identity
+    """Turns the own name of any tool of the server into its name for the caller."""
+    kind: Kind = "tool"
+
+    @property
+    def shown(self) -> str:
+        return self.name or self.own_name
+
+
+CallTool = Callable[[ToolRequest], Awaitable[ToolResult]]
+
+
+@dataclass(frozen=True)
+class UpstreamTool:
+    """One tool of a server: its definition, and the tool of ours under its own name."""
+
+    server: str
+    definition: "Definition"
+    tool: Tool
+
+    @property
+    def name(self) -> str:
+        """What the server calls it."""
+        return self.definition.name
+
+    def named(self, rename: Callable[[str], str]) -> Tool:
+        """The tool as it is called where all tools of its server are called as `rename` says."""
+        name, handler = rename(self.name), self.tool.handler
+        assert isinstance(handler, _Handler)
+        return replace(self.tool, name=name, handler=replace(handler, name=name, rename=rename))
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """Hashes of the definition, by which a change of it is noticed."""
+        return fingerprint(self.definition)
+
+
+@dataclass(frozen=True, slots=True)
+class _Handler:
+    """Calls a tool of a server by its own name; errors use the name that it is offered under."""
+
+    call: CallTool
+    own_name: str
+    name: str
+    repeatable: bool
+    rename: Callable[[str], str] = identity
+
+    def renamed(self, name: str) -> "_Handler":
+        return replace(self, name=name)
+
+    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
+        return await self.call(ToolRequest(self.own_name, arguments, self.name, self.repeatable, self.rename))
+
+
+def valid_entries(page: Mapping[str, Any], key: str, revision: str, most: int) -> tuple[list[Any], list[str]]:
+    """The entries in a page of a list that keep to a revision of the protocol, and a sentence for each other one.
+
+    `key` is one of `LISTS`. If there is any other, the page is cut at `most` entries.
+    """
+    method, what = LISTS[key]
+    if not _faults(method, {**page}, revision):
+        return page[key], []
+    kept: list[Any] = []
+    withheld: list[str] = []
+    for number, each in enumerate(page[key][:most], 1):
+        faults = _faults(method, {key: [each], **_OTHERS}, revision)
+        if faults:
+            name = cast("dict[str, object]", each).get("name") if isinstance(each, dict) else None
+            called = repr(cleaned(name, 80)) if isinstance(name, str) else f"number {number} of its list"
+            reasons = "; ".join(
+                line.removeprefix(f"{key}[0]").lstrip(".: ") for line in shortened(faults, _MOST_FAULTS)
+            )
+            withheld.append(f"the {what} {called} is left out: {reasons}")
+        else:
+            kept.append(each)
+    return kept, withheld
+
+
+def _faults(method: str, page: dict[str, Any], revision: str) -> tuple[str, ...]:
+    """What is wrong with a page of a list, by the protocol."""
+    from mcp_types import methods
+    from pydantic import ValidationError
+
+    try:
+        methods.parse_server_result(method, revision, page)
+    except ValidationError as error:
+        return validation_problems(error, page, repeated=False)
+    return ()
+
+
+def tools_of_list(
+    server: str, definitions: "Iterable[Definition]", call: CallTool, before: Iterable[UpstreamTool] = ()
+) -> tuple[tuple[UpstreamTool, ...], tuple[str, ...]]:
+    """The tools of a server's list, and a sentence for each that cannot be offered.
+
+    A tool whose definition has not changed is the same object as in `before`, the tools of the last list.
+    """
+    known = {each.name: each for each in before}
+    found: dict[str, UpstreamTool] = {}
+    withheld: list[str] = []
+    for each in definitions:
+        same = known.get(each.name)
+        if same is not None and each.name not in found and same.definition == each:
+            found[each.name] = same
+            continue
+        reason = "another one has the same name" if each.name in found else _reason_to_withhold(each)
+        if reason:
+            withheld.append(f"the tool {cleaned(each.name, 80)!r} is left out: {reason}")
+        else:
+            found[each.name] = UpstreamTool(server, each, _tool(server, each, call))
+    return tuple(found.values()), tuple(withheld)
+
+
+def _reason_to_withhold(definition: "Definition") -> str:
+    """Why a tool cannot be offered; empty: it can."""
+    name = definition.name
+    if not name.strip() or len(name) > _NAME or cleaned(name, _NAME) != name or "\n" in name or "\t" in name:
+        return "its name is empty, too long, or has characters that cannot be seen"
+    if definition.execution is not None and definition.execution.task_support == "required":
+        return "it can be called as a task only, which goalport does not do"
+    for schema in (definition.input_schema, definition.output_schema):
+        try:
+            if schema is not None and len(to_json(_cleaned_schema(schema))) > _SCHEMA:
+                return f"a schema of more than {_SCHEMA:,} bytes"
+        except ValueError as error:
+            return str(error)
+    return ""
+
+
+def _tool(server: str, definition: "Definition", call: CallTool) -> Tool:
+    hints = definition.annotations
+    repeatable = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
+    title = definition.title or (hints.title if hints else None) or ""
+    return Tool(
+        name=definition.name,
+        description=hide_known(cleaned(definition.description or title or definition.name, _DESCRIPTION)),
+        input_schema=_cleaned_schema(definition.input_schema),
+        handler=_Handler(call, definition.name, definition.name, repeatable),
+        title=hide_known(cleaned(title, _TITLE)),
+        output_schema=_cleaned_schema(definition.output_schema) if definition.output_schema else None,
+        read_only=hints.read_only_hint if hints else None,
+        destructive=hints.destructive_hint if hints else None,
+        idempotent=hints.idempotent_hint if hints else None,
+        open_world=hints.open_world_hint if hints else None,
+        # The server knows its arguments best, and says what is wrong in a result for the model.
+        checks_arguments=True,
+        server=server,
+    )
+
+
+def reader_of(server: str, call: CallTool) -> UpstreamTool:
+    """The tool that lists and reads the resources of a server; `call` gets what it is called with."""
+    from mcp_types import Tool as Definition, ToolAnnotations
+
+    described = (
+        f"Read a resource of the server {server!r} by its URI, as the list of its resources or a link in a result has "
+        "it. Without a URI you get that list."
+    )
+    uri = {"type": "string", "description": "The URI; leave it out for the list"}
+    definition = Definition(
+        name=f"read_resource_of_{server}",
+        description=described,
+        input_schema={"type": "object", "properties": {"uri": uri}},
+        annotations=ToolAnnotations(read_only_hint=True),
+    )
+    return UpstreamTool(server, definition, _tool(server, definition, call))
+
+
+def cleaned_list(listed: Iterable[T]) -> tuple[T, ...]:
+    """Resources, templates or prompts with clean texts and without icons.
+
+    Left out is what is too deep or too long, is there twice, or has an address that is empty or cannot be seen.
+    """
+    found: dict[str, T] = {}
+    for each in listed:
+        with suppress(ValueError):
+            plain = each.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"icons", "meta"})
+            address = next(plain[key] for key in ("uri", "uriTemplate", "name") if key in plain)
+            clean = _cleaned_schema(plain)
+            if address.strip() and address.isprintable() and len(to_json(clean)) <= _ENTRY:
+                found.setdefault(address, each.model_validate(clean))
+    return tuple(found.values())
+
+
+def uris_of(template: str) -> Callable[[str], bool]:
+    """Whether a URI belongs to a template; to one that does not tell which are meant, none does."""
+    from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+
+    try:
+        form = UriTemplate.parse(template)
+    except InvalidUriTemplate:
+        return lambda _: False
+    return lambda uri: form.match(uri) is not None
+
+
+def _cleaned_schema(schema: Mapping[str, object]) -> dict[str, object]:
+    """A copy of a JSON Schema with clean texts. Raises `ValueError` for one that is too deep."""
+    return cast("dict[str, object]", _clean(schema, _SCHEMA_LEVELS))
+
+
+def _clean(value: object, depth: int) -> object:
+    if not depth:
+        raise ValueError(f"a schema of more than {_SCHEMA_LEVELS} levels")
+    if isinstance(value, Mapping):
+        members = cast("Mapping[str, object]", value)
+        # A title is a text; a property may be called `title` too, and then it is a schema.
+        return {
+            visible(name): hide_known(cleaned(member, _SCHEMA_TEXT))
+            if name in _SCHEMA_TEXTS and isinstance(member, str)
+            else _clean(member, depth - 1)
+            for name, member in members.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_clean(each, depth - 1) for each in cast("Sequence[object]", value)]
+    return visible(value) if isinstance(value, str) else value
+
+
+def result_of(result: "CallToolResult", note: str = "") -> ToolResult:
+    """The result of a call: the server's content up to the limit, then `note`, a sentence of ours."""
+    from mcp_types import TextContent
+
+    blocks, cut = _bounded(result.content)
+    blocks = [each.model_validate(_all_visible(each.model_dump(by_alias=True))) for each in blocks]
+    structured: object = _all_visible(result.structured_content)
+    data = "" if structured is None else to_json(structured).decode()
+    if len(data) > MOST_OF_RESULT:
+        structured, cut = None, True
+    elif data and all(each.type == "text" and not each.text for each in blocks):
+        blocks = [TextContent(type="text", text=data)]
+    notes = (CUT if cut else "", note)
+    blocks.extend(TextContent(type="text", text=each) for each in notes if each)
+    first = blocks[0] if blocks else None
+    # A first text that is nothing but text becomes the result's; what else there is stays in its order.
+    plain = isinstance(first, TextContent) and first.annotations is None and first.meta is None
+    return ToolResult(
+        text=first.text if plain and isinstance(first, TextContent) else "",
+        blocks=tuple(blocks[1:] if plain else blocks),
+        artifact=structured,
+        is_error=result.is_error,
+        structured=cast("dict[str, object]", structured) if isinstance(structured, dict) else None,
+    )
+
+
+def _all_visible(value: object) -> object:
+    """JSON data whose texts have no invisible characters."""
+    match value:
+        case str():
+            return visible(value)
+        case Mapping():
+            return {visible(name): _all_visible(each) for name, each in cast("Mapping[str, object]", value).items()}
+        case list():
+            return [_all_visible(each) for each in cast("list[object]", value)]
+        case _:
+            return value
+
+
+def _bounded(content: "Iterable[ContentBlock]") -> "tuple[list[ContentBlock], bool]":
+    """The blocks that fit in, and whether something had to be left out."""
+    kept: list[Any] = []
+    left = MOST_OF_RESULT
+    cut = False
+    for each in content:
+        over = _size(each) - left
+        if over <= 0:
+            kept.append(each)
+            left = -over
+            continue
+        cut = True
+        inner = getattr(each, "resource", each)
+        if isinstance(text := getattr(inner, "text", None), str) and over < len(text):
+            short = inner.model_copy(update={"text": text[:-over]})
+            kept.append(short if inner is each else each.model_copy(update={"resource": short}))
+            left = 0
+    return kept, cut
+
+
+def _size(block: Any) -> int:
+    """The characters of a block as JSON, where those of its text or data count as they are."""
+    inner = getattr(block, "resource", block)
+    found = (getattr(inner, name, None) for name in ("text", "data", "blob"))
+    payload = next((each for each in found if isinstance(each, str)), "")
+    return len(block.model_dump_json()) - len(to_json(payload).decode()) + len(payload)

@@ -1,0 +1,458 @@
+"""The tool groups made of upstream servers' tools, as they are now: what can be called, what cannot, and why.
+
+Each look-up sees the tools that can be called at that moment. A server that is down takes away its own tools and no
+others. Tools are filtered by the names that their servers give them, then renamed; a warning says where two names
+clash. `servers` owns the connections; whoever resolves roles is above.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Final, Literal, Protocol
+
+from goalport.base.errors import ToolError
+from goalport.base.words import listed, offer
+from goalport.tools import NAMING_STYLES, Approval, Tool, ToolGroup, ToolResult
+from goalport.tools.upstream.config import GroupConfig, McpConfig, NamingConfig
+from goalport.tools.upstream.connection import Listing
+from goalport.tools.upstream.core_roles import CoreRoles
+from goalport.tools.upstream.pins import Pins
+from goalport.tools.upstream.status import GroupReport, ServerState, why_unavailable
+from goalport.tools.upstream.tool import UpstreamTool
+
+_LONGEST: Final = 64
+"""Characters of a name of a tool that every model takes."""
+_HASH: Final = 8
+"""Characters of the hash at the end of a longer name."""
+_NOT_PORTABLE: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class ToolServer(Protocol):
+    """A server, as far as groups know it: an `UpstreamServer`."""
+
+    name: str
+
+    @property
+    def tools(self) -> Sequence[UpstreamTool]: ...
+    @property
+    def reader(self) -> UpstreamTool | None: ...
+    @property
+    def listing(self) -> Listing: ...
+    @property
+    def state(self) -> ServerState: ...
+    @property
+    def retry_at(self) -> float: ...
+    @property
+    def sign_in(self) -> Tool: ...
+    async def fetch(
+        self, kind: Literal["resource", "prompt"], name: str, arguments: Mapping[str, str], /
+    ) -> ToolResult: ...
+
+
+class ToolServers(Protocol):
+    """All servers, as far as groups know them: the `UpstreamServers`."""
+
+    @property
+    def config(self) -> McpConfig: ...
+    @property
+    def connected(self) -> bool: ...
+    @property
+    def servers(self) -> Mapping[str, ToolServer]: ...
+
+
+Guard = Callable[[str], str]
+"""Takes the own name of a tool, and says why it must not be called now; empty: it may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Guarded:
+    """The handler of a tool of a pinned server. It checks at each call whether the tool is still trusted."""
+
+    tool: Tool
+    own_name: str
+    guard: Guard
+
+    def renamed(self, name: str) -> "_Guarded":
+        return replace(self, tool=self.tool.with_name(name))
+
+    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
+        if reason := self.guard(self.own_name):
+            raise ToolError(f"{self.tool.name} is withheld until somebody trusts it: {reason}. Do without it.")
+        return await self.tool.handler(arguments)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A tool in a group under its final name."""
+
+    server: str
+    listed: UpstreamTool
+    tool: Tool
+
+    @property
+    def own_name(self) -> str:
+        return self.listed.name
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.server, self.listed.name
+
+
+class LiveGroup:
+    """One group made of the tools that its servers list.
+
+    Tools that have not changed since `before`, the group's last form, are the same objects as there. `guards` are by
+    server, for those that are pinned; `withheld` has the tools that are not trusted, by server and own name.
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        servers: ToolServers,
+        withheld: Mapping[tuple[str, str], str],
+        before: "LiveGroup | None",
+        *,
+        is_core: bool,
+        guards: Mapping[str, Guard],
+    ) -> None:
+        self.role = config.role
+        self.configs = servers.config.servers
+        self._config = config
+        self._is_core = is_core
+        self._guards = guards
+        self._servers = {name: servers.servers[name] for name in config.servers if name in servers.servers}
+        # With another configuration, both the names and who has them are decided anew.
+        before = before if before is not None and before.configs is self.configs else None
+        self._offered = [
+            (name, each)
+            for name, server in self._servers.items()
+            for each in sorted(server.tools, key=lambda tool: tool.name)
+            if name not in self.configs
+            or _selects(self.configs[name].enabled_tools, self.configs[name].disabled_tools, name, each.name)
+        ]
+        include, exclude = config.include, config.exclude
+        kept = [each for each in self._offered if _selects(include, exclude, each[0], each[1].name)]
+        readers = ((name, each.reader) for name, each in self._servers.items() if config.resources)
+        self._readers = [(name, reader) for name, reader in readers if reader is not None]
+        made = before.made if before else {}
+        self.made = {(server, each.name): self._member(server, each, made) for server, each in (*kept, *self._readers)}
+        self.members: dict[str, _Member] = {}
+        """The tools by their names in the group, also those whose server is down."""
+        self._clashes: list[tuple[_Member, _Member]] = []
+        for member in self.made.values():
+            self._add(member, before.members if before else {})
+        self.usable = tuple(each.tool for each in self.members.values() if self._is_usable(each, withheld))
+        self.absent = tuple(each.tool for each in self.members.values() if not self._is_usable(each, withheld))
+
+    def _add(self, member: _Member, before: Mapping[str, _Member]) -> None:
+        """Where two tools have one name, it stays with the server that had it before, else with the first."""
+        name = member.tool.name
+        first = self.members.setdefault(name, member)
+        if first is not member:
+            if name in before and before[name].key == member.key:
+                self.members[name], first, member = member, member, first
+            self._clashes.append((first, member))
+
+    def _is_usable(self, member: _Member, withheld: Mapping[tuple[str, str], str]) -> bool:
+        return self._servers[member.server].state.callable and member.key not in withheld
+
+    def _member(self, server: str, listed: UpstreamTool, before: Mapping[tuple[str, str], _Member]) -> _Member:
+        """The tool as the group has it: the same object as before, while its definition is the same."""
+        known = before.get((server, listed.name))
+        if known is not None and known.listed is listed:
+            return known
+        config = self._config
+        approvals: Iterator[Approval] = (
+            each for pattern, each in config.approve_tools.items() if matches(pattern, server, listed.name)
+        )
+        tool = listed.named(partial(final_name, naming=config.naming))
+        tool = tool.with_approval(next(approvals, None) or config.approve)
+        if guard := self._guards.get(server):
+            tool = replace(tool, handler=_Guarded(tool, listed.name, guard))
+        return _Member(server, listed, tool)
+
+    def group(self) -> ToolGroup:
+        config = self._config
+        return ToolGroup(
+            config.role,
+            self.usable,
+            config.description,
+            provider=config.provider,
+            version=config.version,
+            permissions=config.permissions,
+            exports=config.exports,
+            is_default=self._is_core,
+        )
+
+    def warnings(self) -> Iterator[str]:
+        """What is probably not meant; of patterns only while the lists of all its servers are there to be searched."""
+        for first, second in self._clashes:
+            yield (
+                f"Tool group {self._config.role!r}: {first.own_name!r} of the server {first.server!r} and "
+                f"{second.own_name!r} of {second.server!r} are both called {first.tool.name!r}; the former is used. "
+                "Rename one, or exclude it."
+            )
+        all_listed = set(self._servers) == set(self._config.servers) and all(
+            each.state is ServerState.UP for each in self._servers.values()
+        )
+        if all_listed and self._servers and not self._is_core:
+            yield from self._unmatched()
+
+    def reads_unasked(self, server: str) -> bool:
+        """Whether the group has the resources of a server, and nobody has to be asked before they are read."""
+        return any(name == server and not self.made[name, each.name].tool.may_ask for name, each in self._readers)
+
+    def _unmatched(self) -> Iterator[str]:
+        """A sentence for each pattern that matches nothing."""
+        config = self._config
+        tools = [(server, each.name) for server, each in self._offered]
+        offered = [*tools, *((server, each.name) for server, each in self._readers)]
+        names = sorted(name for _, name in offered)
+        written = {"include": config.include, "exclude": config.exclude}
+        lines = (*_unmatched(written, tools), *_unmatched({"approve": tuple(config.approve_tools)}, offered))
+        yield from (f"Tool group {config.role!r}: {each}" for each in lines)
+        for name in config.naming.rename:
+            if name not in names:
+                yield f"Tool group {config.role!r}: rename {name!r} is no tool. {offer(name.strip('*?'), names)}"
+
+
+def final_name(name: str, naming: NamingConfig) -> str:
+    """The name of a tool in a group: renamed or in the style, then with prefix and suffix, and valid for every model.
+
+    Models take 64 characters of `[A-Za-z0-9_-]`; the end of a longer name is replaced by a hash of the whole.
+    """
+    chosen = naming.rename.get(name) or NAMING_STYLES[naming.style](name)
+    whole = _NOT_PORTABLE.sub("_", f"{naming.prefix}{chosen}{naming.suffix}")
+    if len(whole) <= _LONGEST:
+        return whole
+    return f"{whole[: _LONGEST - _HASH - 1]}_{hashlib.sha256(whole.encode()).hexdigest()[:_HASH]}"
+
+
+def _selects(include: Sequence[str], exclude: Sequence[str], server: str, name: str) -> bool:
+    """Whether a tool matches a pattern of `include` (no pattern: every tool does) and none of `exclude`."""
+    included = not include or any(matches(each, server, name) for each in include)
+    return included and not any(matches(each, server, name) for each in exclude)
+
+
+def matches(pattern: str, server: str, name: str) -> bool:
+    """Whether a pattern of a configuration means a tool of a server, by the whole name that the server gives it.
+
+    `*`, `?` and `[…]` are as in file names; upper and lower case differ. `SERVER/` in front means that server's tools.
+    """
+    return any(fnmatchcase(name, each) for each in {pattern, pattern.removeprefix(f"{server}/")})
+
+
+def _unmatched(written: Mapping[str, Sequence[str]], offered: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """A sentence for each pattern that matches none of these tools, by the key that it is written under.
+
+    Tools are given by their servers and names. Where names only end in a pattern, it says what to write instead.
+    """
+    for key, patterns in written.items():
+        for pattern in patterns:
+            if not any(matches(pattern, *each) for each in offered):
+                head, slash, end = pattern.rpartition("/")
+                wider = f"{head}{slash}*{end}"
+                ends = sorted({name for server, name in offered if end and matches(wider, server, name)})
+                hint = (
+                    f"Patterns are of whole names: write {wider!r} for {listed(ends)}."
+                    if ends
+                    else offer(pattern.strip("*?"), sorted(name for _, name in offered))
+                )
+                yield f"{key} {pattern!r} matches no tool. {hint}"
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """The groups as they are for as long as no server, list or pin changes."""
+
+    key: object = None
+    groups: tuple[ToolGroup, ...] = ()
+    absent: Mapping[str, tuple[Tool, ...]] = field(default_factory=dict[str, tuple[Tool, ...]])
+    warnings: tuple[str, ...] = ()
+    withheld: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    live: Mapping[str, LiveGroup] = field(default_factory=dict[str, LiveGroup])
+    """By role, to begin the next snapshot with."""
+
+
+class UpstreamGroups:
+    """The groups of a configuration, and the core roles that its servers can play. A `ToolGroupSource`.
+
+    While the servers are not connected, it has the groups' configuration and no tools.
+    """
+
+    def __init__(self, servers: ToolServers, pins: Pins) -> None:
+        self._servers = servers
+        self._pins = pins
+        self._core = CoreRoles()
+        self._snapshot = _Snapshot()
+
+    @property
+    def config(self) -> Mapping[str, GroupConfig]:
+        """The groups by role: those of the configuration, and the core roles that its servers play by themselves."""
+        config = self._servers.config
+        return {**config.groups, **self._core.of(config)}
+
+    def groups(self) -> tuple[ToolGroup, ...]:
+        """The groups that have a tool to call now, in the order of the configuration."""
+        return self._current().groups
+
+    def absent(self) -> Mapping[str, tuple[Tool, ...]]:
+        """The tools of groups, by role, that cannot be called now; calling one raises `ToolError` with the reason."""
+        return self._current().absent
+
+    def listings(self, role: str) -> "Iterator[tuple[ToolServer, Listing]]":
+        """What the servers of a group list beside tools now, as far as it is published: the group says what is."""
+        config = self.config[role]
+        for name in config.servers if config.exports else ():
+            server = self._servers.servers.get(name)
+            if server is not None and server.state.callable:
+                live = self._current().live.get(role)
+                resources = server.listing if live is not None and live.reads_unasked(name) else Listing()
+                yield server, replace(resources, prompts=server.listing.prompts if config.prompts else ())
+
+    def warnings(self) -> tuple[str, ...]:
+        """What is probably not meant: clashes of names, patterns that match nothing, tools that are withheld."""
+        return self._current().warnings
+
+    def reports(self) -> Iterator[GroupReport]:
+        """The state of each group."""
+        usable = {each.role: each for each in self.groups()}
+        for role, config in self.config.items():
+            group, why = usable.get(role), self.why_missing(role)
+            status = "degraded" if group and why else "up" if group else "down"
+            states = {self._servers.servers[name].state for name in config.servers if name in self._servers.servers}
+            if states == {ServerState.DISABLED}:
+                status = "disabled"
+            yield GroupReport(role, status, config.servers, group, why)
+
+    def withheld(self) -> Mapping[tuple[str, str], str]:
+        """The tools that are not trusted, by server and own name, with the reason."""
+        return self._current().withheld
+
+    def description(self, server: str, tool: str) -> str:
+        """What a server says of a tool now, withheld or not, in one line; empty: it does not list it."""
+        tools = self._servers.servers[server].tools
+        return next((" ".join(each.tool.description.split()) for each in tools if each.name == tool), "")
+
+    def trust(self, server: str, tool: str) -> None:
+        """Let a withheld tool be used as it is now. Raises `UnknownName` for one that was never seen."""
+        self._pins.trust(server, tool)
+
+    def sign_ins(self, role: str) -> tuple[Tool, ...]:
+        """The tools that have a person sign in to servers of a group whose tools nobody has seen yet."""
+        config = self.config.get(role)
+        named = () if config is None else config.servers
+        servers = (self._servers.servers[each] for each in named if each in self._servers.servers)
+        return tuple(each.sign_in for each in servers if each.state is ServerState.SIGN_IN and not each.tools)
+
+    def expects(self, role: str) -> bool:
+        """Whether a group is configured whose tools are not known yet, because no server is connected."""
+        return not self._servers.connected and role in self.config
+
+    def why_lacking(self, role: str) -> str:
+        """What keeps tools of an available group from being called, except that a server is disabled.
+
+        A server whose tools are known can be called before somebody has signed in: the call asks for it.
+        """
+        known = [
+            name
+            for name, each in self._servers.servers.items()
+            if each.state is ServerState.DISABLED or (each.state.callable and each.tools)
+        ]
+        return self.why_missing(role, known)
+
+    def why_missing(self, role: str, but: Collection[str] = ()) -> str:
+        """What keeps a group, or a part of it, from being used; empty: nothing, or the role is not known here.
+
+        Nothing is said of the state of the servers `but`.
+        """
+        config = self.config.get(role)
+        if config is None:
+            return ""
+        if not self._servers.connected:
+            return "The upstream servers are not connected: enter the platform with `async with`."
+        reasons = [reason for name in config.servers if name not in but and (reason := self._why_unavailable(name))]
+        # By their names in the group: models read this, and their own names may be any text of the server.
+        absent = self.absent().get(role, ())
+        if waiting := [each.name for each in absent if self._servers.servers[each.server].state.callable]:
+            reasons.append(f"Withheld until trusted: {listed(waiting)}.")
+        if not reasons and role not in {each.role for each in self.groups()}:
+            reasons.append(
+                f"None of the tools of {listed(config.servers)} is in it: look at its include and exclude."
+                if config.servers
+                else "There is no server in mcp_config.json that it could have tools of."
+            )
+        return " ".join(reasons)
+
+    def _why_unavailable(self, name: str) -> str:
+        """Why the tools of a server cannot be called now; empty: they can."""
+        server = self._servers.servers.get(name)
+        if server is not None:
+            return why_unavailable(name, server.state, server.retry_at)
+        problem = next((each for each in self._servers.config.problems if each.server == name), None)
+        if problem is None:
+            return f"There is no server {name!r} in mcp_config.json."
+        return f"{problem.message[:1].upper()}{problem.message[1:]}"
+
+    def _current(self) -> _Snapshot:
+        if not self._servers.connected:
+            self._snapshot = _Snapshot()
+            return self._snapshot
+        # The very objects, not their ids: equal at once while they are the same, and never mistaken for later ones.
+        states = tuple((name, each.tools, each.reader, each.state) for name, each in self._servers.servers.items())
+        key = (self._servers.config, states, self._pins.stamp)
+        if self._snapshot.key != key:
+            self._snapshot = self._new_snapshot(key)
+        return self._snapshot
+
+    def _new_snapshot(self, key: object) -> _Snapshot:
+        pinned = self._pinned()
+        prints = {name: {each.name: each.fingerprint for each in self._servers.servers[name].tools} for name in pinned}
+        withheld = {
+            (name, tool): reason for name in pinned for tool, reason in self._pins.withheld(name, prints[name]).items()
+        }
+        guards: dict[str, Guard] = {name: partial(self._why_untrusted, name) for name in pinned}
+        core, before = self._core.of(self._servers.config), self._snapshot.live
+        live = [
+            LiveGroup(each, self._servers, withheld, before.get(role), is_core=role in core, guards=guards)
+            for role, each in self.config.items()
+        ]
+        warnings = [
+            f"The tool {tool!r} of the server {server!r} is withheld: {reason}. Look at it, and trust it with "
+            f"`goalport tools --trust {server}/{tool}`."
+            for (server, tool), reason in withheld.items()
+        ]
+        warnings += [*self._unmatched_of_servers(), *(line for each in live for line in each.warnings())]
+        return _Snapshot(
+            key,
+            tuple(each.group() for each in live if each.usable),
+            {each.role: each.absent for each in live if each.absent},
+            tuple(dict.fromkeys(warnings)),
+            withheld,
+            {each.role: each for each in live},
+        )
+
+    def _unmatched_of_servers(self) -> Iterator[str]:
+        """A sentence for each pattern in the entry of a server that matches none of the tools it lists."""
+        for name, config in self._servers.config.servers.items():
+            server = self._servers.servers.get(name)
+            if server is not None and server.state is ServerState.UP:
+                written = {"enabledTools": config.enabled_tools, "disabledTools": config.disabled_tools}
+                offered = [(name, each.name) for each in server.tools]
+                yield from (f"Server {name!r}: {each}" for each in _unmatched(written, offered))
+
+    def _pinned(self) -> list[str]:
+        """The servers whose tools have to be trusted: by themselves, or for a group."""
+        config = self._servers.config
+        by_groups = {name for each in config.groups.values() if each.pin for name in each.servers}
+        by_themselves = {name for name, each in config.servers.items() if each.pin}
+        return [each for each in self._servers.servers if each in by_groups | by_themselves]
+
+    def _why_untrusted(self, server: str, own_name: str) -> str:
+        """Why a tool must not be called now, whatever was so when it was published; empty: it may."""
+        listed = self._servers.servers[server].tools if server in self._servers.servers else ()
+        now = next((each for each in listed if each.name == own_name), None)
+        return "" if now is None else self._pins.why_untrusted(server, own_name, now.fingerprint)

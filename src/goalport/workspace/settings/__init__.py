@@ -1,0 +1,62 @@
+"""How a server is set up: its settings, where they come from, and what they may be. Floor 6."""
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from goalport.workspace.settings.declaring import settings as _settings, table_of
+from goalport.workspace.settings.environment import environment_of, secrets_in, secrets_of, share_environment
+from goalport.workspace.settings.key_entries import KeyEntry
+from goalport.workspace.settings.loading import DeclaredSettings, load_settings, read_declared
+from goalport.workspace.settings.providers import IntrospectionSettings, IssuerSettings, TokenSettings
+from goalport.workspace.settings.settings import SETTINGS_FILE, Settings
+from goalport.workspace.settings.tables import (
+    AuditSettings,
+    AuthSettings,
+    AutonomySettings,
+    CallerLimits,
+    DocumentsSettings,
+    LimitSettings,
+    ProcessSettings,
+    RetrySettings,
+)
+
+__all__ = [
+    "SETTINGS_FILE",
+    "AuditSettings",
+    "AuthSettings",
+    "AutonomySettings",
+    "CallerLimits",
+    "DeclaredSettings",
+    "DocumentsSettings",
+    "IntrospectionSettings",
+    "IssuerSettings",
+    "KeyEntry",
+    "LimitSettings",
+    "ProcessSettings",
+    "RetrySettings",
+    "Settings",
+    "TokenSettings",
+    "environment_of",
+    "load_settings",
+    "read_declared",
+    "secrets_in",
+    "secrets_of",
+    "share_environment",
+    "table_of",
+]
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class _Room(ModuleType):
+    """This module, which is also what `from goalport import settings` gives: a decorator has the room's name."""
+
+    def __call__(self, table: str) -> Callable[[type[M]], type[M]]:
+        return _settings(table)
+
+
+sys.modules[__name__].__class__ = _Room

@@ -1,0 +1,250 @@
+"""Reading settings, and saying in a line for each what cannot be used and where it came from.
+
+Below: `settings`, whose sources are read. Above: everything that starts a server or a command.
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
+
+from dotenv import dotenv_values
+from pydantic import BaseModel, ValidationError, WrapValidator, create_model
+
+from goalport.base.errors import SettingsError
+from goalport.base.secrecy import hide
+from goalport.base.words import did_you_mean, nearest, offer, validation_reason
+from goalport.workspace.settings.settings import (
+    ENV_FILE,
+    PREFIX,
+    WITHIN,
+    Settings,
+    Sources,
+    dotenv_source,
+    environment_source,
+    known_settings,
+    offer_settings,
+    place_in,
+    read_settings_file,
+    settings_files,
+)
+
+__all__ = ["DeclaredSettings", "listed_settings", "load_settings", "read_declared"]
+
+_NEARLY = 0.75
+_log = logging.getLogger(__name__)
+
+
+def load_settings(workspace: Path, **options: Any) -> Settings:
+    """The settings of a workspace. `options` precede all other sources; one that is None counts as not given.
+
+    Raises `SettingsError`, with a line for each setting that is invalid and the source that it came from.
+    """
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in known_settings():
+            raise SettingsError(f"There is no setting {name!r}. {offer_settings(name)}")
+    settings = _read(Settings, given | {"workspace": workspace})
+    _warn_of_misspelt(settings.workspace, Settings.model_fields)
+    return settings
+
+
+def _warn_of_misspelt(workspace: Path, names: Iterable[str], known: Iterable[str] = ()) -> None:
+    """Warn of variables that look like misspelt settings, or tables. Names in tables are checked elsewhere."""
+    meant, known = {each.upper() for each in names}, {each.upper() for each in known}
+    for name in sorted(each for each in {*os.environ, *dotenv_values(workspace / ENV_FILE)} if each.startswith(PREFIX)):
+        # Without the prefix, which all have: it would make any two names alike.
+        head, delimiter, rest = name.removeprefix(PREFIX).partition(WITHIN)
+        if head not in meant | known and (near := nearest(head, meant, likeness=_NEARLY)):
+            probable = did_you_mean([f"{PREFIX}{near[0]}{delimiter}{rest}"])
+            _log.warning("The environment variable %s is not a setting. %s", name, probable)
+
+
+@dataclass(frozen=True)
+class DeclaredSettings:
+    """The settings that classes of a workspace declare, by the names of their tables."""
+
+    tables: Mapping[str, BaseModel] = field(default_factory=dict[str, BaseModel])
+    failed: Mapping[type[BaseModel], str] = field(default_factory=dict[type[BaseModel], str])
+    """Why those that cannot be filled are not."""
+    problems: tuple[str, ...] = ()
+    """A sentence for each value that cannot be used, and for each table of the files that nothing declares."""
+
+
+class _Declared(Sources, enable_decoding=True):
+    """The base of what reads one declared table."""
+
+
+def read_declared(
+    settings: Settings, declared: Mapping[str, type[BaseModel]], *, complete: bool = True
+) -> DeclaredSettings:
+    """Fill the classes that modules declare from the same sources as `settings`.
+
+    `complete`: all modules could be loaded; else a table may be declared by another, unless its name is nearly that of
+    a setting of goalport.
+    """
+    where = {"workspace": settings.workspace, "profile": settings.profile}
+    tables, failed, problems = dict[str, BaseModel](), dict[type[BaseModel], str](), list[str]()
+    for name, kind in declared.items():
+        try:
+            tables[name] = getattr(_read(_reader(name, kind), where), name)
+        except SettingsError as error:
+            failed[kind], problems = str(error), [*problems, *str(error).splitlines()]
+    known = (*declared, *known_settings())
+    _warn_of_misspelt(settings.workspace, declared, Settings.model_fields)
+    for file in settings_files(settings.workspace, settings.profile):
+        for name in read_settings_file(file):
+            if name not in known and (complete or nearest(name, known_settings(), likeness=_NEARLY)):
+                problems.append(f"{place_in(file, (name,))}: nothing declares the table {name!r}. {offer(name, known)}")
+    return DeclaredSettings(tables, failed, tuple(problems))
+
+
+def _reader(name: str, kind: type[BaseModel]) -> type[Sources]:
+    """What reads one declared table. A name in it that the class does not have is a mistake."""
+    strictly = WrapValidator(lambda value, _: kind.model_validate(value, extra="forbid", by_name=True))
+    field_of_table: Any = (Annotated[kind, strictly], {})
+    return create_model(kind.__name__, __base__=_Declared, **{name: field_of_table})
+
+
+K = TypeVar("K", bound=Sources)
+
+
+def _read(kind: type[K], options: Mapping[str, Any]) -> K:
+    workspace: Path = options["workspace"]
+    try:
+        return kind(**options)
+    except ValidationError as error:
+        raise SettingsError(_problems(error, kind, options)) from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{workspace / ENV_FILE}: should be text in UTF-8 ({error.reason}).") from None
+
+
+def _problems(error: ValidationError, kind: type[Sources], options: Mapping[str, Any]) -> str:
+    """One line per invalid setting. The value is shown, unless it is or may contain a secret."""
+    lines: list[str] = []
+    for each in error.errors(include_url=False, include_context=False):
+        whole = tuple(map(str, each["loc"]))
+        path = whole if kind is not Settings or whole[0] in _TABLES else whole[:1]
+        reason = validation_reason(each["msg"])
+        hidden = _is_secret(path) if kind is Settings else _may_be_secret(path, kind, each["input"])
+        came = "" if hidden else hide(f"; came {each['input']!r}")
+        problem = f"{'.'.join(path)} {reason}{came}"
+        if each["type"] == "missing":
+            problem = f"{'.'.join(path)} should be set"
+        if each["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
+            offered = offer_settings(path[-1], _names_at(path, kind))
+            problem = f"there is no setting {path[-1]!r} in [{'.'.join(path[:-1])}]. {offered}"
+        lines.append(f"{_origin(path, kind, options)}: {problem}")
+    return "\n".join(dict.fromkeys(lines))
+
+
+_TABLES = ("models", "llm_operations", "retry", "autonomy", "documents", "auth", "process")
+_KEYLESS = (("default_llm",), ("default_embedding_model",), ("llms",), ("embedding_services",))
+_SECRET_OF_AUTH = ((), ("key_entries",), ("introspection",))
+_LEAF = len(("models", "providers", "openai", "api_key"))
+"""The depth of single settings of providers and models; what is higher in the tree contains keys."""
+
+
+def _is_secret(path: tuple[str, ...]) -> bool:
+    if path[0] == "auth":
+        return path[1:2] in _SECRET_OF_AUTH
+    if path[0] != "models" or path[1:2] in _KEYLESS:
+        return path[0] in {"state_keys", "store"} or path in {("documents",), ("documents", "store")}
+    return len(path) < _LEAF or path[-1] in {"api_key", "base_url"}
+
+
+def _may_be_secret(path: Iterable[str], kind: type, value: object) -> bool:
+    """Whether a value of a declared table is not to be shown: it, or what should be there, has parts or is a secret."""
+    hints = list(_hints_at(path, kind))
+    return not isinstance(value, str | int | float) or "Secret" in str(hints) or any(_tables_in(hints[-1]))
+
+
+def _names_at(path: Iterable[str], kind: type) -> tuple[str, ...]:
+    """The fields of the table that a path leads to; keys and indexes of items in the path are skipped."""
+    for each in _hints_at(path, kind):
+        kind = next(_tables_in(each), kind)
+    return tuple(_hints_of(kind))
+
+
+def _hints_at(path: Iterable[str], kind: type) -> Iterator[object]:
+    for each in path:
+        hint = _hints_of(kind).get(each)
+        if hint is not None:
+            yield hint
+            kind = next(_tables_in(hint), kind)
+
+
+def _hints_of(kind: type) -> Mapping[str, object]:
+    """The fields of a pydantic model or a dataclass, with their types."""
+    if issubclass(kind, BaseModel):
+        return {name: each.annotation for name, each in kind.model_fields.items()}
+    return get_type_hints(cast("Any", kind))
+
+
+def _tables_in(hint: object) -> Iterator[type]:
+    if isinstance(hint, type) and (issubclass(hint, BaseModel) or is_dataclass(cast("type[Any]", hint))):
+        yield hint
+    for each in get_args(hint):
+        yield from _tables_in(each)
+
+
+def _origin(path: tuple[str, ...], kind: type[Sources], options: Mapping[str, Any]) -> str:
+    """The source of a setting's value, as the user would look for it."""
+    sources = _sources(kind, options)
+    return "option" if path[0] in options else _source(path, sources) or place_in(sources[-1][0], path)
+
+
+def _sources(kind: type[Sources], options: Mapping[str, Any]) -> Sequence[tuple[Path, Mapping[str, object]]]:
+    """The environment, `.env` and the files, and what each says."""
+    workspace: Path = options["workspace"]
+    where = {name: options[name] for name in ("workspace", "profile") if name in options}
+    files = settings_files(workspace, Sources(**where).profile)
+    variables = ((Path(), environment_source(kind)()), (workspace / ENV_FILE, dotenv_source(kind, workspace)()))
+    return (*variables, *((each, read_settings_file(each)) for each in files))
+
+
+def _source(path: tuple[str, ...], sources: Sequence[tuple[Path, Mapping[str, object]]]) -> str:
+    """The first source that says something of a setting; empty: none does."""
+    variable = f"{PREFIX}{WITHIN.join(path).upper()}"
+    for file, values in sources:
+        if _is_in(values, path):
+            if file.suffix == ".toml":
+                return place_in(file, path)
+            return f"{file}, {variable}" if file.name else f"environment variable {variable}"
+    return ""
+
+
+def listed_settings(settings: Settings, declared: DeclaredSettings) -> Iterator[tuple[str, object, str]]:
+    """Each setting by its full name, its value without secrets, and where it is from; empty: it is the default."""
+    where = {"workspace": settings.workspace, "profile": settings.profile}
+    of_goalport = {each: getattr(settings, each) for each in known_settings()}
+    own = [(_reader(each, type(table)), {each: table}) for each, table in declared.tables.items()]
+    for kind, values in ((Settings, of_goalport), *own):
+        sources = _sources(kind, where)
+        for name, value in values.items():
+            for path, each in _leaves((name,), value):
+                yield ".".join(path), each, _source(path, sources)
+
+
+def _leaves(path: tuple[str, ...], value: object) -> Iterator[tuple[tuple[str, ...], object]]:
+    if isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _leaves((*path, name), getattr(value, name))
+    elif isinstance(value, Mapping) and value:
+        for name, each in cast("Mapping[str, object]", value).items():
+            yield from _leaves((*path, str(name)), each)
+    else:
+        yield path, value
+
+
+def _is_in(values: object, path: tuple[str, ...]) -> bool:
+    """Whether a source has a value at a path, or for something that contains the path."""
+    for each in path:
+        if not isinstance(values, Mapping):
+            return True
+        if each not in values:
+            return False
+        values = cast("Mapping[str, object]", values)[each]
+    return True

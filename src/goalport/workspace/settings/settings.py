@@ -1,0 +1,469 @@
+"""How a server is set up: one typed object, from options, the environment, `.env` and `server/settings.toml`.
+
+An earlier source in that list takes precedence over a later one, and the file of a profile over `settings.toml`;
+defaults come last. Settings are read once and passed on; no module reads them for itself. Nothing here starts or opens
+anything. Above: `loading`, which words what is wrong, and reads the tables that a workspace declares.
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    EnvSettingsSource,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from goalport.base.cores import usable_cores
+from goalport.base.errors import SettingsError
+from goalport.base.hosts import http_url, is_loopback
+from goalport.base.observe import LogFormat
+from goalport.base.words import offer
+from goalport.models.llm import ModelsSettings
+from goalport.runtime.ai import LlmOperations
+from goalport.workspace.settings.tables import (
+    AuditSettings,
+    AuthSettings,
+    AutonomySettings,
+    DocumentsSettings,
+    LimitSettings,
+    ProcessSettings,
+    RetrySettings,
+)
+from goalport.workspace.settings.values import (
+    Count,
+    Delay,
+    LogLevel,
+    Paths,
+    Personality,
+    Seconds,
+    Secrets,
+    Size,
+    StorePlace,
+    Table,
+    Words,
+    WorkerCount,
+    listed,
+    read_table,
+)
+
+__all__ = [
+    "ENV_FILE",
+    "PREFIX",
+    "SETTINGS_FILE",
+    "WITHIN",
+    "Settings",
+    "Sources",
+    "dotenv_source",
+    "environment_source",
+    "known_settings",
+    "offer_settings",
+    "place_in",
+    "read_settings_file",
+    "settings_files",
+]
+
+SETTINGS_FILE = Path("server", "settings.toml")
+"""The path of the settings file in a workspace; the file is optional."""
+ENV_FILE = ".env"
+PREFIX = "GOALPORT_"
+WITHIN = "__"
+"""The separator between a table and its setting in the name of an environment variable."""
+_SHORTEST_KEY = 32
+_KEY_FILE = "keys.json"
+
+
+class Sources(BaseSettings):
+    """Settings, and where they come from: options, variables, `.env`, the profile's file and `settings.toml`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter=WITHIN,
+        env_ignore_empty=True,
+        enable_decoding=False,
+        dotenv_filtering="only_existing",
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+    )
+
+    workspace: Path = Path()
+    """The folder with agents/ and tools/."""
+    profile: str = ""
+    """Whose file, `server/settings.<profile>.toml`, precedes `server/settings.toml`; empty: there is none."""
+
+    @field_validator("workspace")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().resolve()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - ours reads lists too
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - it does not know the workspace
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - a folder of secrets is not a source of ours
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        workspace = _workspace_in(init_settings())
+        variables = (each() for each in (environment_source(settings_cls), dotenv_source(settings_cls, workspace)))
+        environment, dotenv = (InitSettingsSource(settings_cls, _with_tables(each)) for each in variables)
+        named = (each().get("profile") for each in (init_settings, environment, dotenv))
+        files = settings_files(workspace, next((str(each) for each in named if each), ""))
+        return (
+            init_settings,
+            environment,
+            dotenv,
+            *(InitSettingsSource(settings_cls, _known(settings_cls, file)) for file in files),
+        )
+
+
+class Settings(Sources):
+    """Every setting of a server. `docs/settings.md` says what each is for."""
+
+    data_dir: Path = Path(".goalport")
+    """Where state is kept; relative to the workspace."""
+    roots: Paths = (Path(),)
+    """The folders that agents may read, relative to the workspace."""
+    name: str = Field(default="goalport", min_length=1)
+    """The server's name; all replicas of a server have the same."""
+    description: str = ""
+    """What the server is for; `helloBanner` says it."""
+    hello_banner: bool = True
+    """Publish the tool `helloBanner`, which says which server this is."""
+    strict: bool = False
+    """Whether a server is not ready as long as its workspace has a load problem."""
+    required_goals: Words = ()
+    """Names of tools without which the server is not ready."""
+    host: str = Field(default="127.0.0.1", min_length=1)
+    port: int = Field(default=8080, ge=0, le=65_535)
+    """The TCP port; 0: any free one."""
+    workers: WorkerCount = 1
+    """How many processes serve over HTTP; `auto`: one for each core, where several can be had (`worker_count`)."""
+    public_url: str = Field(default="", pattern=r"^(https?://[^/?#\s]+(/[^?#\s]*)?)?$")
+    """The address by which clients reach the server, such as that of a proxy; empty: where it listens."""
+    allowed_hosts: Words = ()
+    """Host headers that are accepted beside those of the loopback interface."""
+    allowed_origins: Words = ()
+    """Origins of web pages that may call the server; without any, only pages of this machine may."""
+    rest: bool | None = None
+    """Whether processes are also served over REST; None: if callers are authenticated, or all of this machine."""
+    agui: bool | None = None
+    """Whether chatbots and goals are also served over AG-UI; None: as `rest` by default."""
+    openai_api: bool | None = None
+    """Whether chatbots and goals are also served as models of OpenAI's API; None: as `rest` by default."""
+    stateless: bool = False
+    """No sessions: for replicas behind a load balancer."""
+    max_body_bytes: Size = 4 * 1024 * 1024
+    max_result_bytes: Size = 900_000
+    heartbeat_seconds: Seconds = 10.0
+    page_size: Count = 200
+    drain_seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """How long calls are still taken after the signal to end, while the server says that it is not ready."""
+    shutdown_seconds: float = Field(default=10.0, ge=0, allow_inf_nan=False)
+    session_idle_seconds: Seconds = 1_800.0
+    max_sessions: Count = 10_000
+    max_connections: int = Field(default=0, ge=0)
+    """How many connections may be open at once; 0: almost as many as there are file descriptors."""
+    max_connections_per_address: int = Field(default=0, ge=0)
+    """How many connections one address may have open at once; 0: three quarters of all."""
+    max_event_streams: Count = 1_000
+    """How many streams of events may be open at once."""
+    max_event_streams_per_caller: int = Field(default=0, ge=0)
+    """How many of them one caller may have open; 0: three quarters of all."""
+    max_header_bytes: Size = 64 * 1024
+    max_header_lines: Count = 100
+    header_seconds: Seconds = 20.0
+    """How long a client may take to send the headers of a request."""
+    stall_seconds: Seconds = 30.0
+    """How many seconds a client may pause while it sends the body of a request, or while it reads a response."""
+    state_keys: Secrets = ()
+    """Keys that seal the state that clients hold. The first seals, each one opens. Empty: one is made in `data_dir`."""
+    state_ttl_seconds: Seconds = 7 * 24 * 3_600.0
+    show_errors: bool = False
+    """Whether clients see the messages of unexpected exceptions, and not only a reference to the log."""
+    log_level: LogLevel = "info"
+    log_format: LogFormat = "text"
+    """How the log is written: as text, or as one JSON object in each line."""
+    metrics: bool | Literal["open"] = True
+    """Whether the server's numbers are at `/metrics` for those who may read them; "open": for everybody."""
+    log_personality: Personality = ""
+    """The personality that words the log: at debug, and at info in the commands that a person types; empty: none."""
+    upstream_wait_seconds: float = Field(default=5.0, ge=0, allow_inf_nan=False)
+    """How many seconds the start waits for upstream servers that are not required."""
+    max_threads: Count = 40
+    store: StorePlace = "sqlite"
+    """Where processes are kept: in memory, in the file `processes.db` in `data_dir`, or in a PostgreSQL database."""
+    store_connections: Count = 10
+    """How many connections to PostgreSQL this program opens at most, besides one for news."""
+    store_pooler: bool = False
+    """Whether a pooler before PostgreSQL gives each transaction any of its connections."""
+    store_synchronous: Literal["full", "normal"] = "full"
+    """Whether what is in SQLite survives also when the power fails, or only when the program ends, however sudden."""
+    lease_seconds: float = Field(default=30.0, ge=1, allow_inf_nan=False)
+    """After how many seconds without a sign of life other programs on the same store continue the processes of one."""
+    engine: Literal["local", "dbos"] = "local"
+    """Who decides which program runs a process: the one that begins it, or the queue of DBOS in PostgreSQL."""
+    engine_concurrency: Count = 100
+    """How many processes that DBOS delivers run at once in each program."""
+    engine_total_concurrency: int = Field(default=0, ge=0)
+    """How many of them run at once in all programs; 0: as many as each of them may."""
+    engine_per_minute: int = Field(default=0, ge=0)
+    """How many of them are begun or continued in a minute by all programs; 0: no limit."""
+    max_object_bytes: Size = 64 * 1024 * 1024
+    """About how much memory the result of an action may take; an action with a larger one fails."""
+    keep_journals: bool = False
+    """Whether what models replied and tools returned stays with a process, so that it can be replayed in a test."""
+    retention_days: Delay = 30.0
+    """For how many days processes are kept that have ended, if there is room for so long; 0: for ever."""
+    retention_count: Annotated[int, Field(ge=0)] = 100_000
+    """How many of them it keeps, each with its sub-processes; 0: any number."""
+    max_actions: Count = 50
+    """How many actions a process may run, unless the program that starts it says otherwise."""
+    max_processes: Count = 1_000
+    """How many ended ones the store in memory keeps: so many short ones, and so many that took a second or more."""
+    result_seconds: Seconds = 3_600.0
+    """How long it keeps at least those that took a second or more, asked people, or have a goal declared `long`."""
+    max_waiting: Count = 10_000
+    """How many may wait for people in it; with more, the one that has waited longest is terminated."""
+    front_tool: bool | Literal["open"] = False
+    """Publish the tool `achieve`, which takes a sentence and finds the goal; "open": with the actions of all agents."""
+    chatbot: str = ""
+    """The name of a chatbot that answers with the actions of all, or gives a message to the agent that fits it."""
+    autonomy: Annotated[AutonomySettings, Table] = AutonomySettings()
+    """How a goal or an agent is chosen by what somebody said."""
+    audit: Annotated[AuditSettings, Table] = AuditSettings()
+    """Where is written who called, answered and ended what."""
+    auth: Annotated[AuthSettings, Table] = AuthSettings()
+    """Who may call, and how callers are authenticated."""
+    process: Annotated[ProcessSettings, Table] = ProcessSettings()
+    """How processes run, and how much each may cost."""
+    limits: Annotated[LimitSettings, Table] = LimitSettings()
+    """How much each caller may do, and all together."""
+    retry: Annotated[RetrySettings, Table] = RetrySettings()
+    """How often a failed action is tried again, unless the action has a policy of its own."""
+    documents: Annotated[DocumentsSettings, Table] = DocumentsSettings()
+    """Where the documents are kept that agents search."""
+    models: Annotated[ModelsSettings, Table] = ModelsSettings()
+    """The language models, the role of each, and how their providers are reached."""
+    llm_operations: Annotated[LlmOperations, Table] = LlmOperations()
+    """How goalport works with models, whichever provider they come from."""
+
+    @property
+    def several_workers_need(self) -> str:
+        """What several workers need and this server does not have; empty: it can have several."""
+        if sys.platform == "win32":
+            return "Linux or macOS"
+        return 'a store that they share, such as store = "sqlite"' if self.store == "memory" else ""
+
+    @property
+    def worker_count(self) -> int:
+        """How many processes serve over HTTP; as many as were asked for, even if several cannot be had."""
+        if self.workers != "auto":
+            return self.workers
+        return 1 if self.several_workers_need else usable_cores()
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether the server listens to this machine alone."""
+        return is_loopback(self.host)
+
+    @property
+    def key_file(self) -> Path:
+        """The file that keeps the API keys, whether it is there or not."""
+        named = self.auth.keys_file
+        return self.workspace / Path(named).expanduser() if named else self.data_dir / _KEY_FILE
+
+    @property
+    def asks_for_keys(self) -> bool:
+        """Whether callers are authenticated by API keys."""
+        if self.auth.keys is not None:
+            return self.auth.keys
+        return bool(self.auth.key_entries) or _is_there(self.key_file)
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether callers are authenticated, in any way."""
+        auth = self.auth
+        return self.asks_for_keys or bool(auth.issuers or auth.introspection or auth.trusted_proxies)
+
+    @property
+    def open_to_others(self) -> bool:
+        """Whether other machines could call and nobody would be authenticated, which `insecure_no_auth` must allow."""
+        return not (self.on_loopback or self.authenticates)
+
+    def without_authentication(self) -> "Settings":
+        """These settings, with the consent that other machines call although nobody is authenticated."""
+        return self.model_copy(update={"auth": self.auth.model_copy(update={"insecure_no_auth": True})})
+
+    @property
+    def address(self) -> str:
+        """The URL by which clients reach the server, without a slash at its end."""
+        return self.public_url.rstrip("/") or http_url(self.host, self.port)
+
+    @property
+    def serves_rest(self) -> bool:
+        """Whether processes are also served over REST."""
+        return not self.open_to_others if self.rest is None else self.rest
+
+    @property
+    def serves_agui(self) -> bool:
+        """Whether chatbots and goals are also served over AG-UI."""
+        return not self.open_to_others if self.agui is None else self.agui
+
+    @property
+    def serves_openai_api(self) -> bool:
+        """Whether chatbots and goals are also served as models of OpenAI's API."""
+        return not self.open_to_others if self.openai_api is None else self.openai_api
+
+    @field_validator("data_dir")
+    @classmethod
+    def _in_workspace(cls, value: Path, info: ValidationInfo) -> Path:
+        return (_workspace_in(info.data) / value.expanduser()).resolve()
+
+    @field_validator("roots")
+    @classmethod
+    def _existing(cls, value: tuple[Path, ...], info: ValidationInfo) -> tuple[Path, ...]:
+        found = tuple((_workspace_in(info.data) / each.expanduser()).resolve() for each in value)
+        if missing := [
+            str(path) for path, given in zip(found, value, strict=True) if given != Path() and not path.is_dir()
+        ]:
+            raise ValueError(f"should be folders that exist; {', '.join(missing)} is not there")
+        return found
+
+    @field_validator("state_keys")
+    @classmethod
+    def _long_enough(cls, value: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        if any(len(each.get_secret_value().encode()) < _SHORTEST_KEY for each in value):
+            raise ValueError(f"should each have at least {_SHORTEST_KEY} bytes; `openssl rand -hex 32` prints one")
+        return value
+
+
+class _Decoding(EnvSettingsSource):
+    """Reads lists and tables in variables as `listed` and `read_table` do; what is neither is left to validation."""
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        if not self.config.get("enable_decoding"):
+            return super().decode_complex_value(field_name, field, value)
+        with suppress(ValueError):
+            return read_table(value) if value.lstrip().startswith("{") else listed(value)
+        return value
+
+
+class _DotEnv(_Decoding, DotEnvSettingsSource):
+    pass
+
+
+def environment_source(settings: type[BaseSettings]) -> EnvSettingsSource:
+    """What the variables of the environment say."""
+    return _Decoding(settings)
+
+
+def dotenv_source(settings: type[BaseSettings], workspace: Path) -> DotEnvSettingsSource:
+    """What the workspace's `.env` says."""
+    return _DotEnv(settings, env_file=workspace / ENV_FILE, env_file_encoding="utf-8")
+
+
+def _with_tables(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of variables, with tables that are written as JSON read.
+
+    Only so does a variable such as GOALPORT_AUTH add to the table of the file, and not take the place of all of it.
+    """
+    tables = {name for name, field in Settings.model_fields.items() if Table in field.metadata}
+    found = dict(variables)
+    for name in tables.intersection(found):
+        with suppress(ValueError):  # what is wrong is said when the setting is validated
+            found[name] = read_table(found[name])
+    return found
+
+
+def settings_files(workspace: Path, profile: str) -> Iterator[Path]:
+    """The files with settings, that of the profile first. Raises `SettingsError` for a profile that has no file."""
+    if profile:
+        path = (workspace / SETTINGS_FILE).parent / f"settings.{profile}.toml"
+        if not path.is_file():
+            known = (each.name.split(".")[1] for each in sorted(path.parent.glob("settings.*.toml")))
+            raise SettingsError(f"There is no file {path} for the profile {profile!r}. {offer(profile, known)}")
+        yield path
+    yield workspace / SETTINGS_FILE
+
+
+def read_settings_file(path: Path) -> dict[str, Any]:
+    """What a file says; nothing if there is none. Raises `SettingsError` for one that cannot be read."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: should be TOML in UTF-8, but {error}.") from None
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+def place_in(file: Path, path: Sequence[str]) -> str:
+    """A file of settings, and the line of the longest part of a path that is written in it."""
+    found, depth, table = 0, 0, tuple[str, ...]()
+    for number, line in enumerate(file.read_text("utf-8").splitlines() if file.is_file() else (), 1):
+        header, key = re.match(r"\s*\[\[?([^\]]+)\]", line), re.match(r"\s*([\w.\"'-]+)\s*=", line)
+        if header is not None:
+            table = here = _keys(header[1])
+        elif key is not None:
+            here = (*table, *_keys(key[1]))
+        else:
+            continue
+        if len(here) > depth and tuple(path[: len(here)]) == here:
+            found, depth = number, len(here)
+    return f"{file}:{found}" if found else str(file)
+
+
+def _keys(written: str) -> tuple[str, ...]:
+    return tuple(each.strip(" \"'") for each in written.split("."))
+
+
+def _known(settings: type[BaseSettings], path: Path) -> dict[str, Any]:
+    """The settings of a class in a file. Other tables are left alone: modules of the workspace may declare them."""
+    found = read_settings_file(path)
+    taken = [each for each in known_settings() if each != "profile"]  # that says which file is read
+    if unknown := [name for name in found if name not in taken and not isinstance(found[name], dict)]:
+        places = ((place_in(path, (name,)), name) for name in unknown)
+        raise SettingsError(
+            "\n".join(f"{place}: there is no setting {name!r}. {offer_settings(name, taken)}" for place, name in places)
+        )
+    return {name: value for name, value in found.items() if name in settings.model_fields}
+
+
+def known_settings() -> tuple[str, ...]:
+    """The names of all settings but `workspace`, which says where the settings are read from."""
+    return tuple(name for name in Settings.model_fields if name != "workspace")
+
+
+def offer_settings(name: str, known: Sequence[str] = ()) -> str:
+    """The names that could be meant by one that is no setting, in a sentence."""
+    names = sorted(known or known_settings())
+    return offer(name, names, most=len(names))
+
+
+def _workspace_in(values: Mapping[str, Any]) -> Path:
+    return cast("Path", values.get("workspace", Path()))
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file, even one that cannot be read: only what is known to be absent counts as absent."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True

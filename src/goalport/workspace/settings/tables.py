@@ -1,0 +1,277 @@
+"""Tables of settings: those that belong together, under one name in `server/settings.toml`.
+
+Above: `settings`, which has them among its own.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from goalport.agents.domain import RetryPolicy
+from goalport.base.caller import Caller
+from goalport.workspace.settings.key_entries import KeyEntries
+from goalport.workspace.settings.providers import HeaderName, Introspections, Issuers, Networks
+from goalport.workspace.settings.values import Count, Delay, DocumentsPlace, ScopeTable, Size, Table, Words
+
+__all__ = [
+    "AuditSettings",
+    "AuthSettings",
+    "AutonomySettings",
+    "CallerLimits",
+    "DocumentsSettings",
+    "LimitSettings",
+    "ProcessSettings",
+    "RetrySettings",
+]
+
+_RETRY = RetryPolicy()
+_TAKEN_HEADERS = frozenset({"authorization", "cookie", "host", "content-type", "content-length", "forwarded", "origin"})
+Confidence = Annotated[float, Field(ge=0, le=1)]
+
+
+class AuthSettings(BaseModel):
+    """Who may call: how callers are authenticated, and what their scopes mean.
+
+    A server without any way to authenticate callers listens to its own machine alone, unless `insecure_no_auth` is set.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    keys: bool | None = None
+    """Whether API keys are asked for; None: once there is a key file, or an entry in `key_entries`."""
+    keys_file: str = ""
+    """The key file, relative to the workspace; empty: `keys.json` in `data_dir`."""
+    key_entries: KeyEntries = ()
+    """Keys beside those of the file: what `goalport keys new --entry` prints."""
+    insecure_no_auth: bool = False
+    """Listen to other machines too, although nobody is authenticated."""
+    issuers: Issuers = ()
+    """The providers whose access tokens are JWTs, which are verified here."""
+    introspection: Introspections = ()
+    """The providers that are asked about each token, for tokens that only they can read."""
+    trusted_proxies: Networks = ()
+    """The addresses and networks of proxies that authenticate callers, and name them in a header."""
+    proxy_user_header: HeaderName = ""
+    """The header in which they name the user."""
+    proxy_groups_header: HeaderName = ""
+    """The header with what the user is granted, separated by commas or spaces; empty: there is none."""
+    proxy_scopes: Words = ()
+    """What each of their users is granted."""
+    scopes_supported: Words = ()
+    """The scopes that clients are told of; empty: to read and to write. Some clients ask a person for all of them."""
+    scope_prefix: str = Field(default="goals", pattern=r"^[A-Za-z0-9._/-]+$")
+    """What the names of the three scopes begin with that goals have which name none: `goals:read` and so on."""
+    implied_scopes: ScopeTable = {}
+    """What a scope grants besides itself, beyond that admin implies write, and write implies read."""
+    claims: Words = ()
+    """The claims of a token that actions may read as `context.caller.claims`, such as a tenant; they are stored."""
+    step_up: Literal["http", "tool-error"] = "http"
+    """How a call is refused whose token lacks scopes: by HTTP status 403, or as an error of the tool."""
+
+    @model_validator(mode="after")
+    def _proxies_name_users(self) -> Self:
+        if bool(self.trusted_proxies) != bool(self.proxy_user_header):
+            raise ValueError("should have both, trusted_proxies and proxy_user_header, or none of them")
+        if self.proxy_user_header.lower() in _TAKEN_HEADERS:
+            raise ValueError(f"should name the user in a header of its own, and {self.proxy_user_header} is none")
+        return self
+
+    @model_validator(mode="after")
+    def _tokens_tell_whom_to_ask(self) -> Self:
+        prefixes = [each.token_prefix for each in self.introspection]
+        for place, prefix in enumerate(prefixes):
+            if any(each.startswith(prefix) for each in (*prefixes[:place], *prefixes[place + 1 :])):
+                raise ValueError(f"should tell introspections apart by token_prefix, and {prefix!r} does not")
+        return self
+
+    @property
+    def read_scope(self) -> str:
+        """The scope to see goals, and to call those that change nothing."""
+        return f"{self.scope_prefix}:read"
+
+    @property
+    def write_scope(self) -> str:
+        """The scope to call every goal that names no scopes of its own."""
+        return f"{self.scope_prefix}:write"
+
+    @property
+    def admin_scope(self) -> str:
+        """The scope to list, answer and end the processes of all callers."""
+        return f"{self.scope_prefix}:admin"
+
+    @property
+    def metrics_scope(self) -> str:
+        """The scope to read the server's metrics, for the program that collects them."""
+        return f"{self.scope_prefix}:metrics"
+
+    @property
+    def on_behalf_scope(self) -> str:
+        """The scope to act for others: for a program, such as a chat interface, that says whose request it sends."""
+        return f"{self.scope_prefix}:on-behalf-of"
+
+    def expanded(self, granted: Iterable[str]) -> frozenset[str]:
+        """These scopes, with all that they imply."""
+        implied = {self.admin_scope: (self.write_scope,), self.write_scope: (self.read_scope,)}
+        found, waiting = set[str](), list(granted)
+        while waiting:
+            each = waiting.pop()
+            if each not in found:
+                found.add(each)
+                waiting += [*implied.get(each, ()), *self.implied_scopes.get(each, ())]
+        return frozenset(found)
+
+
+class AuditSettings(BaseModel):
+    """The audit log: who did what."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool | None = None
+    """Whether it is written; None: where callers are authenticated."""
+    file: Path = Path("audit", "audit.jsonl")
+    """Where it is written; relative to `data_dir`."""
+    max_bytes: Size = 50_000_000
+    """How large the file becomes before another one is begun."""
+    keep: int = Field(default=10, ge=1)
+    """How many of the earlier files are kept."""
+
+
+class ProcessSettings(BaseModel):
+    """How processes run, unless the program that starts one says otherwise; 0 is no limit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cost: Delay = 2.0
+    """The most US dollars that a process may cost."""
+    tokens: int = Field(default=1_000_000, ge=0)
+    """The most tokens, of input and output together."""
+    actions: Count | None = None
+    """The most actions; None: as `max_actions` says."""
+    seconds: Delay = 0.0
+    """The seconds after which it is terminated."""
+    delay: Delay = 0.0
+    """Seconds between two actions."""
+    tool_delay: Delay = 0.0
+    """Seconds before each call of a tool."""
+    show_planning: bool = False
+    """Log each plan."""
+    show_prompts: bool = False
+    """Log the prompts of models in full."""
+    show_llm_responses: bool = False
+    """Log the replies of models in full."""
+    debug: bool = False
+    """Log all of these."""
+    agent_name_in_id: bool = False
+    version_in_id: bool = False
+    prune: bool = False
+    """Leave out, from the beginning, actions that cannot help to reach a goal."""
+    test: bool = False
+    """Whether processes are tests, for actions that ask."""
+
+
+class CallerLimits(BaseModel):
+    """How much one caller may do; 0: as much as it likes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    calls: int = Field(default=0, ge=0)
+    """How many calls of a caller are answered at once."""
+    processes: int = Field(default=0, ge=0)
+    """How many processes of a caller run at once; those that wait for people do not count."""
+    calls_per_minute: int = Field(default=0, ge=0)
+    """How many calls of a caller may begin something within a minute."""
+    cost_per_day: Delay = 0.0
+    """How many US dollars the processes of a caller may cost from one midnight (UTC) to the next."""
+    process_cost: Delay = 0.0
+    """How many US dollars each process of a caller may cost."""
+    process_tokens: int = Field(default=0, ge=0)
+    """How many tokens it may use."""
+    process_actions: int = Field(default=0, ge=0)
+    """How many actions it may run."""
+    process_seconds: Delay = 0.0
+    """After how many seconds it is terminated."""
+
+    @property
+    def of_processes(self) -> Mapping[str, Any]:
+        """The limits of each process of a caller, by the names that `ProcessOptions.within` has for them."""
+        names = ("cost", "tokens", "actions", "seconds")
+        return {name: limit for name in names if (limit := getattr(self, f"process_{name}"))}
+
+
+class LimitSettings(CallerLimits):
+    """How much each caller may do, and all together; 0: as much as they like."""
+
+    total_calls: int = Field(default=0, ge=0)
+    """How many calls of all callers are answered at once; others wait, and callers take turns."""
+    waiting_calls: Count = 100
+    """How many calls of one caller may wait for their turn."""
+    callers: Annotated[Mapping[str, CallerLimits], Table] = {}
+    """What is different for a caller, by its id, or by its issuer and its id with a space between them."""
+
+    def of(self, caller: Caller) -> CallerLimits:
+        """The limits of a caller: what is said of it, and for the rest what is said of all."""
+        own = self.callers.get(f"{caller.issuer} {caller.id}") or self.callers.get(caller.id) if self.callers else None
+        if own is None:
+            return self
+        return self.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+
+
+class RetrySettings(BaseModel):
+    """How often an action that fails is tried again, unless it says so itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    attempts: Count = _RETRY.attempts
+    first_delay: Delay = _RETRY.first_delay
+    factor: Delay = _RETRY.factor
+    max_delay: Delay = _RETRY.max_delay
+    every_error: bool = _RETRY.every_error
+
+    @property
+    def policy(self) -> RetryPolicy:
+        """The same settings as the retry policy that actions use."""
+        return RetryPolicy(**self.model_dump())
+
+
+class AutonomySettings(BaseModel):
+    """How an agent or a goal is chosen by what somebody said."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    agent_confidence_cut_off: Confidence = 0.6
+    """An agent is chosen only if the model's confidence in it is greater."""
+    goal_confidence_cut_off: Confidence = 0.6
+    """The same for a goal."""
+    ranking_llm: str = ""
+    """The model that ranks; empty: the default model."""
+    ranking_max_attempts: Count = 5
+    """How often the model is asked while it names what is no candidate."""
+    ranking_first_delay: Delay = 0.0
+    """Seconds before it is asked the second time."""
+    ranking_factor: Delay = 5.0
+    """The factor by which each further wait is longer than the one before."""
+    ranking_max_delay: Delay = 180.0
+    """The longest wait, in seconds."""
+
+
+class DocumentsSettings(BaseModel):
+    """Where the documents are kept that agents search, and who makes their vectors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    store: DocumentsPlace = "sqlite"
+    """In the file `documents.db` in `data_dir`, or in a PostgreSQL database."""
+    connections: Count = 5
+    """How many connections to PostgreSQL each program opens at most."""
+    pooler: bool = False
+    """Whether a pooler before PostgreSQL gives each transaction any of its connections."""
+    embedding_model: str = ""
+    """The embedding model, by its name or role; empty: the default one. Without any, words are searched alone."""
+    include: Words = ("*",)
+    """Patterns such as `*.md`: `goalport ingest` takes in the files of a folder that match one of them."""
+    max_chunk_size: Annotated[int, Field(ge=50)] = 1500
+    """How many characters of a document are found and shown together at most."""
+    overlap_size: Annotated[int, Field(ge=0)] = 200
+    """How many of them at most repeat what stands before them."""
