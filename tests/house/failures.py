@@ -16,6 +16,10 @@ EDGES = {
         2,
         "a user's guard may raise anything, and the text must not pass then; a reference too, and it stays as it was",
     ),
+    "src/goalport/tools/upstream/": (
+        1,
+        "another's server, and the library that speaks to it, may raise anything, and only its own tools may suffer",
+    ),
     "src/goalport/tools/": (
         2,
         "a user's tool may raise anything, in a thread too, and the model must read what went wrong",
@@ -27,10 +31,6 @@ EDGES = {
     "src/goalport/knowledge/rag/": (
         2,
         "a user's embedding service or listener may raise anything: an error names the service, and the search goes on",
-    ),
-    "src/goalport/tools/upstream/": (
-        1,
-        "another's server, and the library that speaks to it, may raise anything, and only its own tools may suffer",
     ),
     "src/goalport/knowledge/references/": (
         1,

@@ -7,46 +7,51 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from tests.house.tree import LIBRARY, SHIPPED, Imported, SourceFile, imported, sources
 
-FLOORS = {
-    room: floor
-    for floor, rooms in {
-        13: "cli",
-        12: "site",
-        11: "serve rest openai_api agui console",
-        10: "web",
-        9: "auth",
-        8: "publish",
-        7: "platform workers",
-        6: "workflow chat autonomy workspace",
-        5: "process settings",
-        4: "ai",
-        3: "upstream references rag skills store",
-        2: "domain tools llm documents",
-        1: "plan blackboard prompts observe introspection sealing postgres",
-        0: "bounded_answers errors events caller colours cores files garbage handshake hosts secrecy strict_json",
-        -1: "words lazy type_expressions",
-    }.items()
-    for room in rooms.split()
+WINGS = {
+    "cli": "cli",
+    "server": "server / server.site / server.doors / server.doors.mcp server.doors.rest server.doors.openai"
+    " server.doors.agui / server.web / server.auth / server.publish server.workers",
+    "runtime": "runtime / runtime.platform / runtime.workflow runtime.chat runtime.autonomy / runtime.process"
+    " / runtime.ai",
+    "workspace": "workspace / workspace.settings",
+    "knowledge": "knowledge / knowledge.rag knowledge.references knowledge.skills / knowledge.documents",
+    "store": "store",
+    "tools": "tools.upstream / tools",
+    "agents": "agents / agents.domain / agents.plan agents.blackboard",
+    "models": "models / models.llm / models.prompts",
+    "base": "base / base.observe base.introspection base.sealing / base.bounded_answers base.errors base.events"
+    " base.caller base.colours base.cores base.files base.garbage base.handshake base.hosts base.secrecy"
+    " base.strict_json / base.words base.lazy base.type_expressions",
 }
-ABOVE = {"": 14, "__main__": 14, "testing": 15}
-"""The package itself and `python -m goalport` import every room; testing may use them all, and nothing imports it."""
+"""The wings of the library from the highest to the lowest, and the floors of rooms in each, from the highest too."""
+FLOORS = {
+    room: -number for number, rooms in enumerate(" / ".join(WINGS.values()).split(" / ")) for room in rooms.split()
+}
+ABOVE = {"": 1, "__main__": 1, "chat": 1, "errors": 1, "events": 1, "workflow": 1, "testing": 2}
+"""The package itself, `python -m goalport` and the modules that only offer a room to users import every room; testing
+may use them all, and nothing imports it."""
 
-SDK_ROOMS = frozenset({"auth", "serve", "upstream", "testing"})
+SDK_ROOMS = frozenset({"server.auth", "server.doors.mcp", "tools.upstream", "testing"})
 """The rooms that send and receive MCP messages, and the one that reads the token of a request. All others know the
 types of the protocol (`mcp_types`) alone."""
 
 
 def room_of(file: SourceFile) -> str:
-    """The folder or module of the library that a file belongs to; the package's own `__init__` is the empty name."""
+    """The room of the library that a file belongs to; the package's own `__init__` is the empty name."""
     inside = file.path.relative_to(LIBRARY)
-    first = inside.parts[0] if len(inside.parts) > 1 else inside.stem
-    return "" if first == "__init__" else first
+    return _room_at([*inside.parts[:-1], *([] if inside.stem == "__init__" else [inside.stem])])
+
+
+def _room_at(parts: Sequence[str]) -> str:
+    """The innermost room at a place; the wing or module where there is none."""
+    places = (".".join(parts[:depth]) for depth in range(3, 0, -1))
+    return next((each for each in places if each in FLOORS), parts[0] if parts else "")
 
 
 def imports_point_downwards(root: Path) -> Iterator[str]:
@@ -60,19 +65,19 @@ def imports_point_downwards(root: Path) -> Iterator[str]:
         for each in imported(file):
             target = _target(each)
             if target not in {None, room} and floors.get(room, 0) <= floors.get(target or "", ABOVE[""]):
-                yield f"{file.at(each.line)}: {_on_floor(room)} imports {_on_floor(target or '')}; only lower floors"
+                yield f"{file.at(each.line)}: {_named(room)} imports {_named(target or '')}, which is not below it"
 
 
 def _target(each: Imported) -> str | None:
     package, _, rest = each.name.partition(".")
     if package != "goalport" or rest == "__version__":
         return None
-    room = rest.partition(".")[0]
+    room = _room_at(rest.split("."))
     return room if room in FLOORS | ABOVE else ""
 
 
-def _on_floor(room: str) -> str:
-    return f"{room or 'the package itself'} (floor {(FLOORS | ABOVE).get(room, 'unknown')})"
+def _named(room: str) -> str:
+    return room or "the package itself"
 
 
 def the_sdk_stays_where_messages_go(root: Path) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.house.tree import LIBRARY, sources
 
-ROOMS = ("blackboard", "process")
+ROOMS = ("agents/blackboard", "runtime/process")
 _CHANGES = frozenset(
     {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
 )

@@ -1,0 +1,1 @@
+"""What all wings use: errors, events, who calls, words, logs, spans, metrics, secrets and files."""

@@ -19,10 +19,10 @@ WORDS: Final[Mapping[Dialect, Mapping[str, str]]] = {
         "unlocked": "",
         "bytes": "page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size",
         "cost": (
-            """json_extract(spending.value, '$."goalport.runtime.process.ledger:Spending"."usage"."""
-            """"goalport.models.llm.model:TokenUsage"."cost"')"""
+            """json_extract(spending.value, '$."goalport.process.ledger:Spending"."usage"."""
+            """"goalport.llm.model:TokenUsage"."cost"')"""
         ),
-        "spent_at": """json_extract(spending.value, '$."goalport.runtime.process.ledger:Spending"."at"."$datetime"[0]')""",
+        "spent_at": """json_extract(spending.value, '$."goalport.process.ledger:Spending"."at"."$datetime"[0]')""",
     },
     "postgresql": {
         "now": "(SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT))",

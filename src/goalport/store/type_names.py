@@ -37,6 +37,9 @@ _MARK: Final = "__goalport_persistent__"
 _NAME: Final = re.compile(r"[A-Za-z_][\w.\-:]*")
 _FOLDERS: Final = ("agents.", "tools.")
 """The folders of a workspace. An installed package may be called the same, and is written with a slash before."""
+_WINGS: Final = ("agents", "base", "knowledge", "models", "runtime", "server", "tools")
+"""The folders of goalport that names leave out: `goalport.domain.wait_for:WaitFor`, wherever `domain` stands."""
+_IN_WING: Final = re.compile(rf"goalport\.(?:{'|'.join(_WINGS)})\.")
 _LATE: Final = frozenset({"mcp_types", "pydantic_ai.messages", "pydantic_ai.usage"})
 """Modules that goalport imports when it needs them, and whose objects its records hold."""
 _LOCAL: Final = "<locals>"
@@ -168,11 +171,15 @@ class TypeNames:
     def _written(self, module: str) -> str:
         if module.startswith(self._package):
             return module.removeprefix(self._package)
+        module = _IN_WING.sub("goalport.", module)
         return f"/{module}" if f"{module}.".startswith(_FOLDERS) else module
 
     def _module(self, written: str) -> str:
         if written.startswith(_FOLDERS):
             return f"{self._package}{written}"
+        if written.startswith("goalport."):
+            stands = (f"goalport.{wing}.{written.removeprefix('goalport.')}" for wing in _WINGS)
+            return next((each for each in stands if each in self._modules), written)
         return written.removeprefix("/")
 
     def _public(self, module: str, qualname: str, kind: object) -> str:

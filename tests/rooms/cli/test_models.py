@@ -40,10 +40,8 @@ prices = { input = 0.1, output = 0.4 }
 """
 SDKS = ("anthropic", "google.genai", "mistralai", "openai", "pydantic_ai")
 KNOWLEDGE = (
-    "goalport.knowledge.documents.reader",
-    "goalport.knowledge.rag.sqlite_store",
-    "goalport.knowledge.references.reference_file",
-    "numpy",
+    *("goalport.knowledge.documents.reader", "goalport.knowledge.rag.sqlite_store"),
+    *("goalport.knowledge.references.reference_file", "numpy"),
 )
 
 

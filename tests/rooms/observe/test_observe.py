@@ -11,8 +11,8 @@ from typing import get_args
 
 import pytest
 
-from goalport import events
 from goalport.agents.domain import UserInput, WaitFor, achieves_goal, action, agent
+from goalport.base import events
 from goalport.base.errors import UnknownName
 from goalport.base.events import Event
 from goalport.base.observe import PERSONALITIES, JsonLinesListener, LogListener, as_json

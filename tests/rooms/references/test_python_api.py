@@ -99,9 +99,7 @@ async def test_what_has_no_source_is_said_to_have_none() -> None:
 async def test_parts_of_a_package_can_be_chosen() -> None:
     own = PythonApi("goalport", "The API of goalport", ["goalport.models.prompts", "json.decoder"])
 
-    assert (await call(own, "listModules")).splitlines()[2:4] == [
-        "goalport.models.prompts",
-        "goalport.models.prompts.contributors",
-    ]
+    modules = (await call(own, "listModules")).splitlines()[2:4]
+    assert modules == ["goalport.models.prompts", "goalport.models.prompts.contributors"]
     assert "class Persona" in await call(own, "lookUp", name="goalport.models.prompts.Persona")
     assert "def decode(self, s, _w=WHITESPACE.match)" in await call(own, "lookUp", name="json.decoder.JSONDecoder")

@@ -1,6 +1,7 @@
 """How a goal is published: the name, texts and hints of its tool, and how long its calls wait.
 
-It is data alone: `goalport.server.publish` makes tools of it. Below the decorators, whose `@achieves_goal` takes an `Export`.
+It is data alone: `goalport.server.publish` makes tools of it. Below the decorators, whose `@achieves_goal` takes an
+`Export`.
 """
 
 import math

@@ -2,8 +2,8 @@
 
 A store implements those that are natural to it, and `ToolishRag` offers a model the tools for these alone. Filters, and
 who may read a document, are applied by the store before it cuts its results: what came after would be too little, or
-too much. What a filter leaves out does not exist for whoever searches, lists or reads with it: `goalport.knowledge.rag.filters`
-says what that means for sections and documents. Below: `documents`.
+too much. What a filter leaves out does not exist for whoever searches, lists or reads with it:
+`goalport.knowledge.rag.filters` says what that means for sections and documents. Below: `documents`.
 """
 
 import logging

@@ -35,6 +35,7 @@ from goalport.models.llm.model import (
     Vectors,
     check_vector_count,
 )
+from goalport.models.llm.operations import LlmOperations
 from goalport.models.llm.trial_model import TRIAL_MODEL
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "FinishReason",
     "Image",
     "LanguageModel",
+    "LlmOperations",
     "LlmOptions",
     "Message",
     "ModelCall",

@@ -3,6 +3,7 @@
 Below: `llm` asks one model once, `tools` are what models call. Above: `process` gives each action an `Ai` of its own.
 """
 
+from goalport.models.llm import LlmOperations
 from goalport.runtime.ai.agentic_tool import AgenticTool
 from goalport.runtime.ai.ai import Ai, Creation, Determination, Streaming
 from goalport.runtime.ai.engine import (
@@ -18,7 +19,7 @@ from goalport.runtime.ai.engine import (
     use_tool_context,
 )
 from goalport.runtime.ai.guards import Guard, MaxLength, Objection, PatternGuard, Severity
-from goalport.runtime.ai.interaction import Interaction, LlmOperations, Request, ToolUse
+from goalport.runtime.ai.interaction import Interaction, Request, ToolUse
 from goalport.runtime.ai.llm_engine import LlmEngine
 from goalport.runtime.ai.output_type import Services, service_of
 from goalport.runtime.ai.playbook_tool import PlaybookTool, Unlock, after, after_artifact, after_calls

@@ -20,6 +20,7 @@ from goalport.knowledge.references.reference import described
 from goalport.models.llm import (
     Image,
     LanguageModel,
+    LlmOperations,
     LlmOptions,
     Message,
     ModelCard,
@@ -36,7 +37,7 @@ from goalport.models.llm import (
 from goalport.models.prompts import KnowledgeCutoffDate, Persona, Templates, contribution_of
 from goalport.runtime.ai.engine import NoOperation, Operation, StreamedObject
 from goalport.runtime.ai.guards import Guard, GuardChain
-from goalport.runtime.ai.interaction import Interaction, LlmOperations, Request
+from goalport.runtime.ai.interaction import Interaction, Request
 from goalport.runtime.ai.model_requests import ModelRequests
 from goalport.runtime.ai.output_type import OutputType, Services, output_type
 from goalport.runtime.ai.ready_references import ready_references

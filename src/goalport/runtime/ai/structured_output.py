@@ -16,10 +16,9 @@ import anyio
 from pydantic_core import to_json
 
 from goalport.base.errors import InvalidModelOutput
-from goalport.models.llm import AssistantMessage, TextDelta, ThinkingDelta, UserMessage
+from goalport.models.llm import AssistantMessage, LlmOperations, TextDelta, ThinkingDelta, UserMessage
 from goalport.runtime.ai.engine import StreamedObject
 from goalport.runtime.ai.guards import GuardChain
-from goalport.runtime.ai.interaction import LlmOperations
 from goalport.runtime.ai.json_text import JsonValues
 from goalport.runtime.ai.output_type import (
     DeclinedOutput,

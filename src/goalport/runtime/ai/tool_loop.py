@@ -24,6 +24,7 @@ from goalport.base.errors import (
 from goalport.base.events import ToolCalled, ToolReturned
 from goalport.base.observe.spans import note_tool, tool_span
 from goalport.models.llm import (
+    LlmOperations,
     Message,
     ModelReply,
     TextDelta,
@@ -33,7 +34,6 @@ from goalport.models.llm import (
     UserMessage,
 )
 from goalport.runtime.ai.engine import Engine, Operation, use_engine
-from goalport.runtime.ai.interaction import LlmOperations
 from goalport.runtime.ai.long_results import LongResults
 from goalport.runtime.ai.model_requests import ModelRequests, reply_text
 from goalport.runtime.ai.tool_offers import CompletedCall, ToolOffers, arguments_of

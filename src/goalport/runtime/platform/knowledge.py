@@ -53,7 +53,7 @@ class DocumentsOfPlatform:
 
     def as_service(self, kind: type) -> DocumentIndex | None:
         """The index, if it is of that type; a type of another room than `rag` does not make it."""
-        if not kind.__module__.startswith("goalport.rag."):
+        if not kind.__module__.startswith("goalport.knowledge.rag."):
             return None
         return self.index if isinstance(self.index, kind) else None
 

@@ -2,8 +2,8 @@
 
 Code that depends on the kind of a planner calls `planner_for` and asks the planner; it never compares kinds. A new kind
 is a class and an entry in `PLANNERS`, beside its name in `goalport.agents.PlannerType`. Planners are in this package
-and not in `goalport.agents`, because they read a process (what is pending, what failed), and because they may have to
-wait, for a model for instance: `choose` is asynchronous. Below: the process. Above: `tick`, the platform.
+and not in `goalport.agents.plan`, because they read a process (what is pending, what failed), and because they may have
+to wait, for a model for instance: `choose` is asynchronous. Below: the process. Above: `tick`, the platform.
 """
 
 from collections.abc import Mapping

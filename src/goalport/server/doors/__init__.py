@@ -1,0 +1,1 @@
+"""The door of each protocol: routes and translations, which know no other door."""

@@ -1,13 +1,6 @@
 """How a server is set up: its settings, where they come from, and what they may be. Floor 6."""
 
-import sys
-from collections.abc import Callable
-from types import ModuleType
-from typing import TypeVar
-
-from pydantic import BaseModel
-
-from goalport.workspace.settings.declaring import settings as _settings, table_of
+from goalport.workspace.settings.declaring import table_of
 from goalport.workspace.settings.environment import environment_of, secrets_in, secrets_of, share_environment
 from goalport.workspace.settings.key_entries import KeyEntry
 from goalport.workspace.settings.loading import DeclaredSettings, load_settings, read_declared
@@ -48,15 +41,3 @@ __all__ = [
     "share_environment",
     "table_of",
 ]
-
-M = TypeVar("M", bound=BaseModel)
-
-
-class _Room(ModuleType):
-    """This module, which is also what `from goalport import settings` gives: a decorator has the room's name."""
-
-    def __call__(self, table: str) -> Callable[[type[M]], type[M]]:
-        return _settings(table)
-
-
-sys.modules[__name__].__class__ = _Room

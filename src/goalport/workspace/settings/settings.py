@@ -29,8 +29,7 @@ from goalport.base.errors import SettingsError
 from goalport.base.hosts import http_url, is_loopback
 from goalport.base.observe import LogFormat
 from goalport.base.words import offer
-from goalport.models.llm import ModelsSettings
-from goalport.runtime.ai import LlmOperations
+from goalport.models.llm import LlmOperations, ModelsSettings
 from goalport.workspace.settings.tables import (
     AuditSettings,
     AuthSettings,
