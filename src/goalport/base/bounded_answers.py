@@ -10,8 +10,6 @@ from typing import Any, Final
 
 import httpx2
 
-__all__ = ["SMALL", "ask_plainly", "bound", "bounded_client"]
-
 SMALL: Final = 1024 * 1024
 """Bytes that metadata, keys, tokens and refusals may have."""
 

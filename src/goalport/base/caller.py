@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-__all__ = ["ANONYMOUS", "EVERY_SCOPE", "OPERATOR", "Caller", "is_scope", "require_scopes", "user_of_machine"]
-
 EVERY_SCOPE: Final = "*"
 """The scope that grants every other one."""
 _OPERATING_SYSTEM: Final = "os"

@@ -9,8 +9,6 @@ import os
 import re
 from typing import Final, TextIO
 
-__all__ = ["coloured", "takes_colours"]
-
 _GREEN, _YELLOW, _RED, _BLUE = "32", "33", "31", "34"
 _SIGNS: Final = {_GREEN: "✓", _YELLOW: "▲", _RED: "✗", _BLUE: "•"}
 _COLOURS: Final = {

@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import Final
 
-__all__ = ["usable_cores"]
-
 _GROUPS: Final = Path("/sys/fs/cgroup")
 """Where Linux tells how much processor time a group of processes may use, such as a container."""
 _OWN_GROUP: Final = Path("/proc/self/cgroup")

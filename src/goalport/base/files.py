@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-__all__ = ["give_to_owner", "locked", "make_private", "replace_file"]
-
 _PAUSE: Final = 0.05
 _TRIES: Final = 100
 

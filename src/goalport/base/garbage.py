@@ -7,8 +7,6 @@ import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
-__all__ = ["collect_among_calls", "without_collection"]
-
 
 @contextmanager
 def without_collection() -> Generator[None]:

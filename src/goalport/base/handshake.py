@@ -20,8 +20,6 @@ from dotenv import dotenv_values
 
 from goalport import __version__
 
-__all__ = ["HANDSHAKE_VERSIONS", "INSTRUCTIONS", "MODERN_VERSIONS", "SKILLS", "TASKS", "EarlyHandshake"]
-
 INSTRUCTIONS: Final = (
     "Each tool named after a goal plans and runs an agent until the goal is reached and answers with its output."
     " An error says what was missing or went wrong; correct the call rather than repeat it."

@@ -7,8 +7,6 @@ from ipaddress import IPv4Address, IPv6Network, ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-__all__ = ["http_url", "is_loopback", "is_secure", "is_wildcard", "source_of"]
-
 _LOCAL: Final = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1", "[::]": "::1"}  # noqa: S104 - compared, not bound
 """Hosts that stand for all interfaces of a machine, and the one by which the machine itself reaches them."""
 _PREFIX_LENGTH: Final = 64

@@ -22,8 +22,6 @@ from goalport.base.errors import DeclarationError
 from goalport.base.type_expressions import inherited, parameters_of
 from goalport.base.words import class_name, did_you_mean, nearest
 
-__all__ = ["Documentation", "Origin", "class_place", "constructor", "hidden_methods", "lacking_in", "read_docstring"]
-
 _FIX_OF_NAME = "Define or import it at module level, not inside a function and not under TYPE_CHECKING."
 
 

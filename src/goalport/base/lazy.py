@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
-__all__ = ["lazy_exports", "lazy_rooms"]
-
 
 def lazy_exports(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
     """The `__getattr__` of a package; `modules` says by module of the package which names are loaded from it."""

@@ -23,8 +23,6 @@ from goalport.base.errors import SettingsError
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
-__all__ = ["KeySettings", "ProcessSeals", "sealing_keys"]
-
 _FILE: Final = "state.key"
 _BYTES: Final = 32
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO

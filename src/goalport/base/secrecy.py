@@ -15,18 +15,6 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote, unquote_plus, urlsplit
 
-__all__ = [
-    "SecretHider",
-    "hide",
-    "hide_in",
-    "hide_known",
-    "hide_known_in",
-    "passwords_in",
-    "register_secrets",
-    "secrets_in_environment",
-    "traceback_of",
-]
-
 _SHORTEST: Final = 5
 """Characters. Shorter values are not hidden: hiding each `1` and `true` would make texts unreadable."""
 _SHORTEST_OF_ENVIRONMENT: Final = 8

@@ -8,8 +8,6 @@ import json
 from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
-__all__ = ["read_json", "read_object"]
-
 
 def read_json(text: str) -> object:
     """The value that a text is. Raises `ValueError`."""

@@ -23,27 +23,6 @@ from typing import (
     get_type_hints,
 )
 
-__all__ = [
-    "NOMINAL",
-    "Arguments",
-    "all_fit",
-    "alternatives",
-    "arguments_of",
-    "field_kinds",
-    "fits",
-    "inherited",
-    "is_alias",
-    "is_generic",
-    "is_nominal_protocol",
-    "is_told_by_bases",
-    "open_in",
-    "parameters_of",
-    "plain",
-    "related",
-    "side_by_side",
-    "taken_apart",
-]
-
 Arguments = tuple[object, ...]
 
 NOMINAL = "__goalport_state__"

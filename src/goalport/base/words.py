@@ -15,35 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, ForwardRef, Literal, Un
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-__all__ = [
-    "class_name",
-    "cleaned",
-    "corrections",
-    "counted",
-    "did_you_mean",
-    "error_summary",
-    "excerpt",
-    "field_path",
-    "first_line",
-    "folded",
-    "in_json",
-    "limit_told",
-    "listed",
-    "message_of",
-    "nearest",
-    "offer",
-    "one_line",
-    "requirement",
-    "shortened",
-    "shown",
-    "type_label",
-    "type_name",
-    "validation_problems",
-    "validation_reason",
-    "visible",
-    "with_article",
-]
-
 _QUALIFIER: Final = re.compile(r"[\w<>]+\.")
 _NOT_PORTABLE: Final = re.compile(r"[^A-Za-z0-9]+")
 _VOWEL: Final = re.compile("[aeio]|un(?!i)", re.IGNORECASE)

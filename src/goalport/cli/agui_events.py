@@ -19,8 +19,6 @@ from goalport.base.events import (
 )
 from goalport.cli.dialogues import Question, ReplyEnd
 
-__all__ = ["ReplyEvents"]
-
 Message = Mapping[str, Any]
 _SPOKEN: Final = frozenset({"user", "assistant"})
 

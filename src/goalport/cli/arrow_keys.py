@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings
     from prompt_toolkit.validation import Validator
 
-__all__ = ["ArrowKeyPrompts", "on_standard_error"]
-
 
 class ArrowKeyPrompts:
     """Lists and lines that are drawn and edited in place."""

@@ -10,8 +10,6 @@ from typing import Final, NamedTuple
 from goalport.base.errors import BadInput
 from goalport.base.words import offer
 
-__all__ = ["COMMANDS", "Command", "command_lines", "read_line"]
-
 _NAME: Final = re.compile(r"/([a-z]+)(?:\s+|$)")
 
 

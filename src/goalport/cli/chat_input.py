@@ -12,8 +12,6 @@ from typing import Protocol
 from goalport.cli.dialogues import Chats
 from goalport.cli.prompts import Unanswered
 
-__all__ = ["GivenMessages", "Messages", "messages_here"]
-
 
 class Messages(Protocol):
     """Gives one message or command after the other."""

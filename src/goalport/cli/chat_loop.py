@@ -19,8 +19,6 @@ from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.terminal import say, show, show_lines, show_markdown
 from goalport.cli.transcripts import transcript
 
-__all__ = ["ChatLoop"]
-
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 _LISTED: Final = 20
 _RECENT: Final = 2

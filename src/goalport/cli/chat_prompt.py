@@ -21,8 +21,6 @@ from goalport.cli.dialogues import Chats
 from goalport.cli.line_history import kept_lines
 from goalport.cli.prompts import Interrupted, Unanswered
 
-__all__ = ["TypedMessages"]
-
 _PROMPT: Final = "you> "
 _CONTINUED: Final = "...  "
 _IDS: Final = 100

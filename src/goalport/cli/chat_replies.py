@@ -19,8 +19,6 @@ from goalport.cli.prompts import Unanswered
 from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_json, show_lines
 
-__all__ = ["Replies"]
-
 
 class Replies:
     """Shows the replies in a dialogue.

@@ -21,8 +21,6 @@ from goalport.base.words import one_line, visible
 from goalport.cli.terminal import show_markdown
 from goalport.cli.views import step_line
 
-__all__ = ["ChatView"]
-
 _DIM: Final = "\x1b[2m{}\x1b[0m"
 
 

@@ -24,8 +24,6 @@ from goalport.server.publish.forms import form_of
 from goalport.server.publish.own_resources import question_view
 from goalport.store import ConversationRecord
 
-__all__ = ["READER", "ChatsHere", "conversation_line"]
-
 READER: Final = replace(OPERATOR, admin=True)
 """Who looks at the conversations of all callers."""
 _STOPPED: Final = "The reply was stopped with Ctrl-C."

@@ -19,8 +19,6 @@ from goalport.cli.server_client import ServerClient
 from goalport.cli.terminal import Record
 from goalport.runtime.process import new_id
 
-__all__ = ["ChatsServed"]
-
 _AGENTS: Final = "/agui"
 _QUIET: Final = frozenset({"RUN_STARTED", "STATE_SNAPSHOT", "STATE_DELTA"})
 """The events that come before it is known whether a run was refused."""

@@ -12,8 +12,6 @@ from typing import Any, Final, cast
 from goalport.cli.clients import Client, Entry, Scope
 from goalport.server.auth.key_file import KEY_VARIABLE
 
-__all__ = ["KeyInClient", "key_in"]
-
 _BRIDGED: Final = "GOALPORT_AUTHORIZATION"
 _ASKED: Final = "goalport-key"
 

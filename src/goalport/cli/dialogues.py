@@ -10,8 +10,6 @@ from typing import Any, Protocol
 from goalport.base.events import Event
 from goalport.cli.terminal import Record
 
-__all__ = ["Chats", "Dialogue", "EndedReply", "Reply", "ReplyEnd", "Said"]
-
 Question = Mapping[str, Any]
 """A question as JSON data, with `id`, `message` and `schema`."""
 

@@ -14,8 +14,6 @@ from goalport.base.errors import BadInput
 from goalport.base.secrecy import hide
 from goalport.cli.terminal import say
 
-__all__ = ["KeptLines", "kept_lines"]
-
 Meant = Callable[[str, Sequence[str]], str]
 """The line that is meant by a typed one, given the earlier lines. Raises `BadInput` if there is none."""
 

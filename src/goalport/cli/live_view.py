@@ -34,8 +34,6 @@ from goalport.base.events import (
 from goalport.base.words import one_line, visible
 from goalport.cli.views import reply_text
 
-__all__ = ["LiveView"]
-
 _EARLIER = 12
 """How many steps that have ended are drawn; earlier ones are counted."""
 _SIGNS = {"succeeded": ("✓", "green"), "declined": ("∅", "yellow"), "replanned": ("↻", "yellow")}

@@ -15,8 +15,6 @@ from goalport.base.observe import in_words
 from goalport.base.words import one_line
 from goalport.cli.sources import local_time
 
-__all__ = ["event_lines", "page_of"]
-
 View = Mapping[str, Any]
 
 

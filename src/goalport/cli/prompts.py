@@ -16,18 +16,6 @@ from typing import NamedTuple, Protocol
 from goalport.base.words import one_line
 from goalport.cli.terminal import say
 
-__all__ = [
-    "DUMB_TERMINALS",
-    "Check",
-    "Interrupted",
-    "ListCheck",
-    "Option",
-    "PlainPrompts",
-    "Prompts",
-    "Unanswered",
-    "prompts_here",
-]
-
 Check = Callable[[str], str]
 """Says what is wrong with a typed text; empty: nothing."""
 ListCheck = Callable[[Sequence[str]], str]

@@ -19,8 +19,6 @@ from goalport.server.publish.elicitation import FlatForm, FormField
 from goalport.server.publish.portability import Schema
 from goalport.tools import schema_problems
 
-__all__ = ["answer_of"]
-
 T = TypeVar("T")
 Question = Mapping[str, Any]
 Status = Callable[[], Awaitable[str]]

@@ -16,8 +16,6 @@ from goalport.cli.server_client import ServerClient
 from goalport.cli.sources import Page, local_time
 from goalport.cli.terminal import Record, say, show_result
 
-__all__ = ["ServedProcesses"]
-
 FAILED: Final = 1
 _PROCESSES: Final = "/api/v1/process"
 _LARGEST_PAGE: Final = 500

@@ -22,8 +22,6 @@ from goalport.base.words import cleaned, one_line
 from goalport.cli.terminal import say
 from goalport.server.auth.key_file import KEY_VARIABLE
 
-__all__ = ["ServerClient", "ServerRefusal", "ServerUnavailable", "address_in"]
-
 _VARIABLES: Final = (KEY_VARIABLE, "GOALPORT_TOKEN")
 """The variables with a key or token for the server; the first that is set counts."""
 _PROBLEM: Final = "urn:goalport:problem:"

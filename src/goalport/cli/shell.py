@@ -32,8 +32,6 @@ from goalport.cli.workspace import (
     warn_without_agents,
 )
 
-__all__ = ["Shell", "shell"]
-
 _ALONE = ("shell", "new", "serve")
 """Commands of the program that a shell does not have: they are for another folder, or hold the terminal."""
 _SHELL = Group("Shell", sort_key=6)

@@ -14,8 +14,6 @@ from goalport.cli.workspace import KeptWorkspace
 from goalport.server.publish.output import OutputFormat
 from goalport.workspace import Command
 
-__all__ = ["bound"]
-
 
 def bound(command: Command, kept: KeptWorkspace) -> Callable[..., int]:
     """A function of a workspace as a command: services fill its parameters, and its result is printed."""

@@ -20,8 +20,6 @@ from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess, find_question
 from goalport.server.publish.own_resources import process_view
 
-__all__ = ["ShellProcesses", "shell_process"]
-
 View = dict[str, Any]
 _HERE = "this shell"
 

@@ -26,8 +26,6 @@ from goalport.server.publish.goal_tools import Offer, offers_of
 from goalport.store import ConversationRecord, ProcessRecord, ProcessStore
 from goalport.workspace.settings import load_settings
 
-__all__ = ["ShellPrompt"]
-
 _PROMPT: Final = "goalport> "
 _REPEAT: Final = re.compile(r"!(!|\d{1,6})")
 _IDS: Final = 100

@@ -19,20 +19,6 @@ from goalport.base.secrecy import hide
 from goalport.cli.options import workspace_root
 from goalport.cli.terminal import Record
 
-__all__ = [
-    "NOTHING_STORED",
-    "Asked",
-    "Page",
-    "Server",
-    "ShellSource",
-    "Source",
-    "in_shell",
-    "local_time",
-    "run_here",
-    "runner_here",
-    "source_of",
-]
-
 T = TypeVar("T")
 View = dict[str, Any]
 NOTHING_STORED = (

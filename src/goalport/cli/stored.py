@@ -35,19 +35,6 @@ from goalport.server.publish.own_resources import invocation_view, process_view,
 from goalport.store import Codec, Json, ProcessRecord, ProcessStore, Runner, StoredProcess, StoredTypes
 from goalport.workspace.settings import Settings, load_settings
 
-__all__ = [
-    "QuestionHere",
-    "StoredProcesses",
-    "driven",
-    "family_in",
-    "has_store",
-    "opened_store",
-    "record_line",
-    "shown_end",
-    "stored_settings",
-    "told",
-]
-
 FAILED: Final = 1
 _AT_A_TIME: Final = 500
 View = dict[str, Any]

@@ -7,8 +7,6 @@ It is made of the JSON data of an export, so that it is the same wherever the co
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["branch_of", "transcript"]
-
 Exported = Mapping[str, Any]
 _HIDDEN: Final = frozenset({"summary", "tool"})
 """Roles of messages that nobody said."""

@@ -23,8 +23,6 @@ from goalport.base.events import (
 from goalport.cli.prompts import DUMB_TERMINALS
 from goalport.cli.terminal import say
 
-__all__ = ["StepPrinter", "View", "reply_text", "step_line", "view_here"]
-
 
 class View(EventListener, Protocol):
     """Shows a run; it is a listener of its process."""

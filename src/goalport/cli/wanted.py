@@ -22,8 +22,6 @@ from goalport.server.publish.handle import OpenQuestion
 from goalport.server.publish.output import OutputFormat, Wire
 from goalport.server.publish.published_arguments import PublishedArguments
 
-__all__ = ["NamedGoal", "Sentence", "Start", "Wanted"]
-
 
 @dataclass(frozen=True)
 class Start:

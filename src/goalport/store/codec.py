@@ -23,8 +23,6 @@ from goalport.store.encoder import Encoder, Places, Seal, StoredTypes
 from goalport.store.records import ObjectRecord, StoredProcess
 from goalport.store.standard_types import Json
 
-__all__ = ["Codec", "decoded", "encoded", "references"]
-
 
 class Codec:
     """Writes and reads the objects of one process. It keeps them as long as it lives.

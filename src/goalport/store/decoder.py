@@ -19,8 +19,6 @@ from goalport.store.layouts import EnumLayout, Layout, Notes
 from goalport.store.standard_types import BAD_DATA, STANDARD_TAGS, Json
 from goalport.store.type_names import TypeReader
 
-__all__ = ["Decoder"]
-
 _PLAIN: Final = frozenset({NoneType, bool, int, float})
 """What is written as it is."""
 _FOREIGN: Final = "The store was changed by another program, or written by a newer one."

@@ -18,8 +18,6 @@ from goalport.store.refusals import why_unknown
 from goalport.store.standard_types import STANDARD, Json, Standard, plain_float, plain_text
 from goalport.store.type_names import TYPE_FORMS, TypeNames, TypeWriter
 
-__all__ = ["LONG_TEXT", "NO_KEY", "WIDE", "Encoder", "Places", "Seal", "Sealed", "Seals", "StoredTypes", "is_url"]
-
 LONG_TEXT: Final = 128
 """Characters from which on a text has a place, so that a document that many objects hold is written once."""
 WIDE: Final = 1 << 63

@@ -25,8 +25,6 @@ from goalport.base.errors import Unreadable, Unstorable
 from goalport.store.refusals import holds_more
 from goalport.store.type_names import TypeNames, Upcast, persistent_mark
 
-__all__ = ["EnumLayout", "Layout", "Notes", "layout_of"]
-
 _ORIGIN: Final = "__orig_class__"
 """Where an object of a generic dataclass has its type with its arguments."""
 T = TypeVar("T")

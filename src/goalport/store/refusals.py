@@ -19,8 +19,6 @@ from types import (
 )
 from typing import Any, Final, Generic
 
-__all__ = ["holds_more", "why_unknown"]
-
 _HEAP_TYPE: Final = 1 << 9
 """The flag of classes that a class statement made; others hold values that no field shows."""
 _FUNCTIONS: Final = (

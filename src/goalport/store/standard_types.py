@@ -24,8 +24,6 @@ from pydantic_core import TzInfo
 from goalport.base.errors import Unstorable
 from goalport.base.words import type_name
 
-__all__ = ["BAD_DATA", "STANDARD", "STANDARD_TAGS", "Json", "Standard", "plain_float", "plain_text"]
-
 Json = Any
 """None, bool, int, float, str, and lists and string-keyed dicts of these."""
 BAD_DATA: Final = (

@@ -20,8 +20,6 @@ from goalport.store.encoder import NO_KEY, StoredTypes
 from goalport.store.layouts import EnumLayout, Layout
 from goalport.store.standard_types import STANDARD
 
-__all__ = ["storable"]
-
 _OPEN: Final = frozenset({Collection, Iterable, Mapping, Sequence, AbstractSet})
 """Abstract types whose usual classes can be written, if what is in them can be."""
 _CODE: Final = frozenset[object]({Callable})

@@ -27,8 +27,6 @@ from goalport.base.errors import DeclarationError, Unreadable, Unstorable
 from goalport.base.words import class_name, offer, type_name
 from goalport.store.standard_types import Json
 
-__all__ = ["TYPE_FORMS", "TypeNames", "TypeReader", "TypeWriter", "Upcast", "persistent", "persistent_mark"]
-
 C = TypeVar("C", bound=type)
 Upcast = Callable[[int, dict[str, Any]], Mapping[str, Any]]
 """Takes the version of stored fields and the fields by name, and returns the fields that the class has today."""

@@ -35,8 +35,6 @@ from goalport.runtime.process.scope import inferred_type, inputs_of
 from goalport.testing.invocations import LlmInvocation, answer_to
 from goalport.tools import Tool, ToolGroup, ToolGroupResolver
 
-__all__ = ["FakeEngine", "FakeOperationContext", "SubProcess"]
-
 T = TypeVar("T")
 _THREADS: Final = 40
 Piece = TextDelta | ThinkingDelta | StreamedObject[object]

@@ -10,18 +10,6 @@ from goalport.models.llm import AssistantMessage, Message, UserMessage
 from goalport.runtime.ai import Determination, Interaction, Request
 from goalport.runtime.ai.output_type import output_type
 
-__all__ = [
-    "InteractionMatch",
-    "LlmInvocation",
-    "PromptMatch",
-    "answer_to",
-    "contains",
-    "matches",
-    "prompt_matches",
-    "value_of",
-    "words_of",
-]
-
 PromptMatch = str | Callable[[str], bool]
 """A prompt, word for word, or a function that decides whether a prompt matches: `contains("fox")`, `str.isupper`."""
 

@@ -29,8 +29,6 @@ from goalport.testing.invocations import InteractionMatch, LlmInvocation, Prompt
 from goalport.testing.rules import Answers, PlainOutput, RequestPattern, Rules
 from goalport.testing.scripted import USAGE, Script, pieces_of, reply_of
 
-__all__ = ["ScriptedModels"]
-
 T = TypeVar("T")
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import pytest
     from mcp import Client
 
-__all__ = ["McpClient", "client_of", "clients_for", "plan_of", "platform_of"]
-
 
 def plan_of(
     agent: object,

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-__all__ = ["agent_platform", "goalport_workspace", "mcp_client", "replaced_services", "scripted_models"]
-
 
 def pytest_configure(config: pytest.Config) -> None:
     if any((config.rootpath / name).is_dir() for name in ("agents", "tools")):

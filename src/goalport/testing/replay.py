@@ -38,8 +38,6 @@ from goalport.store import Codec, Json, LeftOut, QuestionRecord, StoredProcess, 
 from goalport.testing.scripted import pieces_of
 from goalport.tools import Tool, ToolGroup, ToolResult
 
-__all__ = ["Recording", "Replay"]
-
 
 @dataclass(frozen=True)
 class Replay:

@@ -23,8 +23,6 @@ from goalport.testing.invocations import (
 )
 from goalport.testing.scripted import Script, Streamed
 
-__all__ = ["Answers", "PlainOutput", "RequestPattern", "Rules", "UnexpectedPrompt"]
-
 T = TypeVar("T")
 
 

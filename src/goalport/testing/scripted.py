@@ -21,8 +21,6 @@ from goalport.models.llm import (
     ToolCall,
 )
 
-__all__ = ["USAGE", "Script", "ScriptedModel", "Streamed", "calls_tool", "pieces_of", "reply_of", "streams"]
-
 Script = object | Callable[[ModelCall], object]
 """One reply: a text; a `ToolCall` or a list of them; what `streams` makes; a whole `AssistantMessage` or `ModelReply`;
 an exception, which is raised; a function from the `ModelCall` to any of these; anything else is an object, which the

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from mcp.server import Server
     from mcp.server.mcpserver import MCPServer
 
-__all__ = ["upstream_of"]
-
 
 def upstream_of(
     servers: "Mapping[str, Server[Any] | MCPServer]", config: McpConfig | Path | str | None = None

@@ -24,17 +24,6 @@ from goalport.base.introspection import Origin
 from goalport.base.words import corrections, first_line, validation_problems, with_article
 from goalport.tools.schemas import UNREADABLE, PlainSchema, why_not_json
 
-__all__ = [
-    "CURRENT",
-    "PREPARE",
-    "Arguments",
-    "Injection",
-    "Parameter",
-    "injection_of",
-    "listed_arguments",
-    "read_arguments",
-]
-
 CURRENT = "__goalport_current__"
 """Marks what only a process has."""
 PREPARE: Final[ContextVar[Callable[[Sequence[type], object], Awaitable[None]] | None]] = ContextVar(

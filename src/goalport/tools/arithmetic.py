@@ -14,8 +14,6 @@ from goalport.tools.decorator import tool
 from goalport.tools.groups import CoreToolGroups, ToolGroup
 from goalport.tools.objects import tools_of
 
-__all__ = ["math_group"]
-
 Numbers = Annotated[list[float], Field(description="The numbers.")]
 _NOTHING = "There are no numbers. Call again with at least one."
 

@@ -7,8 +7,6 @@ from typing import Any, TypeVar, overload
 
 from goalport.base.caller import require_scopes
 
-__all__ = ["ToolMark", "mark_of", "tool"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 _ATTRIBUTE = "__goalport_tool__"
 

@@ -22,18 +22,6 @@ from goalport.tools.functions import ContextValue, FunctionHandler, MappingHandl
 from goalport.tools.results import ToolResult, read_output
 from goalport.tools.schemas import coerce_numbers, schema_problems
 
-__all__ = [
-    "CALL_SITE",
-    "Approval",
-    "CallSite",
-    "Layer",
-    "Tool",
-    "calling_from",
-    "current_call_site",
-    "exported_methods",
-    "with_confirmation",
-]
-
 _log = logging.getLogger(__name__)
 _MESSAGE_LIMIT = 2_000
 

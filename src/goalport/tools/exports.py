@@ -14,8 +14,6 @@ from goalport.tools.naming import Naming, identity, prefixed, reference_prefix
 from goalport.tools.objects import NamedTool, ToolObject, distinct, duplicate_names, everything
 from goalport.tools.resources import ResourceProvider
 
-__all__ = ["McpToolExport", "NamedTools"]
-
 
 class NamedTools(Protocol):
     """An object that has tools, and says what they are for, such as an `LlmReference` of the package `references`."""

@@ -27,17 +27,6 @@ from goalport.base.secrecy import hide
 from goalport.tools.arguments import CURRENT, PREPARE, Arguments
 from goalport.tools.results import Output, ToolResult
 
-__all__ = [
-    "Contained",
-    "ContextValue",
-    "ContextValues",
-    "FunctionHandler",
-    "Interruption",
-    "MappingHandler",
-    "in_thread",
-    "needs_process",
-]
-
 V = TypeVar("V")
 _log = logging.getLogger(__name__)
 

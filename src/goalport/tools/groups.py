@@ -15,8 +15,6 @@ from goalport.base.words import did_you_mean, listed, nearest, offer
 from goalport.tools.definition import Approval, Tool, current_call_site
 from goalport.tools.objects import duplicate_names, tools_of
 
-__all__ = ["CoreToolGroups", "Permission", "ToolGroup", "ToolGroupRequirement", "ToolGroupResolver", "ToolGroupSource"]
-
 _log = logging.getLogger(__name__)
 _MOST_NAMED: Final = 10
 

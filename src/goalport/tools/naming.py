@@ -11,21 +11,6 @@ from functools import reduce
 from itertools import chain, count
 from typing import Final
 
-__all__ = [
-    "NAMING_STYLES",
-    "Naming",
-    "composed",
-    "distinct",
-    "identity",
-    "lower",
-    "prefixed",
-    "reference_prefix",
-    "renamed",
-    "snake",
-    "suffixed",
-    "upper",
-]
-
 Naming = Callable[[str], str]
 
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

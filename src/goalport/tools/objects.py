@@ -14,8 +14,6 @@ from goalport.base.errors import DeclarationError
 from goalport.tools.definition import Tool
 from goalport.tools.naming import Naming, composed, identity, prefixed
 
-__all__ = ["NamedTool", "ToolObject", "distinct", "duplicate_names", "everything", "tools_of"]
-
 
 def everything(_: str) -> bool:
     """The filter that keeps every tool."""

@@ -10,8 +10,6 @@ from typing import Protocol, runtime_checkable
 
 from goalport.base.caller import Caller
 
-__all__ = ["ListedResource", "ReadResource", "ResourcePage", "ResourceProvider", "ResourceTemplate"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedResource:

@@ -32,8 +32,6 @@ from goalport.tools.schemas import (
 if TYPE_CHECKING:
     from mcp_types import ContentBlock
 
-__all__ = ["Output", "ToolResult", "block_types", "is_content", "read_output"]
-
 
 def block_types() -> tuple[type, ...]:
     """The classes of MCP's content blocks."""

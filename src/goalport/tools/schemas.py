@@ -26,25 +26,6 @@ from goalport.agents.blackboard import field_kinds
 from goalport.base.words import field_path, first_line, one_line, requirement, shown, type_name
 from goalport.tools.validators import SECONDS, NotChecked, schema_errors, violations
 
-__all__ = [
-    "UNREADABLE",
-    "LabelledSchema",
-    "PlainSchema",
-    "coerce_numbers",
-    "holds_secret",
-    "may_hold_non_finite",
-    "may_hold_secret",
-    "non_finite_in_words",
-    "non_finite_numbers",
-    "problems_in_time",
-    "rooted",
-    "schema_fault",
-    "schema_problems",
-    "why_not_json",
-    "with_items",
-    "without_fields",
-]
-
 _MOST_NUMBERS: Final = 5
 _SIGNS: Final = ("null", "NaN", "Infinity")
 _LABELS: Final = ("label", "title")

@@ -21,8 +21,6 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from goalport.base.words import one_line, shown
 
-__all__ = ["SECONDS", "NotChecked", "schema_errors", "violations"]
-
 _log = logging.getLogger(__name__)
 SECONDS: Final = 5.0
 """Processor time that the check of a value may take; honest arguments of a megabyte take three."""

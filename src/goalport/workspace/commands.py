@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, overload
 
-__all__ = ["Command", "command", "command_of"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 _ATTRIBUTE = "__goalport_command__"
 

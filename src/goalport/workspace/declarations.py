@@ -13,8 +13,6 @@ from typing import Any, Final, TypeVar
 from goalport.agents.domain import inject
 from goalport.base.introspection import Origin
 
-__all__ = ["Declaration", "argument_resolver", "declaration_of", "guard", "listener", "ranker", "service"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 _ATTRIBUTE: Final = "__goalport_declared__"
 

@@ -22,8 +22,6 @@ from goalport.workspace.importer import install_importer
 from goalport.workspace.loading import LoadedModule, LoadProblem, attempt, find_modules, load_module
 from goalport.workspace.settings import share_environment, table_of
 
-__all__ = ["Workspace", "load_workspace"]
-
 T = TypeVar("T")
 
 

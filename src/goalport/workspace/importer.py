@@ -16,8 +16,6 @@ from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFin
 from pathlib import Path
 from types import CodeType, ModuleType
 
-__all__ = ["FOLDERS", "PACKAGE", "Importable", "install_importer", "workspace_importer"]
-
 PACKAGE = "goalport_workspace"
 """The name under which a workspace is imported, so that installed packages called `agents` or `tools` do not clash."""
 FOLDERS = ("agents", "tools", "server")

@@ -18,8 +18,6 @@ from goalport.base.errors import GoalportError
 from goalport.base.words import did_you_mean, error_summary, excerpt, nearest
 from goalport.workspace.importer import FOLDERS, PACKAGE
 
-__all__ = ["LoadProblem", "LoadedModule", "attempt", "find_modules", "load_module"]
-
 T = TypeVar("T")
 
 _MESSAGE_LIMIT = 1_000

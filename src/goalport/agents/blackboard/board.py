@@ -14,8 +14,6 @@ from goalport.agents.blackboard.membership import is_of, matcher
 from goalport.base.errors import UnknownName
 from goalport.base.type_expressions import alternatives, taken_apart
 
-__all__ = ["DEFAULT_BINDING", "Blackboard", "BoardState", "Entry", "Typed"]
-
 DEFAULT_BINDING = "it"
 """The name under which an object is bound when no other name is given."""
 

@@ -24,8 +24,6 @@ from goalport.base.type_expressions import (
     taken_apart,
 )
 
-__all__ = ["is_of", "matcher"]
-
 _KEY_AND_VALUE = 2
 _CACHED_TESTS = 4096
 

@@ -17,8 +17,6 @@ from goalport.base.caller import Caller, require_scopes
 from goalport.base.errors import BadInput
 from goalport.base.introspection import Origin
 
-__all__ = ["AccessDenied", "AccessRule"]
-
 _CALLER = "caller"
 
 

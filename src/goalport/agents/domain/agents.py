@@ -21,8 +21,6 @@ from goalport.base.caller import Caller
 from goalport.base.errors import DeclarationError
 from goalport.base.introspection import Origin
 
-__all__ = ["Action", "Agent", "Condition", "Cost", "Goal"]
-
 D = TypeVar("D", "Action", "Condition")
 
 

@@ -12,8 +12,6 @@ from goalport.agents.domain.decorators import AgentMark, put_mark
 from goalport.agents.domain.planner_type import PlannerType
 from goalport.base.caller import require_scopes
 
-__all__ = ["ChatbotMark", "chatbot"]
-
 C = TypeVar("C", bound=type)
 
 

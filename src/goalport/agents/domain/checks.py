@@ -12,19 +12,6 @@ from typing import Final, TypeGuard, cast, get_origin
 
 from goalport.base.words import offer
 
-__all__ = [
-    "require_access",
-    "require_amount",
-    "require_boolean",
-    "require_limit",
-    "require_names",
-    "require_number",
-    "require_settings",
-    "require_text",
-    "require_type",
-    "require_types",
-]
-
 _LARGEST: Final = sys.float_info.max
 
 

@@ -23,26 +23,6 @@ from goalport.agents.domain.export import Export
 from goalport.agents.domain.planner_type import PlannerType
 from goalport.agents.domain.retry import RetryPolicy
 
-__all__ = [
-    "ActionMark",
-    "AgentMark",
-    "ConditionMark",
-    "CostMark",
-    "GoalMark",
-    "GroupRequirement",
-    "achieves_goal",
-    "action",
-    "agent",
-    "component",
-    "condition",
-    "cost",
-    "is_marked",
-    "lacks_mark",
-    "mark_of",
-    "marks_of",
-    "put_mark",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 M = TypeVar("M")

@@ -16,8 +16,6 @@ from goalport.agents.domain.values import is_state
 from goalport.agents.plan import Available, Fact, GroupAvailable, HasRun, Holds, LastResult, Operator, PlanGoal
 from goalport.base.words import type_name
 
-__all__ = ["operators_of", "plan_goal"]
-
 
 def plan_goal(goal: Goal) -> PlanGoal:
     """A goal as the planner sees it: its action has run and its output is there."""

@@ -12,8 +12,6 @@ from typing import Any, Literal, get_args
 from goalport.agents.domain.checks import require_boolean, require_limit, require_text, require_types
 from goalport.base.caller import require_scopes
 
-__all__ = ["Export"]
-
 OnDisconnect = Literal["kill", "detach"]
 
 

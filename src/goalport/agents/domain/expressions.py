@@ -24,8 +24,6 @@ from goalport.agents.domain.signature import Injected
 from goalport.base.introspection import Origin
 from goalport.models.prompts.sandbox import BoundedSandbox
 
-__all__ = ["EXPRESSION", "Expression", "canonical", "is_expression", "tokens_of"]
-
 EXPRESSION = "expr:"
 _FOREIGN_PREFIX = "spel:"
 _NUMBERS = (int, float, Decimal)

@@ -18,8 +18,6 @@ from goalport.agents.domain.decorators import ActionMark, ConditionMark, mark_of
 from goalport.agents.domain.expressions import EXPRESSION, Expression, canonical, is_expression, tokens_of
 from goalport.base.introspection import Origin
 
-__all__ = ["Term", "When", "checked", "conditions_of", "names_known", "needs_of", "promises_of"]
-
 Term = Mapping[str, bool]
 """Names of conditions, each with the value that it must have; all of them must have it."""
 _MOST = 64

@@ -28,9 +28,6 @@ from goalport.base.errors import DeclarationError
 from goalport.base.introspection import Origin, class_place, hidden_methods
 from goalport.base.words import type_name
 
-__all__ = ["Members", "read_action", "read_goal", "read_members"]
-
-
 _WITHIN: tuple[tuple[type, str], ...] = (
     (staticmethod, "__func__"),
     (classmethod, "__func__"),

@@ -7,8 +7,6 @@ import sys
 from enum import StrEnum
 from typing import Self
 
-__all__ = ["PlannerType"]
-
 _ANY_NUMBER = sys.maxsize
 
 

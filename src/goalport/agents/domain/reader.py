@@ -19,8 +19,6 @@ from goalport.base.errors import DeclarationError
 from goalport.base.introspection import Origin, class_place, constructor
 from goalport.base.words import class_name
 
-__all__ = ["read_agent", "unmarked_givers"]
-
 
 def read_agent(declared: object, services: frozenset[type] = frozenset(), resolvers: Sequence[Resolver] = ()) -> Agent:
     """The agent or component that an object declares.

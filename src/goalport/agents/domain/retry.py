@@ -12,8 +12,6 @@ from typing import cast
 from goalport.agents.domain.checks import require_amount
 from goalport.base.errors import BadInput, ModelError, NonRetryable, ProcessEnded, Retryable, causes, leaves
 
-__all__ = ["RetryPolicy", "transient"]
-
 _DEEPEST = 5
 """How many groups of failures are looked into, each the cause of a part of the one before."""
 _TRANSPORTS = (("httpx2", "TransportError"), ("httpx", "TransportError"))

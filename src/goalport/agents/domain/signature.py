@@ -17,19 +17,6 @@ from goalport.base.introspection import Origin
 from goalport.base.type_expressions import open_in, parameters_of
 from goalport.base.words import type_name
 
-__all__ = [
-    "Injected",
-    "Input",
-    "Outputs",
-    "Parameter",
-    "ProvidedInput",
-    "Resolved",
-    "Resolver",
-    "inputs_among",
-    "read_outputs",
-    "read_parameters",
-]
-
 _UNUSABLE: tuple[object, ...] = (Any, object, inspect.Parameter.empty)
 
 

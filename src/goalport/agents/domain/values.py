@@ -13,22 +13,6 @@ from typing import Any, Final, Self, TypeVar, cast, dataclass_transform
 
 from goalport.agents.blackboard import NOMINAL, field_kinds
 
-__all__ = [
-    "FRAMEWORK_FIELDS",
-    "SERVICES",
-    "Aggregation",
-    "Named",
-    "Provided",
-    "SomeOf",
-    "State",
-    "UserInput",
-    "inject",
-    "is_state",
-    "part_names",
-    "parts_of",
-    "state",
-]
-
 C = TypeVar("C", bound=type)
 
 FRAMEWORK_FIELDS: Final = frozenset({"timestamp"})

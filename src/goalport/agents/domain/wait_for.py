@@ -15,19 +15,6 @@ from goalport.agents.domain.checks import require_amount
 from goalport.base.hosts import is_secure
 from goalport.base.words import first_line, offer, type_name
 
-__all__ = [
-    "Choice",
-    "Confirmation",
-    "FormSubmission",
-    "Option",
-    "TextInput",
-    "UrlVisit",
-    "VisitedUrl",
-    "WaitFor",
-    "awaited",
-    "promised",
-]
-
 _LONGEST = 3_000_000_000
 """Seconds after which a question expires at the latest: not quite a hundred years."""
 _LABELS: Final = ("label", "name", "title")

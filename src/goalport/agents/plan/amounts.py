@@ -13,8 +13,6 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-__all__ = ["BadAmount", "Scale", "checked_cost", "checked_value", "total"]
-
 STEP_BITS = 24
 """Room for the number of steps below the cost; no search can reach a plan of 2**24 steps."""
 

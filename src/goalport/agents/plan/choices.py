@@ -22,8 +22,6 @@ from goalport.agents.plan.problem import Operator
 from goalport.agents.plan.relaxed_plans import RelaxedPlan, guided_plan, relaxed_plan
 from goalport.agents.plan.task import Task
 
-__all__ = ["SearchStart", "search_start"]
-
 LARGE = 16
 """How many steps make it worth while to look for something to leave out."""
 

@@ -16,8 +16,6 @@ from goalport.agents.plan.reach import Reach
 from goalport.agents.plan.reasons import Missing, NoAnswer, Reliance, StepReason, Supply, Unproduced, UnreachableGoal
 from goalport.agents.plan.search import NoPlan, Plan, best_plan, reliances
 
-__all__ = ["Alternative", "Branch", "Explanation", "explain"]
-
 
 @dataclass(frozen=True)
 class Alternative:

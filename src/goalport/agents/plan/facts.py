@@ -10,8 +10,6 @@ from typing import TypeAlias
 
 from goalport.base.words import with_article
 
-__all__ = ["Available", "Fact", "GroupAvailable", "HasRun", "Holds", "LastResult"]
-
 ITSELF = "it"
 """The binding of an object that nobody named."""
 

@@ -15,8 +15,6 @@ from math import inf
 
 from goalport.agents.plan.task import Task
 
-__all__ = ["Bound", "Graph", "Landmarks", "numbers"]
-
 NEVER = 1 << 30
 """More needs than a step can have: it waits for ever."""
 

@@ -15,8 +15,6 @@ from goalport.agents.plan.problem import PlanGoal, Problem
 from goalport.agents.plan.reach import Reach
 from goalport.agents.plan.reasons import Circular, Clash, Consumer, Excluded, Missing, NoAnswer, Unproduced, Why
 
-__all__ = ["first_clash", "missing_for"]
-
 ITSELF = -1
 
 

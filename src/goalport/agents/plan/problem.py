@@ -14,17 +14,6 @@ from threading import Lock
 from goalport.agents.plan.amounts import Scale, checked_cost, checked_value
 from goalport.agents.plan.facts import Fact
 
-__all__ = [
-    "ContradictoryState",
-    "KnownPlan",
-    "Move",
-    "Operator",
-    "PlanGoal",
-    "PlanningSystem",
-    "Problem",
-    "WorldState",
-]
-
 QUESTIONS, PLANS = 128, 8
 """How many questions are remembered, and how many plans to each."""
 WORLDS = 8

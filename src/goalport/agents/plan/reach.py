@@ -11,8 +11,6 @@ from goalport.agents.plan.facts import Fact
 from goalport.agents.plan.problem import PlanGoal, Problem
 from goalport.agents.plan.task import task_for, wanted_literals
 
-__all__ = ["Reach", "prune", "unusable"]
-
 
 class Reach:
     """The literals that can be had, and for each that some move has to give the first move that does."""

@@ -11,23 +11,6 @@ from typing import TypeAlias
 from goalport.agents.plan.facts import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
 from goalport.agents.plan.problem import Operator, PlanGoal
 
-__all__ = [
-    "Circular",
-    "Clash",
-    "Consumer",
-    "Excluded",
-    "Missing",
-    "NoAnswer",
-    "Reliance",
-    "StepReason",
-    "Supply",
-    "Unproduced",
-    "UnreachableGoal",
-    "Why",
-    "in_words",
-    "needed",
-]
-
 
 def in_words(fact: Fact, *, value: bool) -> str:
     """A fact and its value as a label: "a Story", "no Story", "that write has not run"."""

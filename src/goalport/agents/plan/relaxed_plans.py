@@ -12,8 +12,6 @@ from typing import NamedTuple
 from goalport.agents.plan.landmarks import Bound, Graph, numbers
 from goalport.agents.plan.task import Task, fruitful
 
-__all__ = ["RelaxedPlan", "guided_plan", "relaxed_plan", "settled_steps"]
-
 
 class RelaxedPlan(NamedTuple):
     """The steps of a relaxed plan that can be executed as they are; another plan may be cheaper."""

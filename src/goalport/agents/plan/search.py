@@ -21,8 +21,6 @@ from goalport.agents.plan.reasons import Reliance
 from goalport.agents.plan.relaxed_plans import relaxed_plan, settled_steps
 from goalport.agents.plan.task import Task, fruitful, task_for, wanted_literals
 
-__all__ = ["NoPlan", "Plan", "Undecided", "best_plan", "plan"]
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from goalport.agents.plan.problem import Move, Operator, PlanGoal, Problem
 
-__all__ = ["Step", "Task", "fruitful", "task_for", "wanted_literals"]
-
 
 @dataclass(frozen=True, slots=True)
 class Step:

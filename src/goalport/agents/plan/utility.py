@@ -13,8 +13,6 @@ from goalport.agents.plan.problem import Operator, PlanGoal, Problem
 from goalport.agents.plan.reasons import needed
 from goalport.agents.plan.search import NoPlan, Plan, Undecided
 
-__all__ = ["NIRVANA", "best_step", "idleness"]
-
 NIRVANA = PlanGoal("Nirvana", {Holds("nirvana"): True})
 """Never reached, so that a process goes on as long as there is something to do."""
 

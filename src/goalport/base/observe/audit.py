@@ -20,8 +20,6 @@ from goalport.base.files import give_to_owner, locked
 from goalport.base.observe.log_lines import REQUEST_ID, time_of
 from goalport.base.secrecy import hide_known
 
-__all__ = ["Audit", "audit_files", "read_audit"]
-
 _log = logging.getLogger(__name__)
 _MOST_WAITING: Final = 100_000
 """How many entries wait for the disk at most; with more, what comes is lost and counted."""

@@ -41,8 +41,6 @@ from goalport.base.observe.log_lines import LINES
 from goalport.base.observe.personalities import PERSONALITIES, Personality, spoken
 from goalport.base.words import counted, first_line
 
-__all__ = ["JsonLinesListener", "LogListener", "PlanListener", "PromptListener", "as_json", "in_words"]
-
 _log = logging.getLogger("goalport.process")
 _ENDED_WELL = ("completed", "waiting", "resting")
 _OUTSIDE = "outside of processes"

@@ -16,18 +16,6 @@ from typing import IO, Any, Final, Literal, cast
 from goalport.base.colours import coloured
 from goalport.base.secrecy import hide_known
 
-__all__ = [
-    "FIELDS",
-    "LINES",
-    "REQUEST_ID",
-    "JsonFormatter",
-    "LogFormat",
-    "TextFormatter",
-    "log_to_stderr",
-    "tell",
-    "time_of",
-]
-
 LogFormat = Literal["text", "json"]
 REQUEST_ID: ContextVar[str] = ContextVar("goalport_request_id", default="")
 """The id of the request that is being answered; empty where there is none."""

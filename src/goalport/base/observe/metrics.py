@@ -16,8 +16,6 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-__all__ = ["Metrics"]
-
 _FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 """The variable by which prometheus_client knows that several processes count together."""
 _CALL_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)

@@ -11,8 +11,6 @@ from typing import Final, cast
 
 from goalport.base.events import Event
 
-__all__ = ["PERSONALITIES", "Personality", "spoken"]
-
 Personality = Mapping[str, str]
 """A line for each name of an event's class."""
 

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["RareLog"]
-
 _SECONDS: Final = 60.0
 _MOST_KINDS: Final = 1_000
 """With so many kinds within a minute, a new one is not logged: they may be made up by a client."""

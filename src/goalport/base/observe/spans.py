@@ -34,27 +34,6 @@ from opentelemetry.trace import (
 from goalport.base.errors import Signal
 from goalport.base.secrecy import hide, hide_known, traceback_of
 
-__all__ = [
-    "Spent",
-    "Trace",
-    "action_span",
-    "current_trace",
-    "embeddings_span",
-    "in_trace_of",
-    "model_span",
-    "note_contents",
-    "note_end",
-    "note_failure",
-    "note_reply",
-    "note_response",
-    "note_tool",
-    "process_span",
-    "request_span",
-    "send_trace",
-    "step_span",
-    "tool_span",
-]
-
 Attribute = str | int | float | bool | tuple[str, ...] | None
 """The value of an attribute; None and empty values are omitted."""
 Spent = tuple[int, int, float]

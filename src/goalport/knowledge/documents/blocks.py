@@ -13,8 +13,6 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-__all__ = ["Block", "BlockKind", "blocks"]
-
 _DEEPEST: Final = 60
 """Levels of lists, of which each counts twice. What is nested more deeply is prose, with all that follows."""
 _PARSER: Final = (

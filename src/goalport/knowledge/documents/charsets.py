@@ -6,8 +6,6 @@ from typing import Final
 
 from goalport.base.words import visible
 
-__all__ = ["decoded", "normalized"]
-
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),

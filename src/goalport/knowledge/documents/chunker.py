@@ -14,8 +14,6 @@ from goalport.base.words import excerpt
 from goalport.knowledge.documents.content import Chunk, LeafSection, NavigableDocument, element_id
 from goalport.knowledge.documents.split import pieces
 
-__all__ = ["ChunkTransformer", "Chunker", "ChunkerConfig"]
-
 _LEAST_SIZE: Final = 50
 
 

@@ -11,17 +11,6 @@ from typing import Final
 
 from pydantic import JsonValue
 
-__all__ = [
-    "Chunk",
-    "ContainerSection",
-    "ContentElement",
-    "ContentRoot",
-    "LeafSection",
-    "NavigableDocument",
-    "Section",
-    "element_id",
-]
-
 _ID_LENGTH: Final = 16
 
 

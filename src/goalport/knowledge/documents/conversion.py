@@ -23,8 +23,6 @@ from goalport.base.errors import UnreadableDocument
 from goalport.base.words import counted, one_line
 from goalport.knowledge.documents.limits import ReadingLimits
 
-__all__ = ["Conversion", "Converted"]
-
 _PROGRAM: Final = (sys.executable, "-P", str(Path(__file__).with_name("conversion_child.py")))
 _PASSED_ON: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG", "LC_ALL")
 """The environment that the child has. It needs no key and no address, so that none can leak."""

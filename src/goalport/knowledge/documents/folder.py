@@ -18,8 +18,6 @@ from typing import Final
 from goalport.base.errors import DocumentError
 from goalport.base.words import cleaned, counted, folded, one_line
 
-__all__ = ["Folder", "FolderLimits", "FoundLine"]
-
 _PROBED: Final = 8_192
 """Bytes at the beginning of a file that are looked at to tell whether it is text."""
 _LINE: Final = 300

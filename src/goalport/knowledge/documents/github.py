@@ -27,8 +27,6 @@ from goalport.base.errors import DocumentError
 from goalport.base.words import one_line
 from goalport.knowledge.documents.web import WebFetcher, WebLimits
 
-__all__ = ["ArchiveLimits", "GitHubArchives", "GitHubCopy", "GitHubPlace"]
-
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 _REF: Final = re.compile(r"(?!.*(?:\.\.|//|@\{|\\|[\x00-\x20~^:?*\[\x7f]))[^/.-][^\0]{0,199}")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")

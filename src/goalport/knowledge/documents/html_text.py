@@ -19,8 +19,6 @@ from goalport.knowledge.documents.sections import document_of, title_from
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-__all__ = ["html_charset", "read_html"]
-
 _CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _CLOSED_BY_OTHERS: Final = frozenset(

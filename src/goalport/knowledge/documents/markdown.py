@@ -17,8 +17,6 @@ from goalport.knowledge.documents.content import NavigableDocument
 from goalport.knowledge.documents.sections import MOST_HEADINGS, Heading, document_of, title_from
 from goalport.knowledge.documents.yaml_text import read_yaml
 
-__all__ = ["read_markdown"]
-
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(.*?)(?:\n)?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _LONGEST_FRONT_MATTER: Final = 20_000
 _PAIR: Final = re.compile(r"^([\w-]+):[ \t]+(.+)$", re.MULTILINE)

@@ -11,8 +11,6 @@ from urllib.parse import unquote, urlsplit
 from goalport.base.errors import UnreadableDocument
 from goalport.base.words import with_article
 
-__all__ = ["CONVERTED", "CSV", "HTML", "MARKDOWN", "PLAIN_TEXT", "media_type_of"]
-
 PLAIN_TEXT: Final = "text/plain"
 MARKDOWN: Final = "text/markdown"
 HTML: Final = "text/html"

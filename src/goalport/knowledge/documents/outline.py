@@ -11,8 +11,6 @@ from goalport.base.words import one_line
 from goalport.knowledge.documents.charsets import normalized
 from goalport.knowledge.documents.sections import Heading
 
-__all__ = ["Outline"]
-
 _FENCE: Final = re.compile("`{3,}")
 _MOST_INDENT: Final = 10
 _LONGEST_TITLE: Final = 200

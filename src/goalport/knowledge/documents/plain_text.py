@@ -11,8 +11,6 @@ from goalport.knowledge.documents.content import NavigableDocument
 from goalport.knowledge.documents.outline import Outline
 from goalport.knowledge.documents.sections import document_of, title_from
 
-__all__ = ["read_plain_text", "read_values"]
-
 _SEPARATORS: Final = ",;\t|"
 
 

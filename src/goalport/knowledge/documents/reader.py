@@ -23,8 +23,6 @@ from goalport.knowledge.documents.markdown import read_markdown
 from goalport.knowledge.documents.media_types import media_type_of
 from goalport.knowledge.documents.plain_text import read_plain_text, read_values
 
-__all__ = ["DocumentReader"]
-
 _READERS: Final[Mapping[str, Callable[..., NavigableDocument]]] = {
     media_types.MARKDOWN: read_markdown,
     media_types.HTML: read_html,

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final, Self
 
-__all__ = ["Freshness", "RefreshPolicy"]
-
 _WRITTEN: Final = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,6})?)\s*(?P<unit>[smhd]?)")
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 

@@ -15,8 +15,6 @@ from pydantic import JsonValue
 from goalport.base.words import one_line
 from goalport.knowledge.documents.content import ContainerSection, LeafSection, NavigableDocument, Section, element_id
 
-__all__ = ["MOST_HEADINGS", "Heading", "document_of", "title_from"]
-
 MOST_HEADINGS: Final = 20_000
 """Those that follow are text, because a section takes far more memory than the line that begins it."""
 

@@ -15,8 +15,6 @@ from typing import Final
 from goalport.base.words import excerpt
 from goalport.knowledge.documents.blocks import Block, BlockKind, blocks
 
-__all__ = ["Piece", "pieces"]
-
 # A sentence in Chinese or Japanese ends without a space.
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?…])\s++|(?<=[.!?…][\"'”’)\]])\s++|(?<=[\u3002\uff01\uff1f])")
 _LINE_END: Final = re.compile(r"\n")

@@ -24,8 +24,6 @@ from goalport.base.words import listed, one_line
 if TYPE_CHECKING:
     from httpx2 import URL, AsyncBaseTransport, AsyncClient, Request, Response
 
-__all__ = ["WebContent", "WebFetcher", "WebLimits"]
-
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Gives the IP addresses of a host and port."""

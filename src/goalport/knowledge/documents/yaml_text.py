@@ -12,8 +12,6 @@ from typing import Any, Final
 from goalport.base.errors import DocumentError
 from goalport.base.words import one_line
 
-__all__ = ["LONGEST_YAML", "YamlText", "read_yaml"]
-
 LONGEST_YAML: Final = 1_000_000
 """Characters of a text that is read."""
 _DEEPEST: Final = 50

@@ -17,8 +17,6 @@ from goalport.knowledge.documents.refresh import Freshness, RefreshPolicy
 from goalport.models.prompts import as_data
 from goalport.tools import Tool, tool
 
-__all__ = ["GitHubRepository", "LocalDirectory"]
-
 _log = logging.getLogger(__name__)
 _MOST_NAMES: Final = 300
 _MOST_LINES: Final = 60

@@ -12,8 +12,6 @@ from goalport.knowledge.references.python_source import ApiMember, PythonSources
 from goalport.models.prompts import as_data
 from goalport.tools import Tool, tool
 
-__all__ = ["PythonApi"]
-
 _MOST_MODULES: Final = 200
 _MOST_MEMBERS: Final = 200
 _MOST_FOUND: Final = 40

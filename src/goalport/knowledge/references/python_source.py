@@ -12,8 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ApiMember", "PythonSources"]
-
 _LONGEST_SOURCE: Final = 2_000_000
 _MOST_MODULES: Final = 3_000
 _SUFFIXES: Final = (".py", ".pyi")

@@ -13,8 +13,6 @@ from goalport.base.errors import UnknownName
 from goalport.models.prompts import PromptContributor
 from goalport.tools import Tool, reference_prefix
 
-__all__ = ["LlmReference", "NamedReferences", "QuestionAware", "Reference", "Refreshing", "described", "refreshed"]
-
 R = TypeVar("R")
 
 

@@ -28,8 +28,6 @@ from goalport.models.prompts import Persona, PromptContributor, RoleGoalBackstor
 from goalport.tools import Parameter, snake
 from goalport.tools.arguments import listed_arguments
 
-__all__ = ["LlmReferenceProvider", "LlmReferenceProviders", "contributors_from_yaml", "references_from_yaml"]
-
 _TYPE_KEYS: Final = ("type", "fqn")
 
 

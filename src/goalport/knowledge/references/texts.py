@@ -22,8 +22,6 @@ from goalport.knowledge.documents.refresh import Freshness, RefreshPolicy
 from goalport.models.prompts import as_data
 from goalport.tools import Tool, tool
 
-__all__ = ["TextReference", "file_text", "package_resource", "web_page"]
-
 _log = logging.getLogger(__name__)
 _SHOWN: Final = 8_000
 """Characters of a text that stand in the notes."""

@@ -19,8 +19,6 @@ from goalport.knowledge.skills.trust import is_as_trusted
 from goalport.models.prompts import as_data
 from goalport.tools import Parameter, Tool, ToolResult
 
-__all__ = ["Activation"]
-
 _MOST_FILES: Final = 200
 _MOST_FOUND: Final = 10
 _LONGEST: Final = 100_000

@@ -21,8 +21,6 @@ from goalport.knowledge.skills.skill import (
     skill_text,
 )
 
-__all__ = ["SkillProblem", "check_skill", "check_skills"]
-
 _FIELDS: Final = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LONGEST_NAME: Final = 64

@@ -9,8 +9,6 @@ from typing import Final
 from goalport.base.words import folded
 from goalport.knowledge.skills.skill import Skill
 
-__all__ = ["Embed", "by_meaning", "by_words"]
-
 Embed = Callable[..., Awaitable[Sequence[Sequence[float]]]]
 """Gives a vector for each of the texts that it is called with: `ai.embed`."""
 _WORD: Final = re.compile(r"[^\W_]{2,}")

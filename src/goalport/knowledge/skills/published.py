@@ -26,8 +26,6 @@ from goalport.knowledge.skills.skill import SKILL_FILE, Skill, skill_text
 from goalport.knowledge.skills.trust import is_as_trusted
 from goalport.tools import ListedResource, ReadResource, ResourcePage, ResourceTemplate, Tool
 
-__all__ = ["PublishedSkills", "namespace_of"]
-
 _log = logging.getLogger(__name__)
 _MARKDOWN: Final = "text/markdown"
 _NAME: Final = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")

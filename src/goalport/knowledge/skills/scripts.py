@@ -23,8 +23,6 @@ from goalport.base.errors import ToolError
 from goalport.base.secrecy import hide
 from goalport.base.words import cleaned
 
-__all__ = ["ChildProcessRunner", "ScriptResult", "ScriptRunner"]
-
 _INTERPRETERS: Final[Mapping[str, tuple[str, ...]]] = {
     ".py": (sys.executable, "-I"),
     ".sh": ("sh",),

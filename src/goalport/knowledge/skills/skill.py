@@ -15,18 +15,6 @@ from goalport.base.errors import DocumentError
 from goalport.base.words import cleaned, one_line
 from goalport.knowledge.documents import Folder, FolderLimits, YamlText, read_yaml
 
-__all__ = [
-    "RESOURCE_TYPES",
-    "SKILL_FILE",
-    "Skill",
-    "SkillText",
-    "allowed_names",
-    "folder_name_of",
-    "scanned",
-    "skill_folder",
-    "skill_text",
-]
-
 SKILL_FILE: Final = "SKILL.md"
 RESOURCE_TYPES: Final = ("scripts", "references", "assets")
 _LONGEST_FILE: Final = 1_000_000

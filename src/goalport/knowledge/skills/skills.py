@@ -27,8 +27,6 @@ from goalport.knowledge.skills.skill import SKILL_FILE, Skill, scanned, skill_fo
 from goalport.knowledge.skills.trust import SkillTrust, is_as_trusted
 from goalport.tools import Parameter, Permission, Tool, ToolGroup, ToolResult, tools_of
 
-__all__ = ["PROJECT_FOLDERS", "Skills", "skills_in"]
-
 _log = logging.getLogger(__name__)
 PROJECT_FOLDERS: Final = (".agents/skills", ".claude/skills")
 """Where projects keep skills, the first one first."""

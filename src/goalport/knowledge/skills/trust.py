@@ -15,8 +15,6 @@ from goalport.base.files import replace_file
 from goalport.knowledge.documents import Folder, FolderLimits
 from goalport.knowledge.skills.skill import Skill
 
-__all__ = ["TRUST_FILE", "SkillTrust", "fingerprint", "is_as_trusted"]
-
 TRUST_FILE: Final = "skill-trust.json"
 """Its name in the data folder."""
 _LARGEST: Final = 50_000_000

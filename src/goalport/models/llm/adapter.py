@@ -50,8 +50,6 @@ from goalport.models.llm.model import (
 from goalport.models.llm.provider_errors import SchemaRefused, provider_errors
 from goalport.models.llm.retries import TransientFailure
 
-__all__ = ["ClientPerLoop", "Pricing", "PydanticAiEmbeddings", "PydanticAiModel"]
-
 _MILLION: Final = 1_000_000
 _PRICED_FIELDS: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens"})
 _MOST_CACHED: Final = 100

@@ -39,8 +39,6 @@ from goalport.models.llm.provider_endpoints import endpoint, provider_of
 from goalport.models.llm.providers import ALIASES, PROVIDERS
 from goalport.models.llm.trial_model import TRIAL_MODEL, TrialModel
 
-__all__ = ["CustomModel", "Models", "ModelsSettings", "RoleSettings"]
-
 T = TypeVar("T", bound=Closable)
 _Settings = ConfigDict(frozen=True, extra="forbid")
 _import_lock = threading.Lock()

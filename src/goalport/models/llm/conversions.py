@@ -46,18 +46,6 @@ from goalport.models.llm.messages import (
 )
 from goalport.models.llm.model import LlmOptions, ModelCall, OutputSpec, TextDelta, ThinkingDelta
 
-__all__ = [
-    "OutputMode",
-    "StreamPieces",
-    "finish_reason",
-    "output_text",
-    "output_tool_name",
-    "to_assistant_message",
-    "to_model_messages",
-    "to_model_settings",
-    "to_request_parameters",
-]
-
 OutputMode = Literal["text", "native", "tool", "prompted"]
 """How a model is made to give an object: its provider enforces the schema (native), the object is the arguments of a
 tool, or the schema is in the prompt. `text`: no object is asked for."""

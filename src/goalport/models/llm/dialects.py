@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.providers import Provider
 
-__all__ = [
-    "ANTHROPIC",
-    "AZURE",
-    "BEDROCK",
-    "DEEPSEEK",
-    "GOOGLE",
-    "MISTRAL",
-    "NO_KEY",
-    "OLLAMA",
-    "OPENAI",
-    "OPENAI_RESPONSES",
-]
-
 SDK = TypeVar("SDK", "AsyncOpenAI", "AsyncAnthropic")
 NO_KEY = "none"
 """Stands for a key in libraries that insist on one, where none is needed; it is not sent."""

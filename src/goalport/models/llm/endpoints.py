@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pydantic_ai.embeddings.base import EmbeddingModel
     from pydantic_ai.models import Model
 
-__all__ = ["Dialect", "Endpoint", "ProviderSettings"]
-
 _Millis = Annotated[int, Field(ge=0)]
 _USER_INFO = re.compile("//[^/]*@")
 

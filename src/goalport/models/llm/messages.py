@@ -12,18 +12,6 @@ from typing import Literal, Self
 
 from goalport.base.errors import BadInput
 
-__all__ = [
-    "AssistantMessage",
-    "FinishReason",
-    "Image",
-    "Message",
-    "SystemMessage",
-    "ToolCall",
-    "ToolReply",
-    "UserMessage",
-    "has_images",
-]
-
 _MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/tiff", "image/heic")
 mimetypes.add_type("image/webp", ".webp")
 mimetypes.add_type("image/heic", ".heic")

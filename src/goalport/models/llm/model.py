@@ -18,28 +18,6 @@ from goalport.base.words import shown
 from goalport.models.llm.messages import AssistantMessage, FinishReason, Message
 from goalport.models.prompts import Persona
 
-__all__ = [
-    "Closable",
-    "ClosableEmbeddings",
-    "ClosableModel",
-    "EmbeddingService",
-    "LanguageModel",
-    "LlmOptions",
-    "ModelCall",
-    "ModelCard",
-    "ModelReply",
-    "OutputSpec",
-    "Prices",
-    "Retry",
-    "TextDelta",
-    "Thinking",
-    "ThinkingDelta",
-    "TokenUsage",
-    "ToolSpec",
-    "Vectors",
-    "check_vector_count",
-]
-
 Thinking = Literal["minimal", "low", "medium", "high", "xhigh"]
 """How much effort a model puts into thinking before it answers, for models that can think."""
 

@@ -20,8 +20,6 @@ from goalport.models.llm.model import ModelCard
 from goalport.models.llm.provider_errors import check_responses
 from goalport.models.llm.retries import RetryingEmbeddings, RetryingModel
 
-__all__ = ["embedding_service", "language_model"]
-
 _CONNECT_SECONDS = 5.0
 _KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _PRICE_DATA = ("genai_prices.data", "genai_prices.data_units", "genai_prices.validation", "genai_prices.decompose")

@@ -16,8 +16,6 @@ from goalport.base.words import listed
 from goalport.models.llm.endpoints import Endpoint, ProviderSettings
 from goalport.models.llm.providers import ALIASES, PROVIDERS, KnownProvider
 
-__all__ = ["endpoint", "provider_of"]
-
 
 def provider_of(
     name: str, providers: Mapping[str, ProviderSettings], environment: Mapping[str, str]

@@ -43,8 +43,6 @@ from goalport.models.llm.endpoints import Endpoint
 from goalport.models.llm.providers import PROVIDERS, KnownProvider
 from goalport.models.llm.retries import TransientFailure
 
-__all__ = ["SchemaRefused", "check_responses", "provider_errors"]
-
 _TRANSIENT_STATUS = frozenset({408, 425})
 _EXCERPT = 300
 """Characters of what a provider says that an error shows."""

@@ -21,8 +21,6 @@ from goalport.models.llm.dialects import (
 )
 from goalport.models.llm.endpoints import Dialect
 
-__all__ = ["ALIASES", "PROVIDERS", "KnownProvider"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownProvider:

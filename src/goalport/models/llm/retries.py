@@ -26,8 +26,6 @@ from goalport.models.llm.model import (
     ThinkingDelta,
 )
 
-__all__ = ["RetryingEmbeddings", "RetryingModel", "TransientFailure"]
-
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _UNREACHABLE_ATTEMPTS = 3

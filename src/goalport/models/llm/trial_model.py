@@ -11,8 +11,6 @@ from goalport.models.llm.messages import AssistantMessage, ToolCall, UserMessage
 from goalport.models.llm.model import ModelCall, ModelCard, ModelReply, TextDelta, ThinkingDelta
 from goalport.models.prompts import made_up
 
-__all__ = ["TRIAL_MODEL", "TrialModel"]
-
 TRIAL_MODEL: Final = "test"
 _CHOICE: Final = re.compile(r"<candidates>\n(.*?)\n</candidates>\n<request>\n(.*)\n</request>", re.DOTALL)
 """How autonomy asks which agent or goal fits a request."""

@@ -6,17 +6,6 @@ from datetime import UTC, date, datetime
 from inspect import iscoroutine
 from typing import Protocol, cast, runtime_checkable
 
-__all__ = [
-    "Conditional",
-    "CurrentDate",
-    "KnowledgeCutoffDate",
-    "Persona",
-    "PromptContributor",
-    "RoleGoalBackstory",
-    "Text",
-    "contribution_of",
-]
-
 
 @runtime_checkable
 class PromptContributor(Protocol):

@@ -8,8 +8,6 @@ from typing import Any, Final, Self, cast
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-__all__ = ["Example", "made_up", "only_fields"]
-
 _WORDS: Final[Mapping[str, str]] = {
     "date": "2026-01-31",
     "date-time": "2026-01-31T12:00:00Z",

@@ -14,8 +14,6 @@ from jinja2.nodes import Concat
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-__all__ = ["BoundedSandbox", "check"]
-
 T = TypeVar("T")
 _MAX_SIZE: Final = 1_000_000
 """The number of characters or items that one operator, filter or method may make."""

@@ -16,8 +16,6 @@ from jinja2.runtime import Context
 from goalport.base.errors import TemplateError, UnknownName
 from goalport.models.prompts.sandbox import BoundedSandbox, check
 
-__all__ = ["Templates"]
-
 _SUFFIX: Final = ".jinja"
 _LONGEST: Final = 10_000_000
 """Characters of a rendered text, more than any model reads; each piece counts 10 more."""

@@ -18,8 +18,6 @@ from goalport.runtime.ai.interaction import Interaction, Request, ToolUse, chain
 from goalport.tools import Parameter, Tool, ToolObject, ToolResult, tools_of
 from goalport.tools.arguments import Arguments, listed_arguments
 
-__all__ = ["AgenticTool"]
-
 _DEEPEST: Final = 5
 """How many agentic tools may call one another in a row; a longer chain is a tool that calls itself."""
 _NOTHING: Final[Mapping[str, object]] = {"type": "object", "properties": {}, "additionalProperties": False}

@@ -40,8 +40,6 @@ from goalport.runtime.ai.interaction import (
 from goalport.runtime.ai.unawaited import to_be_awaited
 from goalport.tools import Tool, ToolGroup, tools_of
 
-__all__ = ["Ai", "Creation", "Determination", "Streaming"]
-
 T = TypeVar("T")
 
 

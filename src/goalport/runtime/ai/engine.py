@@ -17,21 +17,6 @@ from goalport.runtime.ai.interaction import Interaction, Request
 from goalport.runtime.ai.sent_prompts import SentPrompts
 from goalport.tools import ContextValue, Tool
 
-__all__ = [
-    "TOOL_CONTEXT",
-    "Engine",
-    "NoOperation",
-    "Operation",
-    "ReplyRecord",
-    "StreamedObject",
-    "ToolContext",
-    "Unrecorded",
-    "prompt_text",
-    "tool_context",
-    "use_engine",
-    "use_tool_context",
-]
-
 T_co = TypeVar("T_co", covariant=True)
 _log = getLogger(__name__)
 

@@ -15,8 +15,6 @@ from goalport.base.errors import DeclarationError, GuardViolation, Signal
 from goalport.base.events import Event, GuardTripped
 from goalport.models.llm import Message, UserMessage
 
-__all__ = ["Guard", "GuardChain", "MaxLength", "Objection", "PatternGuard", "Severity"]
-
 
 class Severity(StrEnum):
     """How bad a text is. A critical objection ends the call; anything less is only an event."""

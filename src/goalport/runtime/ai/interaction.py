@@ -25,18 +25,6 @@ from goalport.models.prompts import PromptContributor
 from goalport.runtime.ai.guards import Guard
 from goalport.tools import Tool, ToolResult
 
-__all__ = [
-    "Interaction",
-    "Request",
-    "ToolChaining",
-    "ToolUse",
-    "chained_from",
-    "changed_llm",
-    "checked",
-    "checked_messages",
-    "takes_options_of",
-]
-
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Options = ParamSpec("Options")

@@ -10,8 +10,6 @@ from typing import Final
 
 from pydantic_core import from_json
 
-__all__ = ["JsonValues", "json_of"]
-
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _FENCE_BEGIN = re.compile(r"```(?:json)?[ \t]*\n", re.IGNORECASE)
 _FENCE_END: Final = "```"

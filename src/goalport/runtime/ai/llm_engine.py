@@ -46,8 +46,6 @@ from goalport.runtime.ai.tool_loop import ToolCalls, ToolLoop
 from goalport.runtime.ai.toolbox import missing_in_words, toolbox
 from goalport.tools import Tool, ToolGroupRequirement, ToolGroupResolver
 
-__all__ = ["LlmEngine"]
-
 _MAYBE: Final = (
     "You may not have enough information to give what is asked for. Then make nothing up: "
     "leave the result null, and say in `failure` what information is missing."

@@ -8,8 +8,6 @@ from pydantic import Field
 from goalport.base.errors import ToolError
 from goalport.tools import Tool
 
-__all__ = ["LongResults"]
-
 
 class LongResults:
     """The long results of one conversation, of which a model gets at most `limit` characters at once."""

@@ -39,8 +39,6 @@ from goalport.runtime.ai.engine import Operation, ReplyRecord
 from goalport.runtime.ai.interaction import Request
 from goalport.runtime.ai.sent_prompts import SentPrompts
 
-__all__ = ["ModelRequests", "reply_text"]
-
 _log = logging.getLogger(__name__)
 _FALLS_BACK = (ModelNotReady, ModelRefused, ModelUnavailable)
 """The failures after which another model may answer."""

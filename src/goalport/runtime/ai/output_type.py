@@ -21,19 +21,6 @@ from goalport.models.prompts import made_up, only_fields
 from goalport.runtime.ai.json_text import json_of
 from goalport.tools.schemas import UNREADABLE, PlainSchema, rooted, why_not_json, without_fields
 
-__all__ = [
-    "DeclinedOutput",
-    "InvalidOutput",
-    "Output",
-    "OutputType",
-    "Services",
-    "UnreadableOutput",
-    "ValidOutput",
-    "output_schema",
-    "output_type",
-    "service_of",
-]
-
 _RESULT: Final = "result"
 _FAILURE: Final = "failure"
 _LONGEST_NAME = 64

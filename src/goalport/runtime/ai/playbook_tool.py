@@ -11,8 +11,6 @@ from goalport.runtime.ai.agentic_tool import AgenticTool
 from goalport.runtime.ai.interaction import ToolUse, checked
 from goalport.tools import Tool, tools_of
 
-__all__ = ["PlaybookTool", "Unlock", "after", "after_artifact", "after_calls"]
-
 
 @dataclass(frozen=True, slots=True)
 class Unlock:

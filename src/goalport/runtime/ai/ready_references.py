@@ -14,8 +14,6 @@ from goalport.base.errors import Signal
 from goalport.knowledge.references import LlmReference, QuestionAware, Refreshing
 from goalport.models.llm import Message, UserMessage
 
-__all__ = ["ready_references"]
-
 _log = logging.getLogger(__name__)
 _SECONDS: Final = 5.0
 """For how long a request waits for its references; what takes longer is read by their tools."""

@@ -10,8 +10,6 @@ from collections import defaultdict
 from goalport.base.words import counted
 from goalport.models.llm import AssistantMessage, Message, ModelCall, SystemMessage, ToolReply, UserMessage
 
-__all__ = ["SentPrompts"]
-
 
 class SentPrompts:
     """What the requests of a process have sent so far, by interaction."""

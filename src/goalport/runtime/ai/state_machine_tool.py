@@ -12,8 +12,6 @@ from goalport.runtime.ai.agentic_tool import AgenticTool
 from goalport.runtime.ai.interaction import ToolUse
 from goalport.tools import Tool, tools_of
 
-__all__ = ["StateMachineTool"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Machine:

@@ -31,8 +31,6 @@ from goalport.runtime.ai.output_type import (
 from goalport.runtime.ai.tool_loop import CUT_OFF, FinalAnswer, ToolLoop
 from goalport.tools import ToolResult
 
-__all__ = ["JSON_LINES", "create_value", "stream_objects", "stream_text"]
-
 JSON_LINES: Final = (
     "Answer with JSON Lines: one JSON value per line, each complete on its own line, one line for each object, and "
     "nothing else: no list around them, no words between them. Each line is valid against this JSON Schema:\n{}"

@@ -40,8 +40,6 @@ from goalport.runtime.ai.tool_offers import CompletedCall, ToolOffers, arguments
 from goalport.runtime.ai.toolbox import Toolbox
 from goalport.tools import Interruption, Tool, ToolResult, current_call_site
 
-__all__ = ["CUT_OFF", "CompletedCall", "FinalAnswer", "ToolCalls", "ToolLoop", "arguments_of"]
-
 _SHOWN: Final = 2_000
 """Characters of a result that its event shows."""
 CUT_OFF: Final = "it was cut off before its end; allow more with `with_llm(max_tokens=…)`, or ask for less"

@@ -19,8 +19,6 @@ from goalport.runtime.ai.long_results import LongResults
 from goalport.runtime.ai.toolbox import Toolbox, UnfoldingTool
 from goalport.tools import Tool, ToolResult, snake
 
-__all__ = ["CompletedCall", "ToolOffers", "arguments_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class CompletedCall:

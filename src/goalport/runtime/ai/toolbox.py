@@ -25,8 +25,6 @@ from goalport.tools import (
 from goalport.tools.arguments import Arguments, listed_arguments
 from goalport.tools.functions import FunctionHandler
 
-__all__ = ["Selector", "Toolbox", "UnfoldingTool", "missing_in_words", "toolbox"]
-
 _WORD = re.compile(r"[A-Za-z0-9]{4,}")
 _NOT_PORTABLE = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST: Final = 64

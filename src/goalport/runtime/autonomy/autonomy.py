@@ -30,8 +30,6 @@ from goalport.runtime.process import (
 )
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["Approver", "Autonomy", "DeployedAgents", "PlannedGoal", "Platform"]
-
 Approver: TypeAlias = "Callable[[Choice], bool | Awaitable[bool]]"
 """Decides whether a goal that was chosen may be pursued."""
 

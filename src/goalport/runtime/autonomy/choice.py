@@ -13,8 +13,6 @@ from goalport.agents.domain import Agent, Goal
 from goalport.runtime.autonomy.ranking import Ranking
 from goalport.runtime.process import Spending
 
-__all__ = ["Achieved", "Choice"]
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:

@@ -13,8 +13,6 @@ from goalport.runtime.autonomy.choice import Achieved
 from goalport.runtime.autonomy.start_objects import start_objects
 from goalport.runtime.process import ActionContext
 
-__all__ = ["front_agent"]
-
 
 @agent(description="Does what a sentence asks for, with whichever goal of this server fits", opaque=True)
 class FrontAgent:

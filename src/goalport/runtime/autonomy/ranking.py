@@ -16,8 +16,6 @@ from goalport.base.words import listed
 from goalport.models.llm import Message, UserMessage
 from goalport.runtime.ai import Ai
 
-__all__ = ["Candidate", "Ranked", "Ranker", "Ranking", "Rating", "Ratings", "rank", "ranking_of"]
-
 _CERTAIN: Final = 1.0
 _NEAREST: Final = 3
 

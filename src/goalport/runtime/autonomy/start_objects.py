@@ -10,8 +10,6 @@ from goalport.agents.domain import Goal, UserInput
 from goalport.base.words import type_name
 from goalport.runtime.ai import Ai
 
-__all__ = ["AskForObject", "StartingTypes", "start_objects"]
-
 AskForObject: TypeAlias = Callable[[str, type[object]], Awaitable[object]]
 """Asks a person for an object of a type, with a message."""
 

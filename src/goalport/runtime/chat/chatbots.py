@@ -16,8 +16,6 @@ from goalport.runtime.chat.platform import Platform
 from goalport.runtime.chat.session import ChatSession
 from goalport.runtime.process import AgentProcess, Budget, Verbosity
 
-__all__ = ["AgentProcessChatbot", "Chatbots", "open_chatbot"]
-
 
 class AgentProcessChatbot:
     """A chatbot whose conversations are processes of an agent: each message is an object to which actions react."""

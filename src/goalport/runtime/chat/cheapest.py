@@ -9,8 +9,6 @@ from typing import Final
 from goalport.models.llm import LlmOptions
 from goalport.runtime.ai import Ai
 
-__all__ = ["CHEAPEST", "cheapest"]
-
 CHEAPEST: Final = "cheapest"
 """The role of that model in the settings."""
 

@@ -21,8 +21,6 @@ from goalport.runtime.chat.conversations import Conversations
 from goalport.runtime.chat.messages import SUMMARY, ConversationMessage
 from goalport.runtime.process import ActionContext, AgentProcess
 
-__all__ = ["Compaction", "compact", "estimated_tokens", "next_compaction"]
-
 _log = logging.getLogger(__name__)
 _CHARACTERS: Final = 4
 """How many characters a token has, about."""

@@ -17,8 +17,6 @@ from goalport.models.llm import Message, ToolReply, UserMessage
 from goalport.runtime.chat.messages import SUMMARY, Asset, ConversationMessage, from_record, role_of
 from goalport.store import ConversationRecord, MessageRecord, persistent
 
-__all__ = ["LEFT_OUT", "Conversation", "Loaded"]
-
 LEFT_OUT: Final = "(This result is left out, since it is old.)"
 """What a model is shown in place of the result of an old tool."""
 

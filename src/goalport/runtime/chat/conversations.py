@@ -18,8 +18,6 @@ from goalport.runtime.chat.recent import RecentProcesses
 from goalport.runtime.process import new_id
 from goalport.store import ConversationRecord, ConversationStore, MessageRecord
 
-__all__ = ["Conversations"]
-
 Change = Callable[[ConversationRecord], ConversationRecord]
 _ID: Final = re.compile(r"[!-~]{1,200}")
 """What every id matches. It can be in a header, and each store can take it."""

@@ -18,8 +18,6 @@ from goalport.store import persistent
 from goalport.tools import Tool, ToolResult
 from goalport.tools.naming import reference_prefix
 
-__all__ = ["FrontEnd", "FrontEndCall", "OfferedTool", "renewed"]
-
 
 @persistent("goalport.chat:OfferedTool")
 @dataclass(frozen=True)

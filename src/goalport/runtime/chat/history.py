@@ -10,8 +10,6 @@ from typing import NamedTuple
 from goalport.models.llm import AssistantMessage, Message, SystemMessage, UserMessage
 from goalport.runtime.chat.messages import REPLY_SEPARATOR, ConversationMessage, role_of
 
-__all__ = ["HistoryMatch", "compare"]
-
 
 class HistoryMatch(NamedTuple):
     """How a history that was given goes on from what is stored."""

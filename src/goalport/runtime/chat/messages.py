@@ -16,17 +16,6 @@ from goalport.models.llm import AssistantMessage, Image, Message, SystemMessage,
 from goalport.runtime.process import new_id
 from goalport.store import MessageRecord
 
-__all__ = [
-    "REPLY_SEPARATOR",
-    "SUMMARY",
-    "Asset",
-    "ConversationMessage",
-    "Role",
-    "from_record",
-    "message_json",
-    "to_record",
-]
-
 Role = Literal["user", "assistant", "system", "tool", "summary"]
 REPLY_SEPARATOR: Final = "\n\n"
 """What stands between the messages of a chatbot where a reader is shown them as one."""

@@ -10,8 +10,6 @@ from goalport.runtime.ai import Ai
 from goalport.runtime.chat.conversations import Conversations
 from goalport.runtime.process import AgentProcess, ContextRepository, ProcessOptions
 
-__all__ = ["DeployedAgents", "Platform", "Recovery"]
-
 
 class DeployedAgents(Protocol):
     """What is deployed on a platform."""

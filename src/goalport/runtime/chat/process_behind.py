@@ -11,8 +11,6 @@ from goalport.runtime.chat.conversation import Conversation
 from goalport.runtime.chat.platform import Platform
 from goalport.runtime.process import AgentProcess, Completed, ProcessStatus
 
-__all__ = ["ProcessBehind", "runs"]
-
 
 class ProcessBehind:
     """Knows the process of a conversation.

@@ -15,8 +15,6 @@ from goalport.runtime.chat.conversation import Conversation
 from goalport.runtime.chat.front_end import FrontEnd
 from goalport.runtime.process import AgentProcess, Context, ContextRepository
 
-__all__ = ["save_context"]
-
 _log = logging.getLogger(__name__)
 Named = tuple[str, object]
 """An object with its name; without one, that is empty."""

@@ -9,8 +9,6 @@ from typing import Final
 
 from goalport.runtime.process import AgentProcess
 
-__all__ = ["RecentProcesses"]
-
 _MOST: Final = 100
 """How many are kept."""
 _MOST_MESSAGES: Final = 10_000

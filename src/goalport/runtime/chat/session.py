@@ -24,8 +24,6 @@ from goalport.runtime.chat.process_behind import ProcessBehind, runs
 from goalport.runtime.chat.turn import Turn, TurnResult
 from goalport.runtime.process import AgentProcess, Question
 
-__all__ = ["ChatSession", "Chatbot"]
-
 
 class Chatbot(Protocol):
     """Somebody to talk to."""

@@ -15,8 +15,6 @@ from goalport.runtime.chat.conversation import Conversation
 from goalport.runtime.chat.conversations import Conversations
 from goalport.runtime.chat.messages import ConversationMessage
 
-__all__ = ["better_title", "first_words"]
-
 _log = logging.getLogger(__name__)
 _LONGEST: Final = 60
 """The most characters of a title."""

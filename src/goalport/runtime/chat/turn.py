@@ -16,8 +16,6 @@ from goalport.runtime.chat.conversation import Conversation
 from goalport.runtime.chat.messages import REPLY_SEPARATOR, ConversationMessage
 from goalport.runtime.process import AgentProcess, Completed, Outcome, Question, Stuck, Waiting
 
-__all__ = ["Turn", "TurnResult"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnResult:

@@ -18,8 +18,6 @@ from goalport.runtime.chat.project_context import save_context
 from goalport.runtime.chat.titles import better_title, first_words
 from goalport.runtime.process import AgentProcess, Completed
 
-__all__ = ["ConversationTurns", "conversation_of"]
-
 
 def conversation_of(process: AgentProcess) -> Conversation | None:
     """The conversation that a process has; None: it is no process of a chatbot."""

@@ -77,8 +77,6 @@ from goalport.tools.upstream.servers import UpstreamServers
 from goalport.workspace import Workspace
 from goalport.workspace.settings import DeclaredSettings, Settings, secrets_in, secrets_of
 
-__all__ = ["AgentPlatform"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -32,18 +32,6 @@ from goalport.workspace.settings import Settings, environment_of
 if TYPE_CHECKING:
     from mcp_types import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = [
-    "CONFIG_FILE",
-    "Engines",
-    "ExpectedGroups",
-    "Sampling",
-    "models_of",
-    "upstream_of",
-    "workspace_engine",
-    "workspace_models",
-    "workspace_upstream",
-]
-
 CONFIG_FILE: Final = "mcp_config.json"
 """The name of the file of upstream servers in a workspace."""
 _DATA: Final = Path(".goalport")

@@ -12,8 +12,6 @@ from goalport.base.words import listed, type_name, with_article
 from goalport.models.llm import UserMessage
 from goalport.runtime.process import Scope
 
-__all__ = ["chatbot_mistakes", "chatbot_remarks"]
-
 _ANSWERING = "@action(trigger=UserMessage, can_rerun=True)"
 
 

@@ -14,8 +14,6 @@ from goalport.runtime.autonomy import Autonomy, start_objects
 from goalport.runtime.chat import Conversation, chatbot
 from goalport.runtime.process import SERVICE_TYPES, ActionContext
 
-__all__ = ["choosing_chatbot"]
-
 
 @chatbot(description="Does what a message asks for, with whichever agent fits it best")
 class ChoosingChatbot:

@@ -10,17 +10,6 @@ from goalport.base.errors import BadInput, Unstorable
 from goalport.runtime.process import AgentProcess, Killed, Terminated
 from goalport.store import Codec, Json, Sealed
 
-__all__ = [
-    "Command",
-    "CommandHandler",
-    "answer_command",
-    "end_command",
-    "execute",
-    "go_on_command",
-    "stop_command",
-    "tell_command",
-]
-
 Command = Mapping[str, Json]
 _END_SECONDS: Final = 5.0
 """The most seconds that the sender of a command to end a process waits until it has stopped."""

@@ -23,8 +23,6 @@ from goalport.store.postgres import PostgresAddress
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-__all__ = ["DbosEngine"]
-
 _log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")

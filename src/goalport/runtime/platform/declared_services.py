@@ -24,8 +24,6 @@ from goalport.base.words import error_summary, type_name
 from goalport.workspace import Declaration
 from goalport.workspace.settings import DeclaredSettings, Settings
 
-__all__ = ["DeclaredServices", "Parameters", "classes_of", "line_of", "parameters_of"]
-
 Parameters: TypeAlias = "Mapping[str, tuple[object, bool]]"
 """The type of each parameter, and whether it has to be given."""
 _log = logging.getLogger(__name__)

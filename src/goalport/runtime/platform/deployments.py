@@ -21,8 +21,6 @@ from goalport.runtime.platform.declared_services import DeclaredServices, classe
 from goalport.runtime.platform.kept_results import KEEPER, ResultKeeper
 from goalport.runtime.process import SERVICE_TYPES, ArgumentResolver, Scope
 
-__all__ = ["Deployments"]
-
 _UNDEPLOYED = 64
 """The most agents that run without being deployed whose scopes are cached."""
 

@@ -12,8 +12,6 @@ from goalport.agents.domain.wait_for import promised
 from goalport.base.words import type_name
 from goalport.store import StoredTypes, storable
 
-__all__ = ["unstorable_in"]
-
 
 def unstorable_in(agents: Iterable[Agent], *, sealed: bool) -> tuple[str, ...]:
     """A sentence for each type whose objects surely cannot be written: where it is from, why, and the fix.

@@ -19,8 +19,6 @@ from goalport.runtime.platform.replicas import Replicas
 from goalport.runtime.process import AgentProcess, AgentProcessRepository, Killed, StoredContexts
 from goalport.store import ConversationRecord, ProcessStore
 
-__all__ = ["Erased", "Erasure", "Keepers", "caller_known_as"]
-
 
 class Erasure:
     """Erases processes of a platform; `find` gives one by its id."""

@@ -9,8 +9,6 @@ from weakref import WeakSet
 
 from goalport.runtime.process import AgentProcess, ProcessStatus, Stuck
 
-__all__ = ["ExpiryTimers", "interrupted_in", "park", "ready_after", "ready_in", "update_ancestors"]
-
 _log = getLogger(__name__)
 _MOST_SKEW: Final = 120.0
 """By how many seconds the clock of a database may be ahead."""

@@ -42,8 +42,6 @@ from goalport.runtime.platform.reachability import explain_goal, near_givers, po
 from goalport.runtime.process import PLANNING_SECONDS, Scope, planner_for
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["mistakes_in", "remarks_on_chatbots", "remarks_on_givers"]
-
 _MOST_STATES: Final = 100
 """The most world states in which loops are looked for; each takes a plan."""
 _OPERATORS: Final = {"&": "and", ",": "and", "|": "or", "~": "not"}

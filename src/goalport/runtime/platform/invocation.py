@@ -16,8 +16,6 @@ from goalport.models.llm import LlmOptions
 from goalport.runtime.platform.agent_platform import AgentPlatform
 from goalport.runtime.process import AgentProcess, ProcessOptions
 
-__all__ = ["AgentInvocation", "Invoked", "SupervisorInvocation", "UtilityInvocation"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from goalport.agents.domain import achieves_goal, agent
 
-__all__ = ["KEEPER", "KeptResult", "ResultKeeper"]
-
 KEEPER = "goalport_result"
 
 

@@ -17,15 +17,6 @@ from goalport.models.llm import EmbeddingService, Models
 from goalport.workspace import Workspace
 from goalport.workspace.settings import DocumentsSettings, Settings
 
-__all__ = [
-    "REFERENCES_FILE",
-    "DocumentsOfPlatform",
-    "document_index",
-    "document_problems",
-    "index_file",
-    "workspace_references",
-]
-
 INDEX_FILE: Final = "documents.db"
 """The name of the file with the documents in a data folder."""
 REFERENCES_FILE: Final = "references.yml"

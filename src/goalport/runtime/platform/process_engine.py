@@ -16,8 +16,6 @@ from typing import Protocol
 from goalport.base.errors import LeaseLost, SettingsError, StoreError, Unreadable
 from goalport.runtime.process import AgentProcess, AgentProcessRepository, family_of
 
-__all__ = ["Deliveries", "Drive", "ProcessEngine"]
-
 _log = logging.getLogger(__name__)
 Drive = Callable[[str], Awaitable[bool]]
 """Runs a process, by its id, until it rests. Returns False at once if another program runs it."""

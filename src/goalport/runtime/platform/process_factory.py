@@ -33,8 +33,6 @@ from goalport.runtime.process import (
 from goalport.store import Codec, Json, ProcessRecord
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["Inputs", "ProcessFactory", "given_to_child"]
-
 _log = getLogger(__name__)
 
 

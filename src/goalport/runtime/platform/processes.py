@@ -51,8 +51,6 @@ from goalport.runtime.process import (
 from goalport.store import Codec, ProcessRecord, ProcessStore, Seals
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["Processes"]
-
 _log = getLogger(__name__)
 _WRITTEN_WITHIN: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Seconds to wait, again and again, for a process that another program has begun under a key and not written yet."""

@@ -31,8 +31,6 @@ from goalport.runtime.process import PLANNING_SECONDS, Scope, planner_for
 from goalport.runtime.process.formulation import DEAREST, usable_figure
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["explain_goal", "near_givers", "possible_inputs", "starting_types"]
-
 Service: TypeAlias = Callable[[type], object | None]
 """The platform's service of a type, or None."""
 _STARTS = 8

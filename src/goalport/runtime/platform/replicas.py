@@ -19,8 +19,6 @@ from goalport.runtime.platform.commands import Command
 from goalport.runtime.process import AgentProcess, AgentProcessRepository, ProcessStatus
 from goalport.store import Json, Lease, Message
 
-__all__ = ["Replicas"]
-
 _Reply = Mapping[str, Json]
 _log = getLogger(__name__)
 _BATCH: Final = 8

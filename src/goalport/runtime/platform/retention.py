@@ -15,8 +15,6 @@ from typing import Final
 from goalport.base.errors import StoreError
 from goalport.store import ProcessStore
 
-__all__ = ["Retention"]
-
 _log = getLogger(__name__)
 _HOUR: Final = 3_600
 

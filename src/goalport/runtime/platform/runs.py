@@ -16,8 +16,6 @@ from goalport.base.errors import BadInput, UnknownName, Unreadable
 from goalport.runtime.platform.agent_platform import AgentPlatform
 from goalport.runtime.process import AgentProcess
 
-__all__ = ["CANCELLED", "Disconnect", "IdempotentCall", "Run", "Runs", "Watch", "end_for_caller", "process_of"]
-
 _LONGEST_KEY: Final = 256
 CANCELLED: Final = "Its caller cancelled the call or went away."
 

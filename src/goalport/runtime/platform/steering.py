@@ -25,8 +25,6 @@ from goalport.runtime.process import (
 )
 from goalport.store import Codec
 
-__all__ = ["Runner", "Steering"]
-
 _STORE_SECONDS: Final = 5.0
 """How long whoever tells a process something waits until that is stored."""
 _NOT_STORED: Final = "What the process was told could not be stored within {:g} s."

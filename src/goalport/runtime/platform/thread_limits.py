@@ -7,8 +7,6 @@ from anyio import CapacityLimiter
 
 from goalport.base.errors import GoalportError
 
-__all__ = ["ThreadLimits"]
-
 
 class ThreadLimits:
     """Limits how many worker threads are busy at once, on each event loop.

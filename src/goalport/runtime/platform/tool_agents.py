@@ -16,8 +16,6 @@ from goalport.runtime.ai import AgenticTool, Ai
 from goalport.tools import Tool, ToolResult
 from goalport.tools.functions import FunctionHandler
 
-__all__ = ["ToolCall", "agent_of_tool", "agents_of_tools"]
-
 
 @dataclass(frozen=True)
 class ToolCall:

@@ -12,8 +12,6 @@ from goalport.base.errors import GoalportError
 from goalport.models.llm import AssistantMessage
 from goalport.runtime.process import AgentProcess, Stuck, retried
 
-__all__ = ["TurnHooks", "Turns"]
-
 _log = getLogger(__name__)
 
 

@@ -23,16 +23,6 @@ from goalport.store import ProcessStore
 from goalport.workspace import Declaration, Workspace
 from goalport.workspace.settings import AutonomySettings, DeclaredSettings, Settings, read_declared
 
-__all__ = [
-    "Extensions",
-    "declared_extensions",
-    "declared_settings",
-    "process_options",
-    "workspace_autonomy",
-    "workspace_own_agents",
-    "workspace_retention",
-]
-
 
 def declared_settings(settings: Settings, workspace: Workspace) -> DeclaredSettings:
     """The settings that the modules of a workspace declare."""

@@ -19,9 +19,6 @@ from goalport.knowledge.skills import Skills, SkillTrust
 from goalport.knowledge.skills.skill import SKILL_FILE
 from goalport.knowledge.skills.trust import TRUST_FILE
 
-__all__ = ["references_in"]
-
-
 Count = Annotated[int, Field(ge=0, le=100)]
 
 

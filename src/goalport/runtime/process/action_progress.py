@@ -16,8 +16,6 @@ from goalport.models.llm import TokenUsage
 from goalport.runtime.process.journal import Child, Journal, Step
 from goalport.runtime.process.ledger import NOTHING
 
-__all__ = ["MOST_WORDS", "ActionInvocation", "ActionProgress", "ActionProgressState", "Failure", "in_words"]
-
 P = TypeVar("P", bound=Child)
 _HALF = 300
 """The number of characters at the beginning and at the end of a failure that are shown."""

@@ -27,8 +27,6 @@ from goalport.runtime.process.scope import Scope
 from goalport.tools import Parameter, Tool, ToolResult, snake
 from goalport.tools.arguments import listed_arguments
 
-__all__ = ["Decider", "agent_tool", "require_type", "with_awaiting"]
-
 Decider: TypeAlias = Callable[
     [Mapping[str, object], ActionContext], WaitFor[Any] | Awaitable[WaitFor[Any] | None] | None
 ]

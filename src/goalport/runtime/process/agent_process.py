@@ -52,8 +52,6 @@ from goalport.runtime.process.questions import Question, Questions, QuestionStat
 from goalport.runtime.process.scope import Scope
 from goalport.tools import CALL_SITE, ContextValues
 
-__all__ = ["AgentProcess"]
-
 T = TypeVar("T")
 _NONE = frozenset[str]()
 _spending_lock = threading.Lock()

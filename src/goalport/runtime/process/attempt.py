@@ -38,8 +38,6 @@ from goalport.runtime.process.turns import exceed
 from goalport.tools import Tool, ToolResult
 from goalport.tools.upstream.active_calls import Asked, SignInAddress
 
-__all__ = ["ActionCalls", "ActionOperation", "Attempt", "wait_for_server"]
-
 _log = getLogger(__name__)
 _SHOWN: Final = 2_000
 """The most characters of arguments that a person is shown."""

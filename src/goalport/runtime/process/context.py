@@ -31,8 +31,6 @@ from goalport.runtime.process.timed import Timed, is_async
 from goalport.tools import CALL_SITE, Contained, ContextValues, Tool, in_thread
 from goalport.tools.arguments import CURRENT, PREPARE
 
-__all__ = ["ActionContext", "OperationContext", "run_subagent"]
-
 _log = getLogger(__name__)
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741 - an item

@@ -15,8 +15,6 @@ from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import UnknownName, Unstorable
 from goalport.store import Codec, Json, ProcessStore
 
-__all__ = ["Context", "ContextRepository", "StoredContexts"]
-
 T = TypeVar("T")
 Item = tuple[str | None, object]
 """An object with its name, or without one."""

@@ -17,18 +17,6 @@ from goalport.base.words import type_name, with_article
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.questions import Question, QuestionStatus
 
-__all__ = [
-    "answer",
-    "apply_result",
-    "as_declared",
-    "decline",
-    "find_question",
-    "gave_nothing",
-    "leave_out",
-    "retract_post_conditions",
-    "settle",
-]
-
 _SHOWN_CLASSES = 3
 """The number of classes of a collection's elements that an error message names."""
 

@@ -14,8 +14,6 @@ from goalport.base.events import Event, MessageDelta, ProcessCreated, as_json, f
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.store import EventRecord, ProcessStore
 
-__all__ = ["DIALOGUE", "EventLogs", "LoggedEvent"]
-
 _INCARNATIONS: Final = 1 << 20
 """How many events a program may number before the next one that takes the family over goes on at a higher number."""
 _MOST: Final = 100_000

@@ -47,8 +47,6 @@ from goalport.runtime.process.parameters import fill
 from goalport.runtime.process.sizes import estimated_size
 from goalport.tools import Tool, ToolGroupRequirement, ToolResult
 
-__all__ = ["invoke", "invoke_all"]
-
 _log = getLogger(__name__)
 
 

@@ -7,8 +7,6 @@ from typing import Final
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.lifecycle import ProcessStatus
 
-__all__ = ["DUE_NOW", "family_of", "is_alone", "is_busy", "is_watched", "wakes_at", "with_descendants"]
-
 DUE_NOW: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """When a family wakes in which something runs: as soon as nobody runs it."""
 

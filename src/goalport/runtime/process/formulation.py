@@ -24,8 +24,6 @@ from goalport.runtime.process.planners import Planner
 from goalport.runtime.process.scope import Scope
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["DEAREST", "formulate", "observe", "pruned", "usable_figure"]
-
 _log = getLogger(__name__)
 
 _NO_FIGURES: tuple[dict[str, float], dict[str, float]] = ({}, {})

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["ID", "new_id"]
-
 ID: Final = re.compile(r"[A-Za-z0-9._-]+")
 """What every id matches. A store need not be asked for another text, nor can each store take any text."""
 

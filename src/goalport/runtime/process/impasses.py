@@ -9,8 +9,6 @@ from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.lifecycle import Failed, Stuck
 from goalport.runtime.process.turns import turn_history
 
-__all__ = ["declined_actions", "failed", "stuck"]
-
 
 def failed(process: AgentProcess) -> Failed | None:
     """The outcome of a process that could not go on because actions failed; None: none did."""

@@ -30,23 +30,6 @@ from goalport.runtime.process.questions import Question
 from goalport.tools import ContextValue, Interruption, ToolResult
 from goalport.tools.upstream.active_calls import Asked, call_hooks
 
-__all__ = [
-    "PLACE",
-    "Asker",
-    "Child",
-    "Journal",
-    "Names",
-    "OpenCall",
-    "Parked",
-    "Step",
-    "UnnamedReply",
-    "at_place",
-    "fingerprint_of_model_call",
-    "fingerprint_of_question",
-    "fingerprint_of_tool_call",
-    "id_of_step",
-]
-
 PLACE: Final[ContextVar[str]] = ContextVar("goalport_place", default="")
 """What the calling code belongs to: an item of `parallel_map` or a call of a tool; empty: the action itself."""
 

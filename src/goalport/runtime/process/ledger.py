@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 from goalport.agents.domain.checks import require_limit
 from goalport.models.llm import TokenUsage
 
-__all__ = ["FIRST_TURN", "NOTHING", "Budget", "Ledger", "Spending", "SpendingHook", "TurnStart", "in_dollars"]
-
 NOTHING = TokenUsage()
 _CENT = 0.01
 

@@ -27,8 +27,6 @@ from goalport.base.errors import (
 )
 from goalport.runtime.process.questions import Question
 
-__all__ = ["Completed", "Failed", "Killed", "Lifecycle", "Outcome", "ProcessStatus", "Stuck", "Terminated", "Waiting"]
-
 _counting_lock = threading.Lock()
 _working: set["asyncio.Task[None]"] = set()
 """The tasks that work beside processes; the event loop itself keeps no task alive."""

@@ -13,8 +13,6 @@ from logging import getLogger
 from goalport.base.events import Event, EventListener, ObjectBound
 from goalport.base.secrecy import hide_known
 
-__all__ = ["Alarm", "Listeners"]
-
 _log = getLogger(__name__)
 _TEXT_FIELDS = frozenset({"arguments", "error", "message", "prompt", "reason", "reply", "result", "text"})
 """The fields of events that contain text from people, models or tools."""

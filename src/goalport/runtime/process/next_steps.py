@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from goalport.agents.plan import Fact, Operator, Plan, WorldState
 from goalport.runtime.process.agent_process import AgentProcess
 
-__all__ = ["holds", "independent", "may_run_concurrently", "next_steps"]
-
 
 def next_steps(process: AgentProcess, found: Plan, actual: WorldState, *, at_once: bool) -> list[Operator]:
     """The steps to take now: one, or with `at_once` all that are possible and independent of one another."""

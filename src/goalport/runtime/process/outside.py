@@ -21,8 +21,6 @@ from goalport.runtime.process.context import ActionContext
 from goalport.runtime.process.ledger import Spending
 from goalport.tools import ContextValue, Tool, ToolResult
 
-__all__ = ["CurrentOperation", "DirectCalls", "spending_outside"]
-
 _noting: ContextVar[tuple[list[Spending], ...]] = ContextVar("goalport_spending", default=())
 
 

@@ -12,8 +12,6 @@ from goalport.runtime.ai import Ai
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.context import ActionContext, OperationContext
 
-__all__ = ["SERVICE_TYPES", "ArgumentResolver", "fill", "missing"]
-
 _RUN_SERVICES: Mapping[type, Callable[[ActionContext], object]] = {
     ActionContext: lambda context: context,
     OperationContext: lambda context: context,

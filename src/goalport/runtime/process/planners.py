@@ -31,8 +31,6 @@ from goalport.runtime.process.process_options import ProcessOptions
 from goalport.runtime.process.supervisor import Supervisor
 from goalport.runtime.process.turns import turn_history
 
-__all__ = ["Planner", "planner_for"]
-
 
 class Planner(Protocol):
     """A way to choose what a process does next. It has no state: one object serves all processes."""

@@ -12,8 +12,6 @@ from goalport.runtime.ai import Engine, Operation
 from goalport.runtime.process.ledger import Spending
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["PlatformServices", "sent_to_nobody"]
-
 P = TypeVar("P")
 
 

@@ -12,8 +12,6 @@ from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.recording import record_of
 from goalport.store import ProcessRecord, ProcessStore
 
-__all__ = ["ProcessLists"]
-
 
 class ProcessLists:
     """Lists and counts processes.

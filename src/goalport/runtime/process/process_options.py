@@ -20,23 +20,6 @@ from goalport.base.observe import PlanListener, PromptListener
 from goalport.models.llm import LlmOptions, TokenUsage
 from goalport.runtime.process.ledger import Budget, in_dollars
 
-__all__ = [
-    "Delay",
-    "EarlyTermination",
-    "FirstOf",
-    "MaxActions",
-    "MaxCost",
-    "MaxTokens",
-    "OnStuck",
-    "ProcessOptions",
-    "ProcessView",
-    "Schedule",
-    "StuckCode",
-    "StuckHandler",
-    "StuckResult",
-    "Verbosity",
-]
-
 
 class ProcessView(Protocol):
     """What a policy can read of a process."""

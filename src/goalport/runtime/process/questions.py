@@ -21,8 +21,6 @@ from goalport.base.words import corrections, type_name, validation_problems
 from goalport.tools import schema_fault, schema_problems
 from goalport.tools.schemas import may_hold_secret
 
-__all__ = ["Question", "QuestionStatus", "Questions", "SchemaSubmission"]
-
 QuestionStatus = Literal["open", "answered", "declined", "expired", "withdrawn"]
 """The states of a question. Withdrawn: the action that asked no longer needs the answer."""
 _settling = Lock()

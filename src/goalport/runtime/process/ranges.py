@@ -6,8 +6,6 @@ from typing import NamedTuple
 from goalport.agents.blackboard import Entry
 from goalport.store import persistent
 
-__all__ = ["GrowingRanges", "Ranges"]
-
 
 @persistent("goalport.process.persistence:Ranges")
 class Ranges(NamedTuple):

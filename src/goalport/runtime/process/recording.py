@@ -33,8 +33,6 @@ from goalport.store import (
 )
 from goalport.tools import ToolGroupResolver
 
-__all__ = ["Definition", "ProcessState", "Recorder", "record_of", "recordable", "remains_of"]
-
 _log = getLogger(__name__)
 _NONE: Final = frozenset[int]()
 _NOTHING: Final[Mapping[str, str]] = {}

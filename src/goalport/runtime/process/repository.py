@@ -30,8 +30,6 @@ from goalport.runtime.process.retries import retried
 from goalport.runtime.process.unsaved import UnsavedFamilies
 from goalport.store import EventRecord, Lease, ProcessStore, Seals, StoredProcess
 
-__all__ = ["AgentProcessRepository"]
-
 _log = getLogger(__name__)
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 

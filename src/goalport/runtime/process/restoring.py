@@ -30,8 +30,6 @@ from goalport.store import (
 )
 from goalport.tools import ToolResult
 
-__all__ = ["restored"]
-
 
 def restored(
     records: Sequence[StoredProcess],

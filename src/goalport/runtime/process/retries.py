@@ -12,8 +12,6 @@ import anyio
 from goalport.base.errors import StoreError
 from goalport.runtime.process.agent_process import AgentProcess
 
-__all__ = ["retried"]
-
 _log = getLogger(__name__)
 T = TypeVar("T")
 _FIRST_PAUSE: Final = 0.05

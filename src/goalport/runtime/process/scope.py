@@ -49,16 +49,6 @@ from goalport.runtime.ai import Ai
 from goalport.runtime.process.process_options import StuckHandler
 from goalport.tools import ToolGroupResolver
 
-__all__ = [
-    "PLANNING_SECONDS",
-    "Scope",
-    "asks_a_model",
-    "asks_models",
-    "blackboard_for_child",
-    "inferred_type",
-    "inputs_of",
-]
-
 Search: TypeAlias = Callable[[Problem], Plan | Undecided | NoPlan]
 _ANSWERS = 256
 """The number of search results that are cached, and of problems and world states."""

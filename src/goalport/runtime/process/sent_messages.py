@@ -13,8 +13,6 @@ from goalport.models.llm import AssistantMessage, TextDelta, ThinkingDelta
 from goalport.runtime.process.attempt import Attempt
 from goalport.runtime.process.journal import id_of_step
 
-__all__ = ["Sendable", "send_message"]
-
 Sendable: TypeAlias = AssistantMessage | str | AsyncIterator[str] | AsyncIterator[TextDelta | ThinkingDelta]
 """A message, its text, or its pieces as they come."""
 

@@ -34,8 +34,6 @@ from goalport.tools import Parameter, Tool, snake
 from goalport.tools.naming import distinct
 from goalport.tools.schemas import UNREADABLE
 
-__all__ = ["Supervisor"]
-
 _ROLE: Final = "supervisor"
 _SHOWN: Final = 500
 """The most characters of an object that the model is shown."""

@@ -26,8 +26,6 @@ from goalport.runtime.process.next_steps import holds
 from goalport.runtime.process.planners import planner_for
 from goalport.runtime.process.process_options import StuckCode, StuckHandler, StuckResult
 
-__all__ = ["drive", "step"]
-
 _log = getLogger(__name__)
 Steps: TypeAlias = Callable[[AgentProcess], Awaitable[Outcome | None]]
 """Takes one or more steps of a process. Returns its outcome, or None when it can go on."""

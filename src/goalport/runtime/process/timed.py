@@ -5,8 +5,6 @@ from inspect import CO_COROUTINE, iscoroutinefunction
 from time import perf_counter
 from typing import Any, Final, Generic, TypeGuard, TypeVar
 
-__all__ = ["Timed", "is_async"]
-
 T = TypeVar("T")
 _BLOCKING_SECONDS: Final = 0.5
 """The number of seconds for which a function may block the event loop before a warning is logged."""

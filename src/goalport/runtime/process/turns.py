@@ -11,8 +11,6 @@ from goalport.runtime.process.action_progress import ActionInvocation
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.ledger import TurnStart
 
-__all__ = ["begin_turn", "exceed", "turn_history"]
-
 _TOLD: Final = 15
 """How many of the things that a process was told before the last one are known by their tokens."""
 

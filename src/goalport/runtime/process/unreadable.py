@@ -12,8 +12,6 @@ from goalport.runtime.process.lifecycle import Killed, ProcessStatus
 from goalport.runtime.process.recording import ProcessState
 from goalport.store import Codec, ProcessStore, StoredProcess, StoredTypes
 
-__all__ = ["kill_unreadable"]
-
 
 async def kill_unreadable(store: ProcessStore, process_id: str, reason: str) -> bool:
     """End the family of a process without the classes of its objects, which are lost to it then.

@@ -29,8 +29,6 @@ from goalport.runtime.ai import Ai
 from goalport.runtime.process import SERVICE_TYPES
 from goalport.tools import snake
 
-__all__ = ["AgentBuilder"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 G = TypeVar("G")
 _INPUT = "input"

@@ -13,8 +13,6 @@ from pydantic import Field
 
 from goalport.base.errors import InvalidScore
 
-__all__ = ["Attempt", "Feedback", "History"]
-
 T = TypeVar("T")
 
 

@@ -16,8 +16,6 @@ from goalport.runtime.workflow.history import Attempt, Feedback, History, is_num
 from goalport.runtime.workflow.step import Given, Step, context_itself, newest, read_step
 from goalport.runtime.workflow.workflow import Stage, Workflow
 
-__all__ = ["RepeatUntil", "RepeatUntilAcceptable", "Repetition"]
-
 T = TypeVar("T")
 K = TypeVar("K")
 _ROUNDS = 5

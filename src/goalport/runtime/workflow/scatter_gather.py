@@ -20,8 +20,6 @@ from goalport.runtime.workflow.history import is_number
 from goalport.runtime.workflow.step import Given, Step, context_itself, newest, read_step
 from goalport.runtime.workflow.workflow import Stage, Workflow
 
-__all__ = ["BranchFailure", "ConsensusBuilder", "ScatterGatherBuilder", "Scattering"]
-
 _log = getLogger(__name__)
 E = TypeVar("E")
 R = TypeVar("R")

@@ -12,8 +12,6 @@ from goalport.runtime.process import ActionContext
 from goalport.runtime.workflow.step import Given, Step, context_itself, newest, read_step
 from goalport.runtime.workflow.workflow import Stage, Workflow
 
-__all__ = ["ConsumingAgentBuilder", "SimpleAgentBuilder"]
-
 R = TypeVar("R")
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741 - an input

@@ -24,8 +24,6 @@ from goalport.runtime.process import SERVICE_TYPES, ActionContext
 from goalport.runtime.process.parameters import fill, missing
 from goalport.runtime.workflow.history import History
 
-__all__ = ["Given", "Offer", "Step", "context_itself", "newest", "read_step"]
-
 R = TypeVar("R")
 Given = Awaitable[R] | R
 """What a function gives, whether it is async or not."""

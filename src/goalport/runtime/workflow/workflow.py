@@ -23,8 +23,6 @@ from goalport.runtime.process import ActionContext
 from goalport.runtime.process.parameters import missing
 from goalport.runtime.workflow.step import Step
 
-__all__ = ["Stage", "Workflow"]
-
 R = TypeVar("R")
 
 

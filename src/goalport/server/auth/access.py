@@ -17,8 +17,6 @@ from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.scopes import Scopes
 from goalport.server.publish.views import Views
 
-__all__ = ["Access"]
-
 
 class Access:
     """What callers may do; without an authentication everybody may do everything."""

@@ -19,8 +19,6 @@ from goalport.server.auth.proxy import TrustedProxies
 from goalport.server.auth.verifiers import Grant, InvalidToken, Verifier, VerifierUnavailable, grant_of, never
 from goalport.workspace.settings import Settings
 
-__all__ = ["Authentication"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -13,9 +13,6 @@ from starlette.responses import JSONResponse
 
 from goalport.server.auth.metadata import ProtectedResource
 
-__all__ = ["Challenges"]
-
-
 _NOTHING_SENT: Final = (
     "This server needs a token or a key, in the header Authorization: Bearer TOKEN or X-API-Key: KEY."
 )

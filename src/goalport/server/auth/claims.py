@@ -13,8 +13,6 @@ from goalport.base.words import listed
 from goalport.server.auth.verifiers import Grant, InvalidToken, caller_of
 from goalport.workspace.settings import AuthSettings, TokenSettings
 
-__all__ = ["TokenRules", "default_audience"]
-
 _SKEW: Final = 30.0
 """The seconds by which the clock of a provider may be ahead of ours."""
 _LATEST: Final = 1e12

@@ -9,8 +9,6 @@ from urllib.parse import parse_qsl
 
 from goalport.base.errors import GoalportError
 
-__all__ = ["AmbiguousCredential", "token_of"]
-
 _AUTHORIZATION: Final = b"authorization"
 _KEY: Final = b"x-api-key"
 _SCHEME: Final = b"bearer "

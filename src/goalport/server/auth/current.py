@@ -16,8 +16,6 @@ from mcp.server.auth.provider import AccessToken, principal_components
 from goalport.base.caller import ANONYMOUS, Caller
 from goalport.server.auth.verifiers import Grant
 
-__all__ = ["Principal", "current_caller", "current_principal", "granted", "nobody"]
-
 Principal = tuple[str, str | None, str | None]
 """Whom a session belongs to: the client, the issuer and the subject of the access token that it was opened with."""
 

@@ -9,8 +9,6 @@ from typing import Final
 
 from goalport.base.hosts import source_of
 
-__all__ = ["FailedAttempts"]
-
 _AT_ONCE: Final = 20
 _SECONDS: Final = 0.25
 """Seconds after which an address may fail once more."""

@@ -9,8 +9,6 @@ from typing import Final, TypeVar
 
 from goalport.server.auth.verifiers import Grant
 
-__all__ = ["GrantCache"]
-
 _MOST: Final = 10_000
 """Grants that are kept, and as many refusals."""
 T = TypeVar("T")

@@ -24,8 +24,6 @@ from goalport.server.auth.failed_attempts import FailedAttempts
 from goalport.server.auth.streams import REVERIFY_SECONDS, GuardedStream, is_stream
 from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
 
-__all__ = ["AuthGuard", "route_path"]
-
 _log = logging.getLogger(__name__)
 _WELL_KNOWN: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
 """Where clients look for metadata before they have a token: what is not there has to be missing, and not forbidden."""

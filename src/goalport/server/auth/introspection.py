@@ -16,8 +16,6 @@ from goalport.server.auth.provider_client import ProviderClient, ProviderError
 from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable, never
 from goalport.workspace.settings import IntrospectionSettings, Settings
 
-__all__ = ["IntrospectionVerifier"]
-
 _KEPT_SECONDS: Final = 30.0
 _REFUSED_SECONDS: Final = 10.0
 """For how long it is known that a token is not valid: shortly, since a provider may learn of a token late."""

@@ -18,8 +18,6 @@ from goalport.server.auth.provider_client import ProviderClient, ProviderError
 from goalport.server.auth.verifiers import VerifierUnavailable
 from goalport.workspace.settings import IssuerSettings
 
-__all__ = ["IssuerKeys", "metadata_urls"]
-
 _log = logging.getLogger(__name__)
 _PAUSE: Final = 30.0
 """Seconds between two requests for keys, however many tokens name keys that are not known."""

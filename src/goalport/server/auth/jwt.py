@@ -20,8 +20,6 @@ from goalport.server.auth.provider_client import ProviderClient
 from goalport.server.auth.verifiers import Grant, InvalidToken, never
 from goalport.workspace.settings import Settings
 
-__all__ = ["JwtVerifier"]
-
 _FORM: Final = re.compile(r"(e[wy][\w-]+)\.([\w-]+)\.([\w-]+)", re.ASCII)
 _KEPT_SECONDS: Final = 60.0
 _LONGEST_KID: Final = 512

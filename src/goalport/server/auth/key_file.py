@@ -28,8 +28,6 @@ from goalport.base.files import locked, replace_file
 from goalport.base.words import validation_reason
 from goalport.workspace.settings import KeyEntry
 
-__all__ = ["KEY_VARIABLE", "PREFIX", "KeyFile", "NewKey", "UnreadableKeys", "hash_of", "is_whole", "new_key"]
-
 KEY_VARIABLE: Final = "GOALPORT_KEY"
 """The variable of the environment in which a client, or a server over stdio, finds its key or token."""
 PREFIX: Final = "gp_"

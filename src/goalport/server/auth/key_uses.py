@@ -13,8 +13,6 @@ from typing import Final
 
 from goalport.base.files import give_to_owner
 
-__all__ = ["KeyUses"]
-
 _PRECISION_SECONDS: Final = 60.0
 _log = logging.getLogger(__name__)
 

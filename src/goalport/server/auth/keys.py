@@ -15,8 +15,6 @@ from goalport.server.auth.key_uses import KeyUses
 from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable, caller_of, never
 from goalport.workspace.settings import AuthSettings, KeyEntry, Settings
 
-__all__ = ["ISSUER", "ApiKeys"]
-
 ISSUER: Final = "goalport:keys"
 """Who vouches for the names of keys: the id of a caller is the name of the key, so a key can be replaced by another."""
 _LOOK_SECONDS: Final = 1.0

@@ -17,8 +17,6 @@ from goalport.base.errors import SettingsError
 from goalport.base.hosts import is_wildcard
 from goalport.workspace.settings import Settings
 
-__all__ = ["WELL_KNOWN", "ProtectedResource"]
-
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _DOORS: Final = {"/mcp": "/mcp", "/sse": "/sse", "/messages": "/sse"}
 """The doors that are resources of their own, since a client takes the address that it was given for the resource; what

@@ -17,8 +17,6 @@ from goalport.base.words import one_line
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["ProviderClient", "ProviderError"]
-
 _SECONDS: Final = 10.0
 T = TypeVar("T")
 

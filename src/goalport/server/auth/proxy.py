@@ -16,8 +16,6 @@ from goalport.server.auth.credentials import AmbiguousCredential
 from goalport.server.auth.verifiers import Grant, caller_of
 from goalport.workspace.settings import AuthSettings
 
-__all__ = ["PEER", "TrustedProxies"]
-
 _log = logging.getLogger(__name__)
 PEER: Final = "goalport.peer"
 """The key of a request's scope with the address that the connection comes from. `scope["client"]` is another thing:

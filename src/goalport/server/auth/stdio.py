@@ -9,8 +9,6 @@ from goalport.server.auth.authentication import Authentication
 from goalport.server.auth.key_file import KEY_VARIABLE
 from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
 
-__all__ = ["stdio_grant"]
-
 
 async def stdio_grant(authentication: Authentication | None, key: str) -> Grant:
     """What the client on stdin and stdout is granted; `key` is the one that the environment has, or empty.

@@ -14,8 +14,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
 
-__all__ = ["REVERIFY_SECONDS", "GuardedStream", "is_stream"]
-
 _log = logging.getLogger(__name__)
 REVERIFY_SECONDS: Final = 25.0
 """Seconds between two verifications: with the 30 of a verifier that asks its provider, less than a minute."""

@@ -12,8 +12,6 @@ from goalport.base.caller import EVERY_SCOPE, Caller
 from goalport.base.errors import GoalportError
 from goalport.workspace.settings import AuthSettings
 
-__all__ = ["Grant", "InvalidToken", "Verifier", "VerifierUnavailable", "caller_of", "grant_of", "never"]
-
 
 class InvalidToken(GoalportError):
     """A token that is no valid credential here; the message says why, without the token."""

@@ -29,8 +29,6 @@ from goalport.server.publish.output import (
 from goalport.server.publish.own_resources import cost_of, result_uri
 from goalport.tools.schemas import UNREADABLE
 
-__all__ = ["AnswerFormat", "error_result", "error_wire", "reason_of", "text_of", "written_by"]
-
 T = TypeVar("T")
 
 _ENVELOPE: Final = 1_000

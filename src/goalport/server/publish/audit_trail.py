@@ -15,8 +15,6 @@ from goalport.server.publish.calls import Call
 from goalport.server.publish.forms import form_of
 from goalport.tools.schemas import UNREADABLE
 
-__all__ = ["AuditTrail"]
-
 _MOST_NAMES: Final = 50
 _LONGEST_NAME: Final = 100
 _MOST_DENIALS: Final = 60

@@ -17,8 +17,6 @@ from goalport.base.observe.log_lines import FIELDS
 from goalport.base.secrecy import hide
 from goalport.runtime.process import AgentProcess, Failed
 
-__all__ = ["Call", "CallLog", "CallObserver", "OpenCalls", "new_request_id"]
-
 _log: Final = logging.getLogger("goalport.calls")
 _random: Final = Random()  # noqa: S311 - the id of a request is no secret
 """Not that of the program, which an agent may seed: its ids would come again."""

@@ -16,8 +16,6 @@ from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.handle import LargeResult
 from goalport.server.publish.output import Pages, WrittenResult, beginning_of, text_block
 
-__all__ = ["answer_with_reply", "reply_pages"]
-
 _BESIDE: Final = 2_000
 """Bytes that an answer needs beside the reply and the assets: the notes, the names of fields, `_meta`."""
 

@@ -12,8 +12,6 @@ from goalport.base.secrecy import hide_known
 from goalport.runtime.chat import Asset, Conversation, ConversationMessage
 from goalport.server.publish.portability import snake_identifier
 
-__all__ = ["ChatReply", "chat_tool_name", "last_reply"]
-
 
 class ReplyAsset(BaseModel):
     """Something that a reply brings along, such as a document or a link."""

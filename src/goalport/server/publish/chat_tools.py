@@ -16,8 +16,6 @@ from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.handle import CHAT_HANDLE, with_alternatives
 from goalport.server.publish.published_arguments import PublishedArguments
 
-__all__ = ["ChatCall", "ChatTool"]
-
 _GOES_ON: Final = (
     "Gives its reply and a conversationId. Give that with the next message to go on with the same conversation, which"
     " the chatbot remembers; without it, a new conversation begins."

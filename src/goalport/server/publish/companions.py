@@ -14,20 +14,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 
 from goalport.server.publish.published_arguments import PublishedArguments
 
-__all__ = [
-    "ANSWER",
-    "CANCEL",
-    "RESULT",
-    "STATUS",
-    "AnswerCall",
-    "CancelCall",
-    "Companion",
-    "ResultCall",
-    "StatusCall",
-    "handle_tools",
-    "result_tool",
-]
-
 STATUS: Final = "process_status"
 ANSWER: Final = "process_answer"
 CANCEL: Final = "process_cancel"

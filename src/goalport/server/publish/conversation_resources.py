@@ -19,8 +19,6 @@ from goalport.server.publish.output import Pages
 from goalport.store import ConversationRecord
 from goalport.tools import ListedResource, ReadResource, ResourcePage, ResourceTemplate
 
-__all__ = ["CONVERSATIONS", "ConversationResources", "conversation_at", "conversation_uris"]
-
 CONVERSATIONS: Final = "goalport://conversations/"
 _URI: Final = re.compile(rf"{CONVERSATIONS}([^/]+)(?:/(json|[0-9]{{1,6}}))?")
 _MARKDOWN, _JSON = "text/markdown", "application/json"

@@ -13,8 +13,6 @@ from goalport.base.caller import Caller
 from goalport.runtime.process import AgentProcess
 from goalport.store import ProcessStore
 
-__all__ = ["DailyCosts"]
-
 _KEPT_SECONDS: Final = 5.0
 """For how many seconds counts what was read from the store."""
 _NEVER: Final = float("-inf")

@@ -16,8 +16,6 @@ from typing import Any, Final, cast
 from goalport.base.words import limit_told
 from goalport.server.publish.portability import Schema, is_object
 
-__all__ = ["FieldChoice", "FlatForm", "FormField"]
-
 _CHOICES_WITH_TITLES: Final = "2025-11-25"
 """The first protocol version with choices that have titles, several choices, and defaults of all fields."""
 _FORMATS: Final = frozenset({"date", "date-time", "email", "uri"})

@@ -26,17 +26,6 @@ from goalport.server.publish.portability import name_fault, portable
 from goalport.tools.upstream.connection import Listing
 from goalport.tools.upstream.upstream_groups import ToolServer
 
-__all__ = [
-    "FunctionTool",
-    "GroupTools",
-    "PublishedGroups",
-    "annotations_of",
-    "banner",
-    "exported_groups",
-    "publish_groups",
-    "without_secrets",
-]
-
 _RULE: Final = "~" * 48
 _STARTED: Final = datetime.now(UTC)
 

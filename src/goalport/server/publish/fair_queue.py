@@ -4,8 +4,6 @@ import asyncio
 from collections import Counter, OrderedDict, deque
 from typing import Final
 
-__all__ = ["FairQueue", "Who"]
-
 Who = tuple[str, str]
 """A caller: its issuer and its id."""
 _KEPT_SECONDS: Final = 1.0

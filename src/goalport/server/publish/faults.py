@@ -13,8 +13,6 @@ from goalport.base.errors import GoalportError, HandedOver, StoreError, Unreadab
 from goalport.base.secrecy import hide
 from goalport.base.words import error_summary, first_line
 
-__all__ = ["Fault", "logged", "read_or_fault", "unavailable_words"]
-
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 

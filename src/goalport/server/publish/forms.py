@@ -26,8 +26,6 @@ from goalport.server.publish.portability import Schema
 from goalport.server.publish.published_arguments import PublishedArguments
 from goalport.tools.schemas import holds_secret
 
-__all__ = ["FORMS", "Form", "form_of"]
-
 _ANSWER: Final = "answer"
 """The name of the only field of a form whose answer is not an object."""
 _CONFIRMED: Final = "confirmed"

@@ -27,18 +27,6 @@ from goalport.server.publish.portability import snake_identifier
 from goalport.server.publish.published_arguments import PublishedArguments
 from goalport.tools import Tool as ExportedTool
 
-__all__ = [
-    "CallPolicy",
-    "GoalTool",
-    "Offer",
-    "Refusal",
-    "UnreadableGoal",
-    "is_tool",
-    "offers_of",
-    "published_name",
-    "start_sets",
-]
-
 _SECONDS: Final = 45.0
 """How long a call waits for the result when its client gets no progress: most hosts time out after 60 seconds."""
 _SECONDS_IF_PATIENT: Final = 240.0

@@ -15,8 +15,6 @@ from goalport.server.publish.companions import ANSWER, CANCEL, RESULT, STATUS
 from goalport.server.publish.forms import FORMS, Form, form_of
 from goalport.server.publish.portability import Schema, split_definitions
 
-__all__ = ["CHAT_HANDLE", "HANDLE", "LARGE", "Handle", "LargeResult", "NextCall", "OpenQuestion", "with_alternatives"]
-
 _STATUS_SECONDS: Final = 25
 """How long the call of `process_status` that a handle names waits."""
 _NEXT: Final[Schema] = {

@@ -14,8 +14,6 @@ from pydantic import ValidationError
 from goalport.base.words import field_path, offer
 from goalport.server.publish.portability import DEFINITIONS, Schema, mapped
 
-__all__ = ["Location", "closed", "extra_fields", "not_in_json", "unknown_fields"]
-
 _OPEN: Final = ("additionalProperties", "patternProperties", "allOf", "not", "if")
 _EXTRA: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _LONGEST_PATH: Final = 80

@@ -20,8 +20,6 @@ from goalport.server.publish.daily_costs import DailyCosts
 from goalport.server.publish.fair_queue import FairQueue, Who
 from goalport.workspace.settings import LimitSettings
 
-__all__ = ["LimitKind", "LimitReached", "Limits", "Place"]
-
 LimitKind = Literal["calls", "waiting_calls", "processes", "calls_per_minute", "cost_per_day"]
 _MINUTE: Final = 60.0
 _SOON: Final = 1.0

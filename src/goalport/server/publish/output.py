@@ -23,23 +23,6 @@ from goalport.server.publish.portability import Schema, is_object, nodes, portab
 from goalport.tools import ToolResult
 from goalport.tools.schemas import UNREADABLE, PlainSchema, may_hold_non_finite, non_finite_in_words, why_not_json
 
-__all__ = [
-    "BLOCKS",
-    "OutputFormat",
-    "Pages",
-    "Wire",
-    "WrittenResult",
-    "ascii_size",
-    "beginning_of",
-    "blocks_of",
-    "document_of",
-    "done",
-    "failed",
-    "may_be_large",
-    "refuse_bytes",
-    "text_block",
-]
-
 BLOCKS: Final[tuple[type, ...]] = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
 
 _ENVELOPE: Final = 500

@@ -20,22 +20,6 @@ from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.handle import OpenQuestion
 from goalport.tools.schemas import UNREADABLE
 
-__all__ = [
-    "ResourceUri",
-    "agent_uri",
-    "agent_view",
-    "cost_of",
-    "goals_view",
-    "invocation_view",
-    "own_resources",
-    "own_templates",
-    "process_uri",
-    "process_view",
-    "question_view",
-    "read_uri",
-    "result_uri",
-]
-
 _GOALS: Final = "goalport://goals"
 _AGENT: Final = "goalport://agents/"
 _PROCESS: Final = "goalport://processes/"

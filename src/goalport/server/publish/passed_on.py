@@ -18,8 +18,6 @@ from goalport.tools.upstream import GroupConfig
 from goalport.tools.upstream.tool import CUT, uris_of
 from goalport.tools.upstream.upstream_groups import ToolServer, final_name
 
-__all__ = ["passed_on"]
-
 _SCHEME: Final = re.compile(r"(?!goalport:)[A-Za-z][A-Za-z0-9+.-]*:")
 """The scheme of a URI, unless it is that of the resources of a goalport: such a one has them itself."""
 

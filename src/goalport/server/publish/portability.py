@@ -15,21 +15,6 @@ from mcp_types import Tool
 from goalport.tools import snake
 from goalport.tools.schemas import with_items
 
-__all__ = [
-    "DEFINITIONS",
-    "Schema",
-    "is_object",
-    "mapped",
-    "name_fault",
-    "nodes",
-    "portable",
-    "snake_identifier",
-    "split_definitions",
-    "warnings_of_list",
-    "warnings_of_tool",
-    "without_hints",
-]
-
 Schema = dict[str, Any]
 """A JSON Schema as JSON data."""
 

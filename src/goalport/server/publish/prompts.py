@@ -17,8 +17,6 @@ from goalport.server.publish.chat_tools import ChatTool
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.known_fields import unknown_fields
 
-__all__ = ["GoalPrompt"]
-
 
 @dataclass(frozen=True, slots=True)
 class GoalPrompt:

@@ -22,8 +22,6 @@ from goalport.base.secrecy import hide_known
 from goalport.knowledge.references import LlmReference, refreshed
 from goalport.server.publish.faults import Fault, read_or_fault
 
-__all__ = ["PublishedNotes", "contents_of", "exports_of", "listed", "providers", "templates_of"]
-
 _MARKDOWN: Final = "text/markdown"
 
 

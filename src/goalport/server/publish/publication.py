@@ -37,13 +37,6 @@ from goalport.tools import McpToolExport, ResourceProvider, Tool as ExportedTool
 from goalport.workspace import Workspace
 from goalport.workspace.settings import Settings
 
-__all__ = [
-    "Publication",
-    "PublishedPrompt",
-    "PublishedTool",
-    "publish",
-]
-
 _HEADER: Final = "x-mcp-header"
 """The annotation of a property, in MCP's input schemas, by which clients repeat an argument in an HTTP header."""
 

@@ -24,8 +24,6 @@ from goalport.server.publish.portability import Schema, is_object, portable, sna
 from goalport.tools import Tool
 from goalport.tools.schemas import UNREADABLE, LabelledSchema, PlainSchema, holds_secret, why_not_json, without_fields
 
-__all__ = ["PublishedArguments"]
-
 _MOST_LINES: Final = 20
 """How many unknown arguments an error names; searching for more would block the event loop."""
 _MOST_ERRORS: Final = 50_000

@@ -24,8 +24,6 @@ from goalport.workspace import Workspace
 from goalport.workspace.settings import Settings
 from goalport.workspace.settings.audit import audit_of
 
-__all__ = ["ListKind", "Publisher"]
-
 ListKind = Literal["tools", "prompts", "resources"]
 
 _log = logging.getLogger(__name__)

@@ -9,8 +9,6 @@ from typing import Any
 
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
-__all__ = ["Handler", "RawPrompt", "RawResource", "RawTemplate", "RawTool"]
-
 Handler = Callable[..., Awaitable[Any]]
 """Takes the SDK's request context and the parameters of a request, and returns the SDK's result."""
 

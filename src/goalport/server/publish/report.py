@@ -24,17 +24,6 @@ from goalport.server.publish.raw import RawTool
 from goalport.tools import Tool
 from goalport.tools.upstream.status import ServerState
 
-__all__ = [
-    "further_lines",
-    "groups_of",
-    "models_in_words",
-    "remarks_on_goals",
-    "report_of",
-    "servers_of",
-    "switched_off",
-    "warnings_on_arguments",
-]
-
 
 def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str]:
     """The indented lines about goals, resources and models, and about what is wrong."""

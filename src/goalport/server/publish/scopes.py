@@ -11,8 +11,6 @@ from typing import Final
 from goalport.agents.domain import ChatbotMark, Export, Goal
 from goalport.workspace.settings import AuthSettings
 
-__all__ = ["ScopeRules", "Scopes", "ScopesOfPublished"]
-
 Scopes = frozenset[str]
 """Scopes that are needed together, or that a caller has."""
 _NOTHING: Final[Mapping[str, Scopes]] = {}

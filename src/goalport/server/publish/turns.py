@@ -22,8 +22,6 @@ from goalport.server.publish.calls import Call
 from goalport.server.publish.limits import Limits
 from goalport.server.publish.publisher import Publisher
 
-__all__ = ["admitted_turn", "counted_turn", "note_turn", "reader_left"]
-
 
 @asynccontextmanager
 async def admitted_turn(

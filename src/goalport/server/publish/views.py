@@ -13,8 +13,6 @@ from goalport.server.publish.own_resources import agent_uri
 from goalport.server.publish.publication import Publication
 from goalport.server.publish.scopes import Scopes
 
-__all__ = ["Views"]
-
 T = TypeVar("T")
 _MOST: Final = 128
 """How many views are kept. Each is for one set of scopes, and callers of one kind have the same set."""

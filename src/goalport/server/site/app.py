@@ -36,8 +36,6 @@ from goalport.server.site.sign_ins import SIGN_IN_PATH, SignInCallback
 from goalport.workspace import Workspace
 from goalport.workspace.settings import Settings, load_settings
 
-__all__ = ["DOORS", "Door", "Site", "create_app"]
-
 
 class Door(Protocol):
     """A protocol's entry to the server, such as the MCP server. It knows neither the site nor other doors.

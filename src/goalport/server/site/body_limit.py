@@ -23,8 +23,6 @@ from goalport.server.doors.mcp.transports.jsonrpc import replayed
 from goalport.server.site.lingering import LingeringClose, is_brief, length_of
 from goalport.server.web.problems import problem
 
-__all__ = ["BodyLimit", "Refusal"]
-
 _log = logging.getLogger(__name__)
 _DIGEST: Final = re.compile(rb"sha-(256|512)=:([A-Za-z0-9+/=]*):")
 _NONE: Final[Sequence[tuple[str, bytes]]] = ()

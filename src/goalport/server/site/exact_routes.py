@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["ExactRoutes"]
-
 
 class ExactRoutes:
     """ASGI middleware that calls the ASGI endpoint of a path, if it is the one that the router would find."""

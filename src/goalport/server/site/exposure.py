@@ -21,8 +21,6 @@ from goalport.server.site.guard import ANY, host_patterns
 from goalport.server.web.problems import problem
 from goalport.workspace.settings import Settings
 
-__all__ = ["LocalCallers", "exposures"]
-
 _log = logging.getLogger(__name__)
 _NOBODY: Final = (
     "Nobody is authenticated: whoever reaches it can call its tools, and see and end what others began. A key for each"

@@ -6,8 +6,6 @@ uvicorn writes the two one after the other. Each write is a call of the operatin
 from asyncio import AbstractEventLoop, Transport
 from typing import Any, Final
 
-__all__ = ["GatheredWrites"]
-
 _HEAD: Final = b"HTTP/1.1 "
 _SMALL: Final = 16 * 1024
 """Larger pieces are written by themselves: to copy them would take longer than another write."""

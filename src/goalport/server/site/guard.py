@@ -24,8 +24,6 @@ from goalport.server.site.lingering import LingeringClose
 from goalport.server.web.problems import problem
 from goalport.workspace.settings import Settings
 
-__all__ = ["ANY", "HostGuard", "host_patterns"]
-
 _log = logging.getLogger(__name__)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _AUTHORITY: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")

@@ -24,8 +24,6 @@ from goalport.server.workers import WorkerState
 from goalport.store.database import DatabaseProcessStore
 from goalport.tools.upstream.status import ServerState
 
-__all__ = ["HEALTH_PATHS", "Health"]
-
 T = TypeVar("T")
 
 _HEALTH: Final = "/health"

@@ -14,8 +14,6 @@ from goalport.base.hosts import source_of
 from goalport.base.observe import RareLog
 from goalport.workspace.settings import Settings
 
-__all__ = ["RETRY_SECONDS", "ConnectionLimits", "Connections"]
-
 RETRY_SECONDS: Final = 10
 """Seconds after which a client may try again that was refused because there were too many connections."""
 _log = logging.getLogger(__name__)

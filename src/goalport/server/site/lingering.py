@@ -11,8 +11,6 @@ from typing import Final
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["LingeringClose", "is_brief", "length_of"]
-
 _WITH_CONNECTIONS: Final = ("1.0", "1.1")
 """The versions of HTTP that have the header `connection`."""
 _EXPECTS: Final = (b"expect", b"100-continue")

@@ -26,8 +26,6 @@ from goalport.server.site.protocol import LINGER_SECONDS, TICKS, LimitedProtocol
 from goalport.server.site.shutdown import ANSWER_SECONDS, drain, exit_at_once
 from goalport.server.workers import DRAINING, SESSION_HEADER, WorkerChannel
 
-__all__ = ["listen"]
-
 
 async def listen(site: Site, source: socket.socket | WorkerChannel, ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or Ctrl-C, then shut down gracefully. `ready` is called when requests are accepted.

@@ -25,8 +25,6 @@ from goalport.server.site.health import Health
 from goalport.store.database import DatabaseProcessStore
 from goalport.tools.upstream.status import ServerState
 
-__all__ = ["METRICS_PATH", "MetricsPage"]
-
 METRICS_PATH: Final = "/metrics"
 _SECONDS: Final = 1.0
 """How often the event loop is looked at, and the states of what is open and connected."""

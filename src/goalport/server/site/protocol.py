@@ -19,8 +19,6 @@ from goalport.server.auth.proxy import PEER
 from goalport.server.site.gathered_writes import GatheredWrites
 from goalport.server.site.limits import RETRY_SECONDS, Connections
 
-__all__ = ["LINGER_SECONDS", "TICKS", "LimitedProtocol", "LimitedServer"]
-
 _log = logging.getLogger(__name__)
 _MOST_PIPELINED: Final = 64
 """The most pipelined requests of one connection that may wait for earlier ones to be answered."""

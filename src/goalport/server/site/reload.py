@@ -24,8 +24,6 @@ from goalport.server.workers import Terminal, reload_signals
 from goalport.workspace import FOLDERS, Importable, Workspace, load_workspace
 from goalport.workspace.settings import Settings
 
-__all__ = ["obey_sighup", "tell_of_change", "watch"]
-
 _log = logging.getLogger(__name__)
 _SECONDS = 1.0
 _IGNORED = frozenset({"__pycache__", ".git"})

@@ -14,8 +14,6 @@ from goalport.base.observe import REQUEST_ID
 from goalport.base.observe.spans import in_trace_of
 from goalport.server.publish.calls import new_request_id
 
-__all__ = ["REQUEST_ID_HEADER", "RequestIds"]
-
 REQUEST_ID_HEADER: Final = "X-Request-Id"
 _HEADER: Final = REQUEST_ID_HEADER.lower().encode()
 _VALID: Final = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")

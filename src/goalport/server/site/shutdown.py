@@ -25,16 +25,6 @@ from goalport.server.doors.mcp.transports.sse import SSE_PATH
 from goalport.server.publish.publisher import Publisher
 from goalport.server.workers import reload_signals
 
-__all__ = [
-    "ANSWER_SECONDS",
-    "EndedStreams",
-    "default_signals_in_children",
-    "drain",
-    "exit_at_once",
-    "finish",
-    "stop_on_signal",
-]
-
 ANSWER_SECONDS: Final = 2.0
 """Seconds in which the calls of killed processes are answered and streams are closed."""
 _INTERRUPTED: Final = 130

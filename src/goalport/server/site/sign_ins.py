@@ -13,8 +13,6 @@ from starlette.routing import Route
 
 from goalport.server.publish.publisher import Publisher
 
-__all__ = ["SIGN_IN_PATH", "SignInCallback"]
-
 SIGN_IN_PATH: Final = "/oauth/callback"
 _HEADERS: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 """The address holds a code, which is not for caches and other pages."""

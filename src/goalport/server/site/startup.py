@@ -37,8 +37,6 @@ from goalport.server.workers import WorkerChannel, address_of, bind
 from goalport.workspace import Workspace
 from goalport.workspace.settings import Settings
 
-__all__ = ["serve_http", "serve_stdio", "startup_report"]
-
 
 async def serve_http(
     platform: AgentPlatform,

@@ -12,8 +12,6 @@ from starlette.requests import ClientDisconnect, Request
 from goalport.server.auth import current_caller
 from goalport.server.publish.limits import Limits
 
-__all__ = ["admitted", "client_left"]
-
 
 @asynccontextmanager
 async def admitted(limits: Limits, request: Request, *, begins: bool) -> AsyncGenerator[None]:

@@ -28,8 +28,6 @@ from goalport.server.publish.scopes import Scopes
 from goalport.server.web.event_streams import AnswerStream
 from goalport.server.web.problems import Problem, invalid, limit_reached, mistakes, unavailable
 
-__all__ = ["Endpoint", "Handler", "HttpDoor", "StartEndpoint", "body_of", "call_of", "read", "root_of"]
-
 _CALL: Final = "goalport.call"
 _STATUSES: Final[Mapping[int, str]] = {
     HTTPStatus.INTERNAL_SERVER_ERROR: "error",

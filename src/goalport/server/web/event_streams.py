@@ -16,8 +16,6 @@ from goalport.base.caller import Caller
 from goalport.server.web.problems import unavailable
 from goalport.workspace.settings import Settings
 
-__all__ = ["AnswerStream", "EventStream", "OpenStreams"]
-
 
 class OpenStreams:
     """How many streams are open, in all and of each caller."""

@@ -14,8 +14,6 @@ from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned
 from goalport.server.publish.limits import LimitReached
 
-__all__ = ["MEDIA_TYPE", "Problem", "invalid", "limit_reached", "mistakes", "problem", "unavailable"]
-
 MEDIA_TYPE: Final = "application/problem+json"
 _RETRY_SECONDS: Final = 5
 

@@ -18,20 +18,6 @@ from typing import Any, Final, cast
 
 from goalport.server.workers.states import WorkerState, WorkerTable
 
-__all__ = [
-    "CLOSED",
-    "CONNECTION",
-    "DIGEST_BYTES",
-    "METRICS_VARIABLE",
-    "PROBLEM",
-    "READY",
-    "SESSION",
-    "SESSION_HEADER",
-    "WorkerChannel",
-    "WorkerPlace",
-    "digest_of",
-]
-
 READY: Final = b"r"
 """From a worker: it answers requests from now on."""
 CLOSED: Final = b"c"

@@ -8,8 +8,6 @@ import signal
 import sys
 from collections.abc import Sequence
 
-__all__ = ["Terminal", "reload_signals"]
-
 
 def reload_signals() -> Sequence[signal.Signals]:
     """The signals that ask for it: none on Windows, and none under `nohup`, which has a program ignore SIGHUP."""

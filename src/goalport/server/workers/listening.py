@@ -7,8 +7,6 @@ from goalport.base.errors import SettingsError
 from goalport.base.hosts import http_url
 from goalport.workspace.settings import Settings
 
-__all__ = ["DRAINING", "address_of", "bind"]
-
 DRAINING: Final = "Not ready any more; connections are refused in {:g} s (drain_seconds). A second signal ends at once."
 
 _OPEN: Final = (

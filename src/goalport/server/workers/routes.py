@@ -16,8 +16,6 @@ import anyio
 from goalport.server.workers.channel import SESSION_HEADER, digest_of
 from goalport.server.workers.worker import Worker
 
-__all__ = ["SessionRoutes", "first_session_of", "session_at_hand"]
-
 _HEADER: Final = re.compile(rb"\r\n" + SESSION_HEADER + rb":[ \t]*([!-~]+)[ \t]*\r\n", re.IGNORECASE)
 _MOST_BYTES: Final = 16_384
 """The number of bytes of a connection in which headers are looked for."""

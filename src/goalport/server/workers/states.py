@@ -14,8 +14,6 @@ import time
 from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple, Self
 
-__all__ = ["WorkerRow", "WorkerState", "WorkerTable"]
-
 _HANGS_SECONDS: Final = 5.0
 """A worker that has written nothing for so long does not respond; one that does writes every second."""
 

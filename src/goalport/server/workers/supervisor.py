@@ -31,8 +31,6 @@ from goalport.server.workers.states import WorkerTable
 from goalport.server.workers.worker import EARLY_SECONDS, Worker
 from goalport.workspace.settings import Settings
 
-__all__ = ["check_workers", "supervise"]
-
 _INTERRUPTED: Final = 130
 """The exit code of a program that a second signal ended."""
 _KILLED: Final = 128

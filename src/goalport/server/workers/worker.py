@@ -20,8 +20,6 @@ from goalport.server.workers import channel
 from goalport.server.workers.channel import CONNECTION, DIGEST_BYTES, WorkerPlace
 from goalport.server.workers.states import WorkerRow, WorkerTable
 
-__all__ = ["EARLY_SECONDS", "Worker"]
-
 EARLY_SECONDS: Final = 10.0
 """A worker that ends before it is ready, or sooner than this after that, may do so again and again."""
 _MOST_HEARD: Final = 65_536

@@ -5,8 +5,6 @@ from pathlib import Path
 from goalport.base.observe.audit import Audit
 from goalport.workspace.settings.settings import Settings
 
-__all__ = ["audit_file_of", "audit_of", "keeps_audit"]
-
 
 def keeps_audit(settings: Settings) -> bool:
     """Whether the audit log is written: as `audit.enabled` says, else where callers are authenticated."""

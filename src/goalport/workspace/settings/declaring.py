@@ -12,8 +12,6 @@ from pydantic import BaseModel
 from goalport.agents.domain import inject
 from goalport.workspace.settings.settings import known_settings
 
-__all__ = ["settings", "table_of"]
-
 M = TypeVar("M", bound=BaseModel)
 _ATTRIBUTE = "__goalport_settings__"
 

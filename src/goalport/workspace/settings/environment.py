@@ -16,8 +16,6 @@ from goalport.base.secrecy import passwords_in, secrets_in_environment
 from goalport.models.llm.providers import PROVIDERS
 from goalport.workspace.settings.settings import ENV_FILE, PREFIX, Settings
 
-__all__ = ["environment_of", "secrets_in", "secrets_of", "share_environment"]
-
 
 def share_environment(workspace: Path) -> None:
     """Put the workspace's `.env` into the environment of this process, for the modules that are about to be loaded.

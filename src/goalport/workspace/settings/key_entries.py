@@ -12,8 +12,6 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 from goalport.base.caller import is_scope
 from goalport.workspace.settings.values import listed
 
-__all__ = ["KeyEntries", "KeyEntry", "is_key_id"]
-
 _ID: Final = re.compile(r"key-[0-9a-f]{8}")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 

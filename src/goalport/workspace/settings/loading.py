@@ -31,8 +31,6 @@ from goalport.workspace.settings.settings import (
     settings_files,
 )
 
-__all__ = ["DeclaredSettings", "listed_settings", "load_settings", "read_declared"]
-
 _NEARLY = 0.75
 _log = logging.getLogger(__name__)
 

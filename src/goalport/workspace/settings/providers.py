@@ -12,17 +12,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from goalport.base.hosts import is_secure
 from goalport.workspace.settings.values import Words, listed
 
-__all__ = [
-    "ASYMMETRIC",
-    "HeaderName",
-    "IntrospectionSettings",
-    "Introspections",
-    "IssuerSettings",
-    "Issuers",
-    "Networks",
-    "TokenSettings",
-]
-
 ASYMMETRIC = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),

@@ -56,22 +56,6 @@ from goalport.workspace.settings.values import (
     read_table,
 )
 
-__all__ = [
-    "ENV_FILE",
-    "PREFIX",
-    "SETTINGS_FILE",
-    "WITHIN",
-    "Settings",
-    "Sources",
-    "dotenv_source",
-    "environment_source",
-    "known_settings",
-    "offer_settings",
-    "place_in",
-    "read_settings_file",
-    "settings_files",
-]
-
 SETTINGS_FILE = Path("server", "settings.toml")
 """The path of the settings file in a workspace; the file is optional."""
 ENV_FILE = ".env"

@@ -15,17 +15,6 @@ from goalport.workspace.settings.key_entries import KeyEntries
 from goalport.workspace.settings.providers import HeaderName, Introspections, Issuers, Networks
 from goalport.workspace.settings.values import Count, Delay, DocumentsPlace, ScopeTable, Size, Table, Words
 
-__all__ = [
-    "AuditSettings",
-    "AuthSettings",
-    "AutonomySettings",
-    "CallerLimits",
-    "DocumentsSettings",
-    "LimitSettings",
-    "ProcessSettings",
-    "RetrySettings",
-]
-
 _RETRY = RetryPolicy()
 _TAKEN_HEADERS = frozenset({"authorization", "cookie", "host", "content-type", "content-length", "forwarded", "origin"})
 Confidence = Annotated[float, Field(ge=0, le=1)]

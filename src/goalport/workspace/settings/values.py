@@ -23,24 +23,6 @@ from pydantic import (
 
 from goalport.store.postgres import PostgresAddress
 
-__all__ = [
-    "Count",
-    "Delay",
-    "DocumentsPlace",
-    "LogLevel",
-    "Paths",
-    "Personality",
-    "ScopeTable",
-    "Seconds",
-    "Secrets",
-    "Size",
-    "StorePlace",
-    "Table",
-    "Words",
-    "WorkerCount",
-    "listed",
-]
-
 
 def listed(value: object) -> object:
     """A list from an environment variable: JSON, or values separated by commas. Raises `ValueError`."""

@@ -16,8 +16,6 @@ from ag_ui.core.capabilities import (
 from goalport.runtime.chat import AgentProcessChatbot
 from goalport.server.publish.goal_tools import GoalTool
 
-__all__ = ["of_chatbot", "of_goal"]
-
 _FRAMEWORK = "goalport"
 
 

@@ -35,8 +35,6 @@ from goalport.server.publish.own_resources import question_view
 from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.turns import counted_turn, note_turn, reader_left
 
-__all__ = ["ChatRun"]
-
 _SPOKE_WHILE_ASKED: Final = (
     "The conversation waits for answers. Send them as `resume`, or cancel the interrupts there, and then go on: "
 )

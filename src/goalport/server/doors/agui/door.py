@@ -19,8 +19,6 @@ from goalport.server.web.endpoint import Endpoint, HttpDoor, StartEndpoint
 from goalport.server.web.event_streams import OpenStreams
 from goalport.server.web.problems import problem
 
-__all__ = ["AguiDoor"]
-
 AGENTS: Final = "/agui"
 
 

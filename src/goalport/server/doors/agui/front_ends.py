@@ -31,8 +31,6 @@ from goalport.server.doors.agui.shared_state import STATE
 from goalport.server.publish.portability import Schema
 from goalport.tools import schema_fault
 
-__all__ = ["call_events", "call_message", "front_end_of", "offer_problems", "takes_front_end", "tool_answers"]
-
 _LEFT_OUT: Final = "It went on without a result."
 
 

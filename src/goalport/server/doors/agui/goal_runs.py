@@ -38,8 +38,6 @@ from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.own_resources import question_view
 from goalport.server.publish.publisher import Publisher
 
-__all__ = ["GoalRun"]
-
 _BETWEEN: Final = ":"
 """Stands between the ids of a process and of its question; neither has it in it."""
 

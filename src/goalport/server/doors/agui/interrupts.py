@@ -20,8 +20,6 @@ from goalport.server.publish.forms import form_of
 from goalport.server.publish.own_resources import question_view
 from goalport.tools.schemas import UNREADABLE
 
-__all__ = ["Answer", "RunRefused", "answers", "interrupt_of"]
-
 _YES_OR_NO: Final = frozenset({"approved", "confirmed"})
 """The members in one of which front ends send a yes or no, where they do not send it bare."""
 _DECLINED: Final = "The person declined."

@@ -51,8 +51,6 @@ from goalport.base.events import (
 )
 from goalport.server.doors.agui.shared_state import STATE, SharedState
 
-__all__ = ["RunEvents"]
-
 _NO_RESULT: Final = "The call gave no result: the run has ended."
 
 

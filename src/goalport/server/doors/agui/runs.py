@@ -42,8 +42,6 @@ from goalport.server.web.endpoint import HttpDoor, body_of, call_of, read
 from goalport.server.web.event_streams import AnswerStream, OpenStreams
 from goalport.server.web.problems import Problem, invalid
 
-__all__ = ["RunHandlers"]
-
 _LONGEST_ID: Final = 1_000
 
 

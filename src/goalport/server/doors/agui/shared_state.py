@@ -9,8 +9,6 @@ from typing import Any, Final, cast
 
 from ag_ui.core import BaseEvent, StateDeltaEvent, StateSnapshotEvent
 
-__all__ = ["STATE", "SharedState", "member_of"]
-
 STATE: Final = "goalport"
 """The member of the state that the server sets. All others are the front end's own."""
 

@@ -25,8 +25,6 @@ from goalport.models.llm import AssistantMessage as Reply, Image, Message, UserM
 from goalport.runtime.chat import ConversationMessage, compare
 from goalport.server.doors.agui.shared_state import member_of
 
-__all__ = ["Again", "Asked", "asked", "instructions", "last_text", "merged"]
-
 _NO_IMAGE: Final = "only images that come with the message are taken: a part of type image, with a source of type data"
 
 

@@ -15,8 +15,6 @@ from goalport.server.publish.answers import error_wire
 from goalport.server.publish.limits import LimitReached, Place
 from goalport.server.publish.output import Wire
 
-__all__ = ["GONE", "admitted", "limit_wire"]
-
 GONE: Final = "Its caller went away."
 
 

@@ -32,8 +32,6 @@ from goalport.server.publish.output import Wire
 from goalport.tools import ToolResult
 from goalport.tools.upstream.active_calls import Asked, call_hooks, current_hooks
 
-__all__ = ["AskingCall", "asks_client", "call_asking"]
-
 _KEPT: Final = 3_600
 """Seconds that a call waits for its client to come back, if the state that the client holds does not expire before."""
 _MOST_KEPT: Final = 1_000

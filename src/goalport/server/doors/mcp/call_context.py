@@ -16,8 +16,6 @@ from goalport.server.doors.mcp.disconnects import disconnect_of
 from goalport.server.doors.mcp.notifier import Notifier, SdkNotifier
 from goalport.server.doors.mcp.state import Context, McpState
 
-__all__ = ["CallContext"]
-
 
 @dataclass(frozen=True, slots=True)
 class CallContext:

@@ -41,8 +41,6 @@ from goalport.server.publish.output import Wire, WrittenResult, document_of
 from goalport.server.publish.publication import PublishedTool
 from goalport.server.publish.raw import RawTool
 
-__all__ = ["call_tool"]
-
 _log = logging.getLogger(__name__)
 _LONGEST_NAME = 100
 

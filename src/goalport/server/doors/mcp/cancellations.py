@@ -21,8 +21,6 @@ from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.platform.runs import CANCELLED, Watch, end_for_caller
 from goalport.server.publish.goal_tools import CallPolicy
 
-__all__ = ["Cancellations", "session_of", "with_session"]
-
 _log = logging.getLogger(__name__)
 _SESSION: Final = "goalport.session"
 _CALL, _GIVEN_UP, _ANSWERED = "call", "cancelled", "answered"

@@ -30,8 +30,6 @@ from goalport.server.publish.limits import LimitReached, Place
 from goalport.server.publish.output import WrittenResult
 from goalport.server.publish.turns import counted_turn, note_turn
 
-__all__ = ["call_chatbot"]
-
 
 async def call_chatbot(
     context: CallContext, chat: ChatTool, params: CallToolRequestParams, call: Call, place: Place

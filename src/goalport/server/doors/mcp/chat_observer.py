@@ -30,8 +30,6 @@ from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.limits import Place
 from goalport.server.publish.output import WrittenResult
 
-__all__ = ["ChatObserver", "observer_of", "session_of_process"]
-
 
 async def session_of_process(state: McpState, process: AgentProcess) -> ChatSession | None:
     """The session that a process belongs to; None for one of a goal, or of a conversation that is not there any more.

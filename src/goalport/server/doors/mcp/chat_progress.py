@@ -17,8 +17,6 @@ from goalport.runtime.chat import Turn
 from goalport.server.doors.mcp.notifier import Notifier
 from goalport.server.doors.mcp.progress_notifications import ProcessProgress
 
-__all__ = ["ChatProgress"]
-
 _GAP: Final = 0.25
 """Seconds between two notifications with text."""
 _MOST_SHOWN: Final = 8_000

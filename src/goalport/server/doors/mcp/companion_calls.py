@@ -38,8 +38,6 @@ from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.handle import LargeResult
 from goalport.server.publish.output import Pages, Wire, WrittenResult, done, text_block
 
-__all__ = ["call_companion", "stop"]
-
 _CANCELLED: Final = "Its caller cancelled it."
 _BETWEEN_TURNS: Final = {ProcessStatus.RESTING, ProcessStatus.STUCK}
 _END_SECONDS: Final = 5.0

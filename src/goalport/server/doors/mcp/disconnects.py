@@ -15,8 +15,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.runtime.platform.runs import Disconnect
 
-__all__ = ["DisconnectMiddleware", "disconnect_in", "disconnect_of", "ended_by", "is_modern_request", "new_disconnect"]
-
 _KEY: Final = "goalport.disconnect"
 _VERSION: Final = b"mcp-protocol-version"
 

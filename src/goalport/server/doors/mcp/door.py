@@ -20,8 +20,6 @@ from goalport.server.doors.mcp.transports.sse import Sse
 from goalport.server.doors.mcp.transports.streamable_http import StreamableHttp
 from goalport.server.publish.publisher import Publisher
 
-__all__ = ["TRANSPORTS", "McpDoor", "ServerTransport"]
-
 
 class ServerTransport(Protocol):
     """A transport of MCP messages over HTTP.

@@ -47,17 +47,6 @@ from goalport.server.publish.output import WrittenResult
 from goalport.tools.schemas import UNREADABLE
 from goalport.tools.upstream.remote_process import PREFERS_HANDLE
 
-__all__ = [
-    "MOST_ASKED",
-    "AskedQuestion",
-    "Elicitation",
-    "Round",
-    "answer_when_settled",
-    "asked_question",
-    "earlier_round",
-    "take_from_elsewhere",
-]
-
 MOST_ASKED: Final = 3
 """How often one call, or one task, asks a question whose answers are not valid."""
 _MOST_ROUNDS: Final = 10

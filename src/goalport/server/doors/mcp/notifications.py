@@ -25,8 +25,6 @@ from mcp.server.subscriptions import (
 from goalport.server.doors.mcp.sessions import connection_of
 from goalport.server.publish.publisher import ListKind
 
-__all__ = ["Notifications"]
-
 _SEND_SECONDS: Final = 5.0
 """Seconds after which a notification is dropped for a client that does not read it."""
 _SUBSCRIPTIONS: Final = "goalport.subscriptions"

@@ -11,8 +11,6 @@ from mcp_types import LoggingLevel
 
 from goalport.server.doors.mcp.sessions import log_level_of, progress_wanted, send_log
 
-__all__ = ["Notifier", "SdkNotifier"]
-
 
 class Notifier(Protocol):
     """The way to the client of one request."""

@@ -13,8 +13,6 @@ from typing import Generic, TypeVar
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, PaginatedRequestParams
 
-__all__ = ["Pagination", "cursor_of", "page_across", "place_of"]
-
 ListedT = TypeVar("ListedT")
 SourceT = TypeVar("SourceT")
 

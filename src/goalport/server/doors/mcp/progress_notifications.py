@@ -37,8 +37,6 @@ from goalport.server.publish.limits import Place
 from goalport.server.publish.output import WrittenResult
 from goalport.tools.upstream.active_calls import call_hooks
 
-__all__ = ["Meter", "Observer", "ProcessProgress", "ProgressStep", "heartbeat"]
-
 _LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
 _EARLY: Final = 0.95
 """The part of the interval after which a notification is sent, so that clients never wait for a whole interval."""

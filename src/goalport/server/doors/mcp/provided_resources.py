@@ -27,8 +27,6 @@ from goalport.server.doors.mcp.state import Context, HandlerFailed, McpState
 from goalport.server.publish.provided import contents_of, listed
 from goalport.tools import ResourceProvider
 
-__all__ = ["complete_provided", "list_resources", "read_provided"]
-
 _log = logging.getLogger(__name__)
 _RESOURCES: Final = Pagination[Resource]("resources", lambda listed: listed.uri)
 _PROVIDED: Final = "provided"

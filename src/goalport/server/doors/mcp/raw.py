@@ -27,15 +27,6 @@ from goalport.base.caller import require_scopes
 from goalport.server.publish.publisher import ListKind
 from goalport.server.publish.raw import RawPrompt, RawResource, RawTemplate, RawTool
 
-__all__ = [
-    "changed",
-    "raw_prompt",
-    "raw_resource",
-    "raw_template",
-    "raw_tool",
-    "resource_updated",
-]
-
 Context = ServerRequestContext[Any, Any]
 Wire = dict[str, Any]
 CallTool = Callable[[Context, CallToolRequestParams], Awaitable[CallToolResult | InputRequiredResult | Wire]]

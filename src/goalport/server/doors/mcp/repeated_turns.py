@@ -19,8 +19,6 @@ from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.state import McpState
 from goalport.server.doors.mcp.turn_tasks import Task
 
-__all__ = ["KEY", "SaidOnce", "said_once"]
-
 KEY: Final = "goalport/idempotencyKey"
 _FREE: Final = "free"
 _HELD: Final = "held "

@@ -38,8 +38,6 @@ from goalport.server.publish.conversation_resources import conversation_at
 from goalport.server.publish.output import Pages
 from goalport.server.publish.own_resources import ResourceUri, agent_view, goals_view, process_view, read_uri
 
-__all__ = ["SubscriptionStreams", "initialized", "read_resource", "subscribe", "unsubscribe"]
-
 
 async def read_resource(context: Context, params: ReadResourceRequestParams) -> HandlerResult:
     """The contents at a URI. Raises `MCPError` (-32602) if there is no such resource for this caller."""

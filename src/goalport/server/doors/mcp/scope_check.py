@@ -23,8 +23,6 @@ from goalport.server.publish.companions import ANSWER, CANCEL, Companion
 from goalport.server.publish.own_resources import read_uri
 from goalport.server.publish.scopes import Scopes
 
-__all__ = ["ScopeCheck", "guarded", "refuse_call", "scopes_of_resource"]
-
 _FREE: Final = frozenset({"initialize", "ping", "server/discover"})
 """What every caller may ask: who the server is, and whether it is there."""
 _LONGEST_NAME: Final = 100

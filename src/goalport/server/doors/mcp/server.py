@@ -51,8 +51,6 @@ from goalport.server.doors.mcp.tasks import add_tasks
 from goalport.server.publish.output import WrittenResult
 from goalport.server.publish.prompts import GoalPrompt
 
-__all__ = ["GoalServer", "make_server"]
-
 _LISTS: Final = CacheHint(ttl_ms=5_000, scope="private")
 _CONTENTS: Final = CacheHint(ttl_ms=0, scope="private")
 _HINTS: Final[Mapping[CacheableMethod, CacheHint]] = {

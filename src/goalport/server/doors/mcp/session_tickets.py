@@ -19,8 +19,6 @@ from pydantic import ValidationError
 
 from goalport.server.auth import Principal
 
-__all__ = ["SessionTickets"]
-
 _MOST: Final = 2_048
 """The longest ticket in characters. Proxies allow 4 KiB to 8 KiB for a header; common clients need 200 to 400."""
 _MOST_CONTENT: Final = 4_096

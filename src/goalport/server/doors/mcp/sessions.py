@@ -22,20 +22,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.types import Scope
 
-__all__ = [
-    "ask_client",
-    "connection_of",
-    "in_flight",
-    "is_modern",
-    "is_open",
-    "log_level_of",
-    "progress_wanted",
-    "send_log",
-    "set_log_level",
-    "with_level_noted",
-    "without_deprecations",
-]
-
 _LOG_LEVEL = "goalport.log_level"
 _NOTE_LEVEL: Final = "goalport.note_log_level"
 

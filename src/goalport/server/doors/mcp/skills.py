@@ -16,8 +16,6 @@ from goalport.base.handshake import SKILLS
 from goalport.server.doors.mcp.pagination import cursor_of, page_across, place_of
 from goalport.server.doors.mcp.state import Context, McpState
 
-__all__ = ["add_skills"]
-
 _KIND: Final = "skills"
 _FRESH: Final = {"resultType": "complete", "ttlMs": 5_000, "cacheScope": "private"}
 

@@ -28,8 +28,6 @@ from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.raw import Handler
 from goalport.tools import calling_from
 
-__all__ = ["Context", "HandlerFailed", "McpState"]
-
 T = TypeVar("T")
 
 

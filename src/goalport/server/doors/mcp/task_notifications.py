@@ -29,8 +29,6 @@ from goalport.server.doors.mcp.tasks import ENDED, POLL_MS, refuse_without_tasks
 from goalport.server.doors.mcp.turn_tasks import Task
 from goalport.server.publish.output import Wire
 
-__all__ = ["listen"]
-
 _TASKS: Final = "taskIds"
 
 

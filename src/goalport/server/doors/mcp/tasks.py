@@ -52,17 +52,6 @@ from goalport.server.publish.output import Wire, WrittenResult
 from goalport.store import Codec, Sealed
 from goalport.tools.upstream.remote_process import PREFERS_HANDLE
 
-__all__ = [
-    "ENDED",
-    "POLL_MS",
-    "add_tasks",
-    "answer_or_task",
-    "gets_task",
-    "refuse_without_tasks",
-    "state_of",
-    "task_of",
-]
-
 POLL_MS: Final = 1_000
 """The milliseconds that clients are asked to let pass between two polls."""
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})

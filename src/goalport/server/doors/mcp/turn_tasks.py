@@ -15,8 +15,6 @@ from goalport.server.publish.chat_answers import answer_with_reply
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.output import WrittenResult
 
-__all__ = ["Task", "reply_of_task"]
-
 _NO_REPLY: Final = "The conversation has gone on, and nothing was replied to this message."
 
 

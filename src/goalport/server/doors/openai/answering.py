@@ -20,8 +20,6 @@ from goalport.server.doors.openai.questions import Answer, Asked, Unclear, asked
 from goalport.server.doors.openai.response_ids import ResponseId
 from goalport.server.publish.publisher import Publisher
 
-__all__ = ["answered_process", "answering_turn", "asking_process", "said_in"]
-
 BeginTurn = Callable[[], Awaitable[Turn]]
 
 

@@ -17,8 +17,6 @@ from goalport.server.doors.openai.replies import Reply, ReplyText, gathered
 from goalport.server.publish.faults import unavailable_words
 from goalport.server.web import AnswerStream, client_left
 
-__all__ = ["Format", "sent_as_stream", "sent_whole"]
-
 
 class Format(Protocol):
     """How replies are written."""

@@ -17,8 +17,6 @@ from goalport.server.doors.openai.errors import error_body
 from goalport.server.doors.openai.replies import Note, Reply, ReplyEnd, ReplyText, Text, Thought
 from goalport.server.web import Problem
 
-__all__ = ["ChatFormat", "comment"]
-
 _FAILED: Final = "reply-failed"
 
 

@@ -20,17 +20,6 @@ from goalport.server.doors.openai.questions import TOO_LATE, asked_in
 from goalport.server.doors.openai.response_ids import ResponseId
 from goalport.server.web import Problem
 
-__all__ = [
-    "Histories",
-    "begin_turn",
-    "caught_up",
-    "continue_after",
-    "continued",
-    "not_found",
-    "stored_reply",
-    "with_history",
-]
-
 _MOST_CHARACTERS: Final = 100
 """How much of the first message and of the last reply is searched for: not more words than a search may have."""
 _MOST_LIKE_IT: Final = 10

@@ -20,8 +20,6 @@ from goalport.server.doors.openai.stored_responses import StoredResponses
 from goalport.server.publish.publisher import Publisher
 from goalport.server.web import Endpoint, Handler, HttpDoor, Problem, StartEndpoint
 
-__all__ = ["OpenAiDoor"]
-
 _ROOT: Final = "/v1"
 _PATHS: Final = "Below {root}/v1 there are models, chat/completions and responses."
 

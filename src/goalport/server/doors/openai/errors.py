@@ -13,8 +13,6 @@ from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned
 from goalport.server.web import Problem
 
-__all__ = ["error_body", "refusal", "unsupported"]
-
 _KINDS: Final = {
     HTTPStatus.UNAUTHORIZED: "authentication_error",
     HTTPStatus.FORBIDDEN: "permission_error",

@@ -20,8 +20,6 @@ from goalport.server.doors.openai.questions import Answer, Unclear, in_words
 from goalport.server.publish.forms import Form, form_of
 from goalport.tools.schemas import UNREADABLE, holds_secret
 
-__all__ = ["SomethingElse", "found_answer"]
-
 _log = logging.getLogger(__name__)
 _READ_FREELY: Final = frozenset({"form", "choice"})
 """The kinds of forms whose answers a model may find."""

@@ -21,8 +21,6 @@ from goalport.server.doors.openai.replies import Note, Piece, ReplyEnd, Text
 from goalport.server.doors.openai.response_ids import ResponseId
 from goalport.server.publish.answers import reason_of, text_of
 
-__all__ = ["GoalReply", "response_of", "start"]
-
 
 async def start(platform: AgentPlatform, model: GoalModel, said: Sequence[Message], caller: Caller) -> AgentProcess:
     """Start a process from the last message. Raises `BadInput` if that is no input of the goal, and `StoreError`."""

@@ -45,8 +45,6 @@ from goalport.server.publish.turns import counted_turn, note_turn
 from goalport.server.web import HttpDoor, admitted
 from goalport.server.web.endpoint import body_of, call_of
 
-__all__ = ["ChatHandlers"]
-
 _RETRIES: Final = "x-stainless-retry-count"
 """The header by which OpenAI's clients say how often they have sent a request before."""
 

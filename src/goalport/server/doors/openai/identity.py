@@ -17,8 +17,6 @@ from goalport.server.auth.current import granted
 from goalport.server.auth.verifiers import caller_of
 from goalport.workspace.settings import AuthSettings
 
-__all__ = ["CONVERSATION", "for_user", "named_conversation"]
-
 CONVERSATION: Final = "x-conversation-id"
 """The header that names the conversation, in a request and in its response."""
 _CHAT: Final = "x-openwebui-chat-id"

@@ -15,8 +15,6 @@ from goalport.models.llm import Message, UserMessage
 from goalport.runtime.chat import cheapest
 from goalport.runtime.platform import AgentPlatform
 
-__all__ = ["answer_to_task", "is_task"]
-
 _log = logging.getLogger(__name__)
 _TASK: Final = "### Task:"
 _FORM: Final = re.compile(

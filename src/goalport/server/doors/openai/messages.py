@@ -15,8 +15,6 @@ from pydantic_core import PydanticCustomError
 from goalport.base.errors import BadInput
 from goalport.models.llm import AssistantMessage, Image, Message, SystemMessage, ToolCall, ToolReply, UserMessage
 
-__all__ = ["GivenMessage", "ImagePart", "TextPart", "conversation_of"]
-
 _DATA_URL: Final = re.compile(r"data:(?P<type>image/[a-z0-9.+-]+);base64,(?P<data>[A-Za-z0-9+/=\s]+)", re.IGNORECASE)
 _INSTRUCTING: Final = frozenset({"system", "developer"})
 

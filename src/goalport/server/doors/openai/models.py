@@ -19,8 +19,6 @@ from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.scopes import Scopes
 from goalport.server.web import HttpDoor, Problem
 
-__all__ = ["ChatbotModel", "GoalModel", "Model", "ModelHandlers", "Models"]
-
 _UNKNOWN: Final = "model-not-found"
 
 

@@ -20,8 +20,6 @@ from goalport.server.publish.elicitation import FlatForm, FormField
 from goalport.server.publish.forms import Form, form_of
 from goalport.tools.schemas import UNREADABLE, holds_secret
 
-__all__ = ["TOO_LATE", "Answer", "Asked", "Unclear", "asked_in", "in_words", "read_answer", "too_late"]
-
 _NAMED: Final = re.compile(r"\(Question (?P<question>q-[0-9a-f]+) of process (?P<process>[a-z0-9-]+)\)\s*$")
 TOO_LATE: Final = re.compile(r"\(Question q-[0-9a-f]+ of process [a-z0-9-]+ is closed\)\s*$")
 """Matches the end of what is said to an answer that came too late."""

@@ -16,8 +16,6 @@ from goalport.runtime.chat.messages import REPLY_SEPARATOR
 from goalport.server.doors.openai.questions import in_words
 from goalport.server.publish.turns import reader_left
 
-__all__ = ["Note", "Piece", "Reply", "ReplyEnd", "ReplyText", "Text", "Thought", "TurnReply", "WholeReply", "gathered"]
-
 
 @dataclass(frozen=True, slots=True)
 class Text:

@@ -16,8 +16,6 @@ from goalport.server.doors.openai.errors import unsupported
 from goalport.server.doors.openai.messages import GivenMessage, conversation_of
 from goalport.server.web.endpoint import read
 
-__all__ = ["ChatRequest", "ResponseRequest", "read_request"]
-
 R = TypeVar("R", bound="_Request")
 Allowed = Callable[[Any], bool]
 

@@ -6,8 +6,6 @@ So any replica can go on from a response, and nothing is stored besides the conv
 from dataclasses import dataclass
 from typing import Final, Self
 
-__all__ = ["ResponseId"]
-
 _BEGINNING: Final = "resp_"
 _BETWEEN: Final = "."
 

@@ -16,8 +16,6 @@ from goalport.models.llm import Message, TokenUsage, UserMessage
 from goalport.server.doors.openai.completions import comment
 from goalport.server.doors.openai.replies import Note, Reply, ReplyEnd, ReplyText, Text, Thought
 
-__all__ = ["ResponseFormat", "item_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseFormat:

@@ -28,8 +28,6 @@ from goalport.server.doors.openai.responses import ResponseFormat, item_of
 from goalport.server.web import Handler, HttpDoor, Problem
 from goalport.server.web.endpoint import read
 
-__all__ = ["StoredResponses"]
-
 
 class _Stored(NamedTuple):
     written: ResponseFormat

@@ -20,8 +20,6 @@ from goalport.server.publish.publisher import Publisher
 from goalport.server.web.endpoint import Endpoint, Handler, HttpDoor, StartEndpoint
 from goalport.server.web.problems import problem
 
-__all__ = ["RestDoor"]
-
 
 class RestDoor:
     """Processes over HTTP and JSON, and their events."""

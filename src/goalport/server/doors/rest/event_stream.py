@@ -27,8 +27,6 @@ from goalport.server.publish.publisher import Publisher
 from goalport.server.web.endpoint import read
 from goalport.server.web.event_streams import EventStream, OpenStreams
 
-__all__ = ["EVENT_NAME", "EventHandlers"]
-
 EVENT_NAME: Final = "agent-process-event"
 _LAST_ID: Final = "last-event-id"
 

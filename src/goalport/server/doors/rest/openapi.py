@@ -37,8 +37,6 @@ from goalport.server.publish.scopes import Scopes
 from goalport.server.web.endpoint import read, root_of
 from goalport.server.web.problems import MEDIA_TYPE
 
-__all__ = ["OpenApi"]
-
 _MOST: Final = 16
 _SCHEMAS: Final = "#/components/schemas/"
 _TEXT: Final[Schema] = {"type": "string"}

@@ -21,8 +21,6 @@ from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.report import groups_of
 from goalport.server.web.endpoint import Handler, read, root_of
 
-__all__ = ["INFO", "LISTS", "PlatformInfo"]
-
 INFO: Final = "/api/v1/platform-info"
 Entries = Iterator[Mapping[str, Any]]
 Lister = Callable[[AgentPlatform, Publication], Entries]

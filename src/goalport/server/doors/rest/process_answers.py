@@ -22,8 +22,6 @@ from goalport.server.publish.portability import Schema
 from goalport.server.web.problems import Problem, unavailable
 from goalport.store import ProcessRecord
 
-__all__ = ["EVENTS", "PROCESSES", "answer_to", "record_line", "view_of"]
-
 PROCESSES: Final = "/api/v1/process"
 EVENTS: Final = "/events/process"
 _WAIT_SECONDS: Final = 30

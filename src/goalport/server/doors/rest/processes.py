@@ -40,8 +40,6 @@ from goalport.server.web.endpoint import HttpDoor, body_of, call_of, read, root_
 from goalport.server.web.problems import Problem, invalid
 from goalport.tools.schemas import UNREADABLE
 
-__all__ = ["ProcessHandlers", "own_process", "query_of"]
-
 _KEY: Final = "idempotency-key"
 _END_SECONDS: Final = 5.0
 """The most seconds that a deletion waits for the process to stop before it is answered."""

@@ -8,8 +8,6 @@ from pydantic_core import PydanticCustomError
 from goalport.runtime.process import ProcessStatus
 from goalport.runtime.process.ids import ID
 
-__all__ = ["ContinueRequest", "EndQuery", "EventsQuery", "ListQuery", "NoQuery", "StartRequest", "StateQuery"]
-
 _LONGEST_WAIT: Final = 300.0
 _LARGEST_PAGE: Final = 500
 _LARGEST_NUMBER: Final = 2**53

@@ -48,8 +48,6 @@ from goalport.server.publish.exported_tools import FunctionTool
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.output import Wire, WrittenResult
 
-__all__ = ["CommonCall", "CommonCalls"]
-
 _log = logging.getLogger(__name__)
 _REQUEST: Final = {"jsonrpc", "id", "method", "params"}
 _VERSION: Final = b"mcp-protocol-version"

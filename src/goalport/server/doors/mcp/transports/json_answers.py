@@ -7,8 +7,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["AnswersAsJson", "answers_as_json"]
-
 _wanted: ContextVar[bool] = ContextVar("goalport_answers_as_json", default=False)
 
 

@@ -20,19 +20,6 @@ from goalport.base.words import first_line
 from goalport.server.doors.mcp.disconnects import is_modern_request
 from goalport.server.doors.mcp.transports.routing_headers import contradiction
 
-__all__ = [
-    "SESSION_ID",
-    "PostReader",
-    "error_response",
-    "header",
-    "message_of",
-    "read_message",
-    "refusal",
-    "refuse",
-    "replayed",
-    "with_message",
-]
-
 SESSION_ID: Final = b"mcp-session-id"
 _KEY: Final = "goalport.message"
 _RESUME: Final = b"last-event-id"

@@ -15,8 +15,6 @@ from starlette.types import Message, Receive, Scope, Send
 from goalport.server.doors.mcp.disconnects import new_disconnect
 from goalport.server.doors.mcp.transports.jsonrpc import SESSION_ID
 
-__all__ = ["Reply", "StreamNotifier"]
-
 _PATIENCE: Final = 1.0
 _STREAM: Final = (
     (b"content-type", b"text/event-stream"),

@@ -20,8 +20,6 @@ from mcp.shared.inbound import (
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-__all__ = ["agreed_version", "contradiction"]
-
 _ROUTING: Final = frozenset({MCP_METHOD_HEADER.encode(), MCP_NAME_HEADER.encode()})
 _REQUIRED: Final = _ROUTING | {MCP_PROTOCOL_VERSION_HEADER.encode()}
 """The headers that each request has since revision 2026-07-28."""

@@ -16,8 +16,6 @@ from mcp_types import INTERNAL_ERROR, JSONRPCError, RequestId
 
 from goalport.server.doors.mcp.transports.jsonrpc import refusal
 
-__all__ = ["OpenCall", "SessionCalls"]
-
 _TERMINATED: Final = "Session terminated before the request completed"
 
 

@@ -38,8 +38,6 @@ from goalport.server.doors.mcp.transports.jsonrpc import (
 )
 from goalport.server.doors.mcp.transports.session_calls import SessionCalls
 
-__all__ = ["KnownSession", "SessionResumption"]
-
 _OWN: Final[Scope] = {"type": "http", "path": "/mcp", "query_string": b""}
 """What a request has that comes from no client."""
 _VERSION: Final = b"mcp-protocol-version"

@@ -19,8 +19,6 @@ from goalport.server.doors.mcp.server import GoalServer
 from goalport.server.doors.mcp.state import McpState
 from goalport.server.doors.mcp.transports.jsonrpc import PostReader
 
-__all__ = ["SSE_PATH", "Sse"]
-
 SSE_PATH: Final = "/sse"
 """Where the stream of a session is, on which all answers of the session come."""
 

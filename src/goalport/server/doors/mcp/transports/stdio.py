@@ -32,8 +32,6 @@ from goalport.server.doors.mcp.state import McpState
 from goalport.server.doors.mcp.transports.jsonrpc import read_message, refusal
 from goalport.server.publish.publisher import Publisher
 
-__all__ = ["Stdio"]
-
 _ID: Final = re.compile(rb'"id"\s*:\s*(?:([0-9]{1,15})|"([^"\\]{1,100})")')
 _CHUNK: Final = 65_536
 

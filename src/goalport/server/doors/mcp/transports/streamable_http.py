@@ -39,8 +39,6 @@ from goalport.server.publish.exported_tools import FunctionTool
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.raw import RawTool
 
-__all__ = ["StreamableHttp"]
-
 _REST: Final = 10.0
 """Seconds without a request after which a session is closed that its ticket opens again."""
 _MESSAGE_KEYS: Final = frozenset({"progressToken", LOG_LEVEL_META_KEY})
