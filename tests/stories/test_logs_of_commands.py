@@ -81,4 +81,4 @@ class Doubler:
 async def test_a_module_of_the_workspace_sets_the_level_of_one_logger(tmp_path: Path) -> None:
     async with running(tmp_path, {"agents/loud.py": LOUD}) as server, server.client("http", "auto") as client:
         await client.call_tool("double", {"values": 1})
-        assert " DEBUG goalport.serve.calls " in await server.heard.until("double was refused: ")
+        assert " DEBUG goalport.server.doors.mcp.calls " in await server.heard.until("double was refused: ")

@@ -36,8 +36,8 @@ GUIDE = """
   name: goalport-prompts
   description: Goalport API
   acceptedPackages:
-    - goalport.prompts
-    - goalport.references
+    - goalport.models.prompts
+    - goalport.knowledge.references
 """
 """The file of section 3.10.1, with the packages that are installed here."""
 
