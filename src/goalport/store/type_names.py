@@ -37,7 +37,7 @@ _FOLDERS: Final = ("agents.", "tools.")
 """The folders of a workspace. An installed package may be called the same, and is written with a slash before."""
 _WINGS: Final = ("agents", "base", "knowledge", "models", "runtime", "server", "tools")
 """The folders of goalport that names leave out: `goalport.domain.wait_for:WaitFor`, wherever `domain` stands."""
-_IN_WING: Final = re.compile(rf"goalport\.(?:{'|'.join(_WINGS)})\.")
+_IN_WING: Final = re.compile(r"goalport\.(?:agents|base|knowledge|models|runtime|server|tools(?=\.upstream))\.")
 _LATE: Final = frozenset({"mcp_types", "pydantic_ai.messages", "pydantic_ai.usage"})
 """Modules that goalport imports when it needs them, and whose objects its records hold."""
 _LOCAL: Final = "<locals>"

@@ -11,6 +11,7 @@ import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -351,3 +352,62 @@ def test_a_time_keeps_its_zone() -> None:
     assert read('{"$datetime": ["2026-01-01T00:00:00", "UTC"]}') == datetime(2026, 1, 1, tzinfo=UTC)
     berlin = read('{"$datetime": ["2026-10-25T02:30:00", {"zone": "Europe/Berlin"}, 1]}')
     assert (str(berlin.tzinfo), berlin.fold, berlin.utcoffset().total_seconds()) == ("Europe/Berlin", 1, 3600)
+
+
+OWN = """
+    goalport.autonomy.choice:Achieved
+    goalport.caller:Caller
+    goalport.chat:Conversation
+    goalport.domain.planner_type:PlannerType
+    goalport.domain.values:UserInput
+    goalport.domain.wait_for:Choice
+    goalport.domain.wait_for:Confirmation
+    goalport.domain.wait_for:FormSubmission
+    goalport.domain.wait_for:Option
+    goalport.domain.wait_for:TextInput
+    goalport.domain.wait_for:UrlVisit
+    goalport.domain.wait_for:VisitedUrl
+    goalport.domain.wait_for:WaitFor
+    goalport.llm.messages:AssistantMessage
+    goalport.llm.messages:Image
+    goalport.llm.messages:ToolCall
+    goalport.llm.messages:UserMessage
+    goalport.llm.model:ModelReply
+    goalport.llm.model:TokenUsage
+    goalport.platform.kept_results:KeptResult
+    goalport.platform.tool_agents:ToolCall
+    goalport.process.action_progress:ActionInvocation
+    goalport.process.action_progress:ActionProgressState
+    goalport.process.action_progress:Failure
+    goalport.process.journal:Step
+    goalport.process.ledger:Budget
+    goalport.process.ledger:Spending
+    goalport.process.ledger:TurnStart
+    goalport.process.lifecycle:Completed
+    goalport.process.lifecycle:Failed
+    goalport.process.lifecycle:Killed
+    goalport.process.lifecycle:Stuck
+    goalport.process.lifecycle:Terminated
+    goalport.process.lifecycle:Waiting
+    goalport.process.persistence:ProcessState
+    goalport.process.persistence:Ranges
+    goalport.process.process_options:Delay
+    goalport.process.process_options:ProcessOptions
+    goalport.process.process_options:Verbosity
+    goalport.tools.results:ToolResult
+    goalport.workflow.history:Attempt
+    goalport.workflow.history:Feedback
+    goalport.workflow.history:History
+    goalport.workflow.scatter_gather:BranchFailure
+    goalport.workflow.scatter_gather:Gathered
+"""
+"""The names of goalport's own classes in what is stored. A change of one makes all that holds it unreadable."""
+
+
+@pytest.mark.parametrize("name", OWN.split())
+def test_own_classes_keep_the_names_under_which_they_were_stored(name: str) -> None:
+    for each in ("runtime.chat", "runtime.platform.agent_platform", "runtime.workflow.scatter_gather"):
+        import_module(f"goalport.{each}")
+    names = TypeNames()
+    found = names.find(name)
+    assert (found.__name__, names.name_of(found)) == (name.rpartition(":")[2], name)
