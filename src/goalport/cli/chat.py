@@ -27,7 +27,7 @@ from goalport.cli.prompts import Option, Unanswered, prompts_here
 from goalport.cli.sources import runner_here
 from goalport.cli.stored import driven
 from goalport.cli.workspace import LoadedWorkspace, kept_in_memory
-from goalport.runtime.platform.choosing_chatbot import choosing_chatbot
+from goalport.runtime.platform.workspace_parts import choosing_chatbot
 from goalport.workspace.settings import Settings, load_settings
 
 _HISTORY = "chat_history"

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from goalport.base.errors import BadInput, GoalportError
 from goalport.cli.answering import read_answer
-from goalport.cli.chat_commands import command_lines, read_line
 from goalport.cli.chat_input import Messages
+from goalport.cli.chat_prompt import command_lines, read_line
 from goalport.cli.chat_replies import Replies
 from goalport.cli.dialogues import Chats, Dialogue, Reply
 from goalport.cli.prompts import Interrupted, Unanswered

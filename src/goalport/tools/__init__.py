@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 from goalport.tools.arguments import Parameter
 from goalport.tools.arithmetic import math_group
-from goalport.tools.decorator import ToolMark, mark_of, tool
 from goalport.tools.definition import (
     CALL_SITE,
     Approval,
     CallSite,
     Layer,
     Tool,
+    ToolMark,
     calling_from,
     current_call_site,
+    mark_of,
+    tool,
     with_confirmation,
 )
 from goalport.tools.exports import McpToolExport

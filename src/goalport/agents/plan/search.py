@@ -12,11 +12,9 @@ from heapq import heappop, heappush
 from time import thread_time
 from typing import NamedTuple
 
-from goalport.agents.plan.amounts import total
 from goalport.agents.plan.choices import SearchStart, search_start
-from goalport.agents.plan.facts import Fact
 from goalport.agents.plan.landmarks import Bound
-from goalport.agents.plan.problem import KnownPlan, Operator, PlanGoal, Problem
+from goalport.agents.plan.problem import Fact, KnownPlan, Operator, PlanGoal, Problem, total
 from goalport.agents.plan.reasons import Reliance
 from goalport.agents.plan.relaxed_plans import relaxed_plan, settled_steps
 from goalport.agents.plan.task import Task, fruitful, task_for, wanted_literals

@@ -20,6 +20,7 @@ from goalport.models.llm.messages import (
 from goalport.models.llm.model import (
     EmbeddingService,
     LanguageModel,
+    LlmOperations,
     LlmOptions,
     ModelCall,
     ModelCard,
@@ -35,7 +36,6 @@ from goalport.models.llm.model import (
     Vectors,
     check_vector_count,
 )
-from goalport.models.llm.operations import LlmOperations
 from goalport.models.llm.trial_model import TRIAL_MODEL
 
 __all__ = [

@@ -12,8 +12,7 @@ from weakref import WeakValueDictionary
 
 from goalport.base.caller import Caller
 from goalport.base.errors import BadInput, UnknownName
-from goalport.runtime.chat.conversation import Conversation, Loaded
-from goalport.runtime.chat.messages import ConversationMessage, message_json, to_record
+from goalport.runtime.chat.conversation import Conversation, ConversationMessage, Loaded, message_json, to_record
 from goalport.runtime.chat.recent import RecentProcesses
 from goalport.runtime.process import new_id
 from goalport.store import ConversationRecord, ConversationStore, MessageRecord

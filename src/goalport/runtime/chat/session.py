@@ -16,9 +16,8 @@ from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import BadInput
 from goalport.base.events import EventListener
 from goalport.models.llm import Message, SystemMessage, UserMessage
-from goalport.runtime.chat.conversation import Conversation
+from goalport.runtime.chat.conversation import Conversation, ConversationMessage, role_of
 from goalport.runtime.chat.front_end import FrontEnd, renewed
-from goalport.runtime.chat.messages import ConversationMessage, role_of
 from goalport.runtime.chat.platform import Platform
 from goalport.runtime.chat.process_behind import ProcessBehind, runs
 from goalport.runtime.chat.turn import Turn, TurnResult

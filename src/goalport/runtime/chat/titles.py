@@ -11,9 +11,8 @@ from typing import Final
 from goalport.base.errors import GoalportError
 from goalport.base.words import excerpt, one_line
 from goalport.runtime.ai import Ai
-from goalport.runtime.chat.conversation import Conversation
+from goalport.runtime.chat.conversation import Conversation, ConversationMessage
 from goalport.runtime.chat.conversations import Conversations
-from goalport.runtime.chat.messages import ConversationMessage
 
 _log = logging.getLogger(__name__)
 _LONGEST: Final = 60

@@ -11,8 +11,7 @@ from goalport.agents.domain import ChatbotMark
 from goalport.models.llm import AssistantMessage
 from goalport.runtime.chat.cheapest import CHEAPEST, cheapest
 from goalport.runtime.chat.compaction import compact
-from goalport.runtime.chat.conversation import Conversation
-from goalport.runtime.chat.messages import ConversationMessage
+from goalport.runtime.chat.conversation import Conversation, ConversationMessage
 from goalport.runtime.chat.platform import Platform
 from goalport.runtime.chat.project_context import save_context
 from goalport.runtime.chat.titles import better_title, first_words

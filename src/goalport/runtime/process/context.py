@@ -4,12 +4,14 @@ A context belongs to one attempt of one action. After the attempt was abandoned,
 """
 
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextvars import ContextVar
 from copy import copy
 from functools import partial
+from inspect import CO_COROUTINE, iscoroutinefunction
 from logging import getLogger
-from typing import Any, Self, TypeVar, cast, overload
+from time import perf_counter
+from typing import Any, Final, Generic, Self, TypeGuard, TypeVar, cast, overload
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
 
@@ -27,7 +29,6 @@ from goalport.runtime.process.journal import PLACE, Journal, Names, Parked, at_p
 from goalport.runtime.process.lifecycle import Completed, Waiting
 from goalport.runtime.process.questions import SchemaSubmission
 from goalport.runtime.process.sent_messages import Sendable, send_message
-from goalport.runtime.process.timed import Timed, is_async
 from goalport.tools import CALL_SITE, Contained, ContextValues, Tool, in_thread
 from goalport.tools.arguments import CURRENT, PREPARE
 
@@ -391,3 +392,39 @@ def _name_of(agent: object) -> str:
     if isinstance(agent, str):
         return agent
     return agent.name if isinstance(agent, Agent) else (agent if isinstance(agent, type) else type(agent)).__name__
+
+
+_BLOCKING_SECONDS: Final = 0.5
+"""The number of seconds for which a function may block the event loop before a warning is logged."""
+
+
+def is_async(function: Callable[..., object]) -> TypeGuard[Callable[..., Coroutine[Any, Any, object]]]:
+    """Whether calling a function gives a coroutine; most say it themselves, and inspect looks for long."""
+    code = getattr(function, "__code__", None)
+    return (code is not None and bool(code.co_flags & CO_COROUTINE)) or iscoroutinefunction(function)
+
+
+class Timed(Generic[T]):
+    """A coroutine to be awaited in place of another; `report` is given the seconds of each turn that took too long."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], report: Callable[[float], None]) -> None:
+        self._coroutine = coroutine
+        self._report = report
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        coroutine = self._coroutine
+        error: BaseException | None = None
+        while True:
+            start = perf_counter()
+            try:
+                waits_for = coroutine.send(None) if error is None else coroutine.throw(error)
+            except StopIteration as end:
+                return end.value
+            finally:
+                if (seconds := perf_counter() - start) >= _BLOCKING_SECONDS:
+                    self._report(seconds)
+            try:
+                yield waits_for
+                error = None
+            except BaseException as thrown:
+                error = thrown

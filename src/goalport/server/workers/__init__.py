@@ -5,10 +5,9 @@ that agents do can end it. How a worker serves the connections that it gets is i
 Below: settings, and the words of errors.
 """
 
-from goalport.server.workers.channel import SESSION_HEADER, WorkerChannel
+from goalport.server.workers.channel import SESSION_HEADER, WorkerChannel, WorkerState
 from goalport.server.workers.hangups import Terminal, reload_signals
 from goalport.server.workers.listening import DRAINING, address_of, bind
-from goalport.server.workers.states import WorkerState
 from goalport.server.workers.supervisor import check_workers, supervise
 
 __all__ = [

@@ -23,11 +23,10 @@ from goalport.base.cores import usable_cores
 from goalport.base.errors import SettingsError
 from goalport.base.observe import log_to_stderr, tell
 from goalport.base.words import counted, listed
-from goalport.server.workers.channel import METRICS_VARIABLE, WorkerPlace
+from goalport.server.workers.channel import METRICS_VARIABLE, WorkerPlace, WorkerTable
 from goalport.server.workers.hangups import Terminal, reload_signals
 from goalport.server.workers.listening import DRAINING, address_of, bind
 from goalport.server.workers.routes import SessionRoutes, first_session_of, session_at_hand
-from goalport.server.workers.states import WorkerTable
 from goalport.server.workers.worker import EARLY_SECONDS, Worker
 from goalport.workspace.settings import Settings
 

@@ -14,7 +14,7 @@ from goalport.base.events import Event, MessageDelta, MessageSent
 from goalport.base.secrecy import hide_known
 from goalport.base.words import visible
 from goalport.runtime.chat import Turn
-from goalport.server.doors.mcp.notifier import Notifier
+from goalport.server.doors.mcp.notifications import Notifier
 from goalport.server.doors.mcp.progress_notifications import ProcessProgress
 
 _GAP: Final = 0.25

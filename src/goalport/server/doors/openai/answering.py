@@ -15,9 +15,9 @@ from goalport.runtime.platform.runs import process_of
 from goalport.runtime.process import AgentProcess, Question
 from goalport.server.auth import current_caller
 from goalport.server.doors.openai.free_answers import SomethingElse, found_answer
+from goalport.server.doors.openai.identity import ResponseId
 from goalport.server.doors.openai.models import GoalModel
 from goalport.server.doors.openai.questions import Answer, Asked, Unclear, asked_in, in_words, read_answer, too_late
-from goalport.server.doors.openai.response_ids import ResponseId
 from goalport.server.publish.publisher import Publisher
 
 BeginTurn = Callable[[], Awaitable[Turn]]

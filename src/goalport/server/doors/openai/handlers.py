@@ -31,17 +31,15 @@ from goalport.server.doors.openai.conversations import (
     stored_reply,
     with_history,
 )
-from goalport.server.doors.openai.goal_replies import GoalReply, response_of, start
-from goalport.server.doors.openai.identity import CONVERSATION, for_user, named_conversation
+from goalport.server.doors.openai.identity import CONVERSATION, ResponseId, for_user, named_conversation
 from goalport.server.doors.openai.interface_tasks import answer_to_task, is_task
 from goalport.server.doors.openai.models import ChatbotModel, GoalModel, Model, Models
 from goalport.server.doors.openai.questions import Unclear, asked_in
-from goalport.server.doors.openai.replies import Reply, TurnReply, WholeReply
+from goalport.server.doors.openai.replies import GoalReply, Reply, TurnReply, WholeReply, response_of, start
 from goalport.server.doors.openai.requests import ChatRequest, ResponseRequest, read_request
-from goalport.server.doors.openai.response_ids import ResponseId
 from goalport.server.doors.openai.responses import ResponseFormat
 from goalport.server.publish.limits import LimitReached
-from goalport.server.publish.turns import counted_turn, note_turn
+from goalport.server.publish.publisher import counted_turn, note_turn
 from goalport.server.web import HttpDoor, admitted
 from goalport.server.web.endpoint import body_of, call_of
 

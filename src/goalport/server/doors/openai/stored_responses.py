@@ -14,16 +14,14 @@ from starlette.responses import JSONResponse, Response
 
 from goalport.models.llm import Message, UserMessage
 from goalport.runtime.chat import ChatSession
-from goalport.runtime.chat.messages import REPLY_SEPARATOR
+from goalport.runtime.chat.conversation import REPLY_SEPARATOR
 from goalport.runtime.platform.runs import process_of
 from goalport.runtime.process import AgentProcess
 from goalport.server.auth import current_caller
 from goalport.server.doors.openai.errors import unsupported
-from goalport.server.doors.openai.goal_replies import GoalReply
-from goalport.server.doors.openai.identity import for_user
+from goalport.server.doors.openai.identity import ResponseId, for_user
 from goalport.server.doors.openai.models import ChatbotModel, GoalModel, Models
-from goalport.server.doors.openai.replies import ReplyEnd, ReplyText, gathered
-from goalport.server.doors.openai.response_ids import ResponseId
+from goalport.server.doors.openai.replies import GoalReply, ReplyEnd, ReplyText, gathered
 from goalport.server.doors.openai.responses import ResponseFormat, item_of
 from goalport.server.web import Handler, HttpDoor, Problem
 from goalport.server.web.endpoint import read
