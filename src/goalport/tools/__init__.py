@@ -21,7 +21,14 @@ from goalport.tools.definition import (
     tool,
     with_confirmation,
 )
-from goalport.tools.exports import McpToolExport
+from goalport.tools.exports import (
+    ListedResource,
+    McpToolExport,
+    ReadResource,
+    ResourcePage,
+    ResourceProvider,
+    ResourceTemplate,
+)
 from goalport.tools.functions import Contained, ContextValue, ContextValues, Interruption, in_thread
 from goalport.tools.groups import (
     CoreToolGroups,
@@ -45,7 +52,6 @@ from goalport.tools.naming import (
     upper,
 )
 from goalport.tools.objects import ToolObject, tools_of
-from goalport.tools.resources import ListedResource, ReadResource, ResourcePage, ResourceProvider, ResourceTemplate
 from goalport.tools.results import ToolResult
 from goalport.tools.schemas import problems_in_time, schema_fault, schema_problems
 from goalport.tools.validators import NotChecked

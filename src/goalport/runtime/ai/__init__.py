@@ -13,7 +13,7 @@ from goalport.runtime.ai.agentic_tool import (
     after_artifact,
     after_calls,
 )
-from goalport.runtime.ai.ai import Ai, Creation, Determination, Streaming
+from goalport.runtime.ai.ai import Ai, Creation, Determination, Streaming, to_be_awaited
 from goalport.runtime.ai.engine import (
     TOOL_CONTEXT,
     Engine,
@@ -32,7 +32,6 @@ from goalport.runtime.ai.interaction import Interaction, Request, ToolUse
 from goalport.runtime.ai.llm_engine import LlmEngine
 from goalport.runtime.ai.output_type import Services, service_of
 from goalport.runtime.ai.toolbox import UnfoldingTool
-from goalport.runtime.ai.unawaited import to_be_awaited
 
 __all__ = [
     "TOOL_CONTEXT",
