@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.house.tree import LIBRARY, WRITTEN, Function, SourceFile, sources
 
-LIBRARY_LINES = 92_300
+LIBRARY_LINES = 91_500
 """All of src/goalport. Raise it only with a reason in the change; lower it when something has gone."""
 SLACK = 500
 MODULE_LINES, TEST_LINES = 800, 500

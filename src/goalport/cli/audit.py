@@ -15,7 +15,7 @@ from goalport.cli.options import WorkspaceFolder, duration_of, workspace_root
 from goalport.cli.sources import local_time
 from goalport.cli.terminal import Format, say, show_json, show_lines
 from goalport.workspace.settings import load_settings
-from goalport.workspace.settings.audit import audit_file_of, keeps_audit
+from goalport.workspace.settings.loading import audit_file_of, keeps_audit
 
 Deed = Literal["called", "answered", "approved", "declined", "ended", "erased", "denied", "key_created", "key_revoked"]
 _FIRST: Final = ("time", "deed", "caller", "issuer")

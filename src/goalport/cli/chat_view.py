@@ -18,8 +18,8 @@ from goalport.base.events import (
     ToolReturned,
 )
 from goalport.base.words import one_line, visible
+from goalport.cli.live_view import step_line
 from goalport.cli.terminal import show_markdown
-from goalport.cli.views import step_line
 
 _DIM: Final = "\x1b[2m{}\x1b[0m"
 

@@ -14,7 +14,7 @@ from goalport.cli.terminal import say
 from goalport.runtime.platform.erasure import caller_known_as
 from goalport.server.publish.audit_trail import AuditTrail
 from goalport.workspace.settings import Settings
-from goalport.workspace.settings.audit import audit_of
+from goalport.workspace.settings.loading import audit_of
 
 _REASON = "It was erased with `goalport erase`."
 

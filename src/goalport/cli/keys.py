@@ -23,7 +23,7 @@ from goalport.cli.terminal import Record, say, show
 from goalport.server.auth.key_file import KeyFile, NewKey, new_key
 from goalport.server.auth.key_uses import KeyUses
 from goalport.workspace.settings import KeyEntry, Settings, load_settings
-from goalport.workspace.settings.audit import audit_of
+from goalport.workspace.settings.loading import audit_of
 
 _NEVER: Final = "never"
 _OVERLAP: Final = "7d"

@@ -4,11 +4,13 @@ It is drawn with rich, on standard error, and knows no process: it listens to ev
 as panels. Above: `run`.
 """
 
+import os
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -23,6 +25,7 @@ from goalport.base.events import (
     ActionRetried,
     ActionStarted,
     Event,
+    EventListener,
     ModelCalled,
     ModelReplied,
     PlanFormulated,
@@ -32,7 +35,8 @@ from goalport.base.events import (
     ToolCalled,
 )
 from goalport.base.words import one_line, visible
-from goalport.cli.views import reply_text
+from goalport.cli.prompts import DUMB_TERMINALS
+from goalport.cli.terminal import say
 
 _EARLIER = 12
 """How many steps that have ended are drawn; earlier ones are counted."""
@@ -206,3 +210,93 @@ class LiveView:
 def _ended(step: _Step) -> Text:
     sign, colour = _SIGNS.get(step.status, ("✗", "red"))
     return Text.assemble((sign, colour), f" {step.name} ", (step.ended, "dim"))
+
+
+class View(EventListener, Protocol):
+    """Shows a run; it is a listener of its process."""
+
+    def shown(self) -> AbstractContextManager[object]:
+        """The context in which the run goes on."""
+        ...
+
+    def aside(self) -> AbstractContextManager[object]:
+        """The context in which a person is asked something."""
+        ...
+
+    def say(self, text: str, /) -> None:
+        """Show a remark."""
+        ...
+
+
+def view_here(*, prompts: bool, replies: bool, quiet: bool) -> View:
+    """A live view on a terminal that can move its cursor, otherwise a plain one; `quiet`: without the steps."""
+    able = sys.platform == "win32" or os.environ.get("TERM", "") not in DUMB_TERMINALS
+    if quiet or not (able and sys.stderr.isatty()):
+        return StepPrinter(steps=not quiet, prompts=prompts, replies=replies)
+    # Imported here, because drawing takes a while to load.
+    from goalport.cli.live_view import LiveView
+
+    return LiveView(prompts=prompts, replies=replies)
+
+
+class StepPrinter:
+    """Prints the steps of a process to standard error, a line for each."""
+
+    def __init__(self, *, steps: bool = True, prompts: bool = False, replies: bool = False) -> None:
+        self._steps = steps
+        self._prompts = prompts
+        self._replies = replies
+
+    def shown(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def aside(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def say(self, text: str, /) -> None:
+        if self._steps:
+            say(text)
+
+    def on_event(self, event: Event) -> None:
+        if self._steps and (line := step_line(event)):
+            say(line)
+        match event:
+            case ModelCalled(model=model, prompt=prompt) if self._prompts:
+                say(_block(f"prompt for {model}", prompt))
+            case ModelReplied(model=model) if self._replies:
+                say(_block(f"reply of {model}", reply_text(event)))
+            case _:
+                pass
+
+
+def reply_text(event: ModelReplied) -> str:
+    """What a model said, the tools that it called, or why it said nothing."""
+    if event.error:
+        return event.error
+    return event.reply or f"calls {', '.join(event.tool_calls)}"
+
+
+def _block(title: str, text: str) -> str:
+    """A text of several lines below its title, indented as the remarks of a step are."""
+    return "\n".join((f"    {title}:", *(f"      {line}" for line in text.splitlines())))
+
+
+def step_line(event: Event) -> str:
+    """A line about a step of a process; empty: nothing is said of this event."""
+    match event:
+        case ActionStarted(action=action, number=number, planned=planned):
+            return f"{number}/{planned} {action}"
+        case ActionFinished(status="failed", error=error):
+            return f"    failed: {error}"
+        case ActionFinished(status="declined"):
+            return "    gave nothing; planning again"
+        case ActionRetried(delay_seconds=delay, error=error):
+            return f"    again in {delay:g} s: {error}"
+        case ModelCalled(model=model, turn=1):
+            return f"    asks {model}"
+        case ToolCalled(tool=tool):
+            return f"    calls {tool}"
+        case ProgressUpdated(message=message):
+            return f"    {message}"
+        case _:
+            return ""

@@ -14,11 +14,11 @@ from cyclopts import Parameter
 from goalport.agents.domain import Input, PlannerType, UserInput
 from goalport.base.caller import OPERATOR
 from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError, NothingChosen
+from goalport.cli.live_view import View, view_here
 from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_json, show_result
-from goalport.cli.views import View, view_here
 from goalport.cli.wanted import NamedGoal, Sentence, Wanted
 from goalport.cli.workspace import (
     LoadedWorkspace,

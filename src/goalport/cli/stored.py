@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from goalport.base.errors import BadInput, UnknownName, Unreadable
+from goalport.cli.live_view import StepPrinter
 from goalport.cli.options import workspace_root
 from goalport.cli.sources import NOTHING_STORED, Page, local_time
 from goalport.cli.terminal import Record, say, show_result
-from goalport.cli.views import StepPrinter
 from goalport.cli.workspace import LoadedWorkspace, open_with_settings, warn_of_problems
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.platform.backends import workspace_store

@@ -5,12 +5,17 @@ does. Below: the statements.
 """
 
 import json
+import os
+import secrets
+import socket
 import sys
+import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final, Self
+from pathlib import Path
+from typing import Final, NamedTuple, Self
 
 from goalport.base.caller import Caller
 from goalport.base.errors import LeaseHeld, LeaseLost, StoreError
@@ -18,7 +23,6 @@ from goalport.store import statements as the
 from goalport.store.conversations import ConversationStore
 from goalport.store.database_conversations import DatabaseConversations
 from goalport.store.operations import Database, ObservedDatabase, Operation, Values, deletes, reads, writes
-from goalport.store.programs import Program
 from goalport.store.records import EventRecord, Lease, Message, ProcessRecord, Runner, StoredProcess
 from goalport.store.rows import (
     ProcessRows,
@@ -451,3 +455,56 @@ def _iso(moment: datetime) -> str:
 def _asked_for(change: StoredProcess) -> bool:
     """Whether somebody may soon want to know what the record says: the process goes on, or its caller comes back."""
     return change.process.long or not change.process.final
+
+
+class Program(NamedTuple):
+    """A program with a store of its own, as the database knows it."""
+
+    id: str
+    host: str
+    """The machine, since it was started, and the space of process numbers in it."""
+    pid: int
+    started: str
+    """When the system started it, since a number may be used again; empty where that is unknown."""
+
+    @classmethod
+    def this(cls) -> Self:
+        """This program, with a new id."""
+        return cls(secrets.token_hex(8), _host(), os.getpid(), _started(os.getpid()) or "")
+
+    def sees(self, pid: int, started: str) -> bool:
+        """Whether a program of this host may live; if nothing is known, it may."""
+        if sys.platform == "win32":  # there, asking by a signal would end it
+            return True
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+        return not started or _started(pid) in {None, started}
+
+
+def _host() -> str:
+    booted = _text("/proc/sys/kernel/random/boot_id") or f"{uuid.getnode():x}"
+    try:
+        space = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        space = ""
+    return f"{socket.gethostname()} {booted} {space}".strip()
+
+
+def _started(pid: int) -> str | None:
+    """When a process was started, in ticks since the machine was; "ended" if nothing but its entry is left."""
+    _, _, fields = _text(f"/proc/{pid}/stat").rpartition(")")
+    if not fields:
+        return None
+    state, *rest = fields.split()
+    return "ended" if state in {"Z", "X"} else rest[18]
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

@@ -8,18 +8,27 @@ from typing import TYPE_CHECKING
 
 from goalport.tools.arguments import Parameter
 from goalport.tools.arithmetic import math_group
-from goalport.tools.decorator import ToolMark, mark_of, tool
 from goalport.tools.definition import (
     CALL_SITE,
     Approval,
     CallSite,
     Layer,
     Tool,
+    ToolMark,
     calling_from,
     current_call_site,
+    mark_of,
+    tool,
     with_confirmation,
 )
-from goalport.tools.exports import McpToolExport
+from goalport.tools.exports import (
+    ListedResource,
+    McpToolExport,
+    ReadResource,
+    ResourcePage,
+    ResourceProvider,
+    ResourceTemplate,
+)
 from goalport.tools.functions import Contained, ContextValue, ContextValues, Interruption, in_thread
 from goalport.tools.groups import (
     CoreToolGroups,
@@ -43,7 +52,6 @@ from goalport.tools.naming import (
     upper,
 )
 from goalport.tools.objects import ToolObject, tools_of
-from goalport.tools.resources import ListedResource, ReadResource, ResourcePage, ResourceProvider, ResourceTemplate
 from goalport.tools.results import ToolResult
 from goalport.tools.schemas import problems_in_time, schema_fault, schema_problems
 from goalport.tools.validators import NotChecked

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from goalport.tools.decorator import tool
+from goalport.tools.definition import tool
 from goalport.tools.groups import CoreToolGroups, ToolGroup
 from goalport.tools.objects import tools_of
 

@@ -8,7 +8,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Protocol, Self, cast, get_args
+from functools import partial
+from typing import Any, Final, Literal, Protocol, Self, TypeVar, cast, get_args, overload
 
 from goalport.base.caller import Caller, require_scopes
 from goalport.base.errors import BadInput, DeclarationError, Declined, Signal, ToolError, leaves, signal_in
@@ -17,10 +18,82 @@ from goalport.base.introspection import Origin, read_docstring
 from goalport.base.secrecy import hide
 from goalport.base.words import class_name, corrections, error_summary, excerpt
 from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
-from goalport.tools.decorator import ToolMark, mark_of
 from goalport.tools.functions import ContextValue, FunctionHandler, MappingHandler, needs_process
 from goalport.tools.results import ToolResult, read_output
 from goalport.tools.schemas import coerce_numbers, schema_problems
+
+F = TypeVar("F", bound=Callable[..., Any])
+_ATTRIBUTE = "__goalport_tool__"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolMark:
+    """The settings that `@tool` gave to a function."""
+
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    return_direct: bool = False
+    export: bool = False
+    scopes: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        require_scopes("scopes", self.scopes)
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(
+    *,
+    name: str = "",
+    title: str = "",
+    description: str = "",
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    open_world: bool | None = None,
+    return_direct: bool = False,
+    export: bool = False,
+    scopes: Sequence[str] | None = None,
+) -> Callable[[F], F]: ...
+def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
+    """Mark a function or method as a tool that a model may call; its signature is the schema.
+
+    `name` defaults to the function's and `description` to its docstring; `title` is for people. `read_only`,
+    `destructive`, `idempotent` and `open_world` are hints for the host that asks its user before a call.
+    `return_direct`: the result goes to the user and not back to the model. `export`: it is published over MCP, as a
+    <<<<<<< HEAD
+    function or as a method of an object at the top level of a module. `scopes`: those that a client needs to call it,
+    =======
+    function, or as a method of an object, at the top level of a module. `scopes`: those that a client needs to call it,
+    >>>>>>> tools32
+    all of them; by default the scope to read for a tool that is `read_only`, else the scope to write.
+    """
+    mark = ToolMark(**settings)
+    return partial(_put, mark) if function is None else _put(mark, function)
+
+
+def mark_of(function: object) -> ToolMark | None:
+    """The mark on a function, also on one inside a staticmethod, classmethod or bound method."""
+    for marked in (function, getattr(function, "__func__", None)):
+        mark = getattr(marked, _ATTRIBUTE, None)
+        if isinstance(mark, ToolMark):
+            return mark
+    return None
+
+
+def _put(mark: ToolMark, function: Any) -> Any:
+    is_function = callable(function) or hasattr(function, "__func__")
+    if not is_function or isinstance(function, type):
+        raise TypeError(f"@tool marks functions and methods, but came to {function!r}. Mark the function itself.")
+    setattr(function, _ATTRIBUTE, mark)
+    return function
+
 
 _log = logging.getLogger(__name__)
 _MESSAGE_LIMIT = 2_000

@@ -4,9 +4,8 @@ It loads the modules of users and finds what goalport can use in them. It neithe
 them: `platform`, above, does. Below are `domain` and `tools`, which define what to look for.
 """
 
-from goalport.workspace.commands import Command, command
 from goalport.workspace.declarations import Declaration, argument_resolver, guard, listener, ranker, service
-from goalport.workspace.folder import Workspace, load_workspace
+from goalport.workspace.folder import Command, Workspace, command, load_workspace
 from goalport.workspace.importer import FOLDERS, PACKAGE, Importable, install_importer, workspace_importer
 from goalport.workspace.loading import LoadedModule, LoadProblem
 

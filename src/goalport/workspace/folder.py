@@ -3,11 +3,12 @@
 Only the top level of modules is searched, and nothing is changed. Below: the loading of modules.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import isabstract, isfunction
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 from pydantic import BaseModel
 
@@ -16,11 +17,51 @@ from goalport.base.errors import WorkspaceError
 from goalport.base.introspection import Origin, lacking_in
 from goalport.tools import McpToolExport, Tool, mark_of
 from goalport.tools.definition import exported_methods
-from goalport.workspace.commands import Command, command_of
 from goalport.workspace.declarations import Declaration, declaration_of
 from goalport.workspace.importer import install_importer
 from goalport.workspace.loading import LoadedModule, LoadProblem, attempt, find_modules, load_module
 from goalport.workspace.settings import share_environment, table_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+_ATTRIBUTE = "__goalport_command__"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that a workspace adds to the shell."""
+
+    name: str
+    function: Callable[..., Any]
+
+
+@overload
+def command(function: F, /) -> F: ...
+@overload
+def command(*, name: str = "") -> Callable[[F], F]: ...
+def command(function: Callable[..., Any] | None = None, /, *, name: str = "") -> Any:
+    """Mark a function at the top level of a module in `agents/` or `tools/` as a command of `goalport shell`.
+
+    Its parameters are the arguments of the command: positional-only ones are given by place, the others by name. A
+    parameter whose type is `AgentPlatform`, or that of another service of the platform, gets that service. The
+    docstring is the help, and what it returns is printed. `name` defaults to the function's, with dashes.
+    """
+    if function is None:
+        return partial(_put, name)
+    return _put(name, function)
+
+
+def command_of(function: object) -> Command | None:
+    """The command that a function is marked as."""
+    found = getattr(function, _ATTRIBUTE, None)
+    return found if isinstance(found, Command) else None
+
+
+def _put(name: str, function: Any) -> Any:
+    if not callable(function) or isinstance(function, type):
+        raise TypeError(f"@command marks functions, but came to {function!r}. Mark the function itself.")
+    setattr(function, _ATTRIBUTE, Command(name or function.__name__.strip("_").replace("_", "-"), function))
+    return function
+
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from goalport.base.errors import TerminateAgent
 from goalport.knowledge.references import LlmReference, TextReference
 from goalport.models.llm import SystemMessage
 from goalport.runtime.ai import Ai
-from goalport.runtime.ai.ready_references import ready_references
+from goalport.runtime.ai.llm_engine import ready_references
 from goalport.testing import ScriptedModel, calls_tool, streams
 from goalport.tools import Tool
 from tests.rooms.ai.scripted import ai_with

@@ -8,7 +8,7 @@ from typing import Any
 
 import jwt
 
-from goalport.workspace.settings.providers import ASYMMETRIC
+from goalport.workspace.settings.tables import ASYMMETRIC
 from tests.rooms.auth.guarded import by, guarded
 from tests.rooms.auth.issuers import RESOURCE, Issuer, SigningKey, encoded, encoded_json, issuing
 

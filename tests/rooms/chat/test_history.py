@@ -4,7 +4,7 @@ from hypothesis import given, strategies as st
 
 from goalport.models.llm import AssistantMessage, Image, Message, SystemMessage, ToolCall, ToolReply, UserMessage
 from goalport.runtime.chat import ConversationMessage, compare
-from goalport.runtime.chat.messages import from_record, role_of, to_record
+from goalport.runtime.chat.conversation import from_record, role_of, to_record
 
 TEXTS = st.text(max_size=8)
 IMAGES = st.lists(st.builds(Image, st.just("image/png"), st.binary(min_size=1, max_size=4)), max_size=2).map(tuple)

@@ -5,7 +5,7 @@ import gc
 from goalport import AgentPlatform
 from goalport.base.caller import Caller
 from goalport.models.llm import UserMessage
-from goalport.runtime.chat.recent import RecentProcesses
+from goalport.runtime.chat.conversations import RecentProcesses
 from tests.rooms.chat.talkers import Careful, Parrot
 
 ANNA = Caller("anna")

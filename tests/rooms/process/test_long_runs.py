@@ -25,8 +25,7 @@ from goalport import (
 )
 from goalport.models.llm import LlmOptions
 from goalport.runtime.platform import SupervisorInvocation
-from goalport.runtime.process.ranges import Ranges
-from goalport.runtime.process.recording import ProcessState
+from goalport.runtime.process.recording import ProcessState, Ranges
 from goalport.store import Codec, StoredTypes
 from goalport.store.sqlite import SqliteProcessStore
 from goalport.workspace import load_workspace

@@ -9,7 +9,7 @@ import pytest
 from goalport import ActionContext, AgentPlatform, AgentProcess, Export, UserInput, achieves_goal, agent
 from goalport.base.caller import Caller
 from goalport.models.llm import TokenUsage
-from goalport.server.publish.daily_costs import DailyCosts
+from goalport.server.publish.limits import DailyCosts
 from tests.rooms.store.conftest import MakeDatabase, databases, make_database
 
 __all__ = ["databases", "make_database"]

@@ -12,7 +12,7 @@ from goalport.cli.audit import audit as print_audit
 from goalport.server.auth import Authentication, Challenges
 from goalport.server.publish.publisher import Publisher
 from goalport.workspace.settings import Settings
-from goalport.workspace.settings.audit import audit_file_of
+from goalport.workspace.settings.loading import audit_file_of
 from tests.rooms.rest.web import web
 from tests.rooms.serve.served import ERAS, as_caller, served, state_of
 from tests.rooms.serve.test_call_log import Asker, Greeter

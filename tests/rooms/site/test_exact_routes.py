@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
-from goalport.server.site.exact_routes import ExactRoutes
+from goalport.server.site.app import ExactRoutes
 
 
 class Named:

@@ -10,7 +10,7 @@ from goalport.base.errors import DocumentError
 from goalport.knowledge.documents import GitHubArchives, WebFetcher
 from goalport.knowledge.references import refreshed
 from goalport.knowledge.skills import Skills
-from goalport.runtime.ai.ready_references import ready_references
+from goalport.runtime.ai.llm_engine import ready_references
 from goalport.testing import ScriptedModel
 from tests.rooms.ai.scripted import ai_with
 from tests.rooms.documents.archives import ONE, TWO, archive, archives_of, publish

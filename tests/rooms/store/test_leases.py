@@ -11,8 +11,7 @@ import pytest
 
 from goalport.base.errors import LeaseHeld, LeaseLost
 from goalport.store import Lease
-from goalport.store.database import DatabaseProcessStore
-from goalport.store.programs import Program
+from goalport.store.database import DatabaseProcessStore, Program
 from goalport.store.sqlite import SqliteProcessStore
 from tests.rooms.store.conftest import MakeDatabase, Open
 from tests.rooms.store.programs import START, objects, process, save, start

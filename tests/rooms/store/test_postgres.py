@@ -18,8 +18,7 @@ import pytest
 from goalport.base.errors import StoreError
 from goalport.store import Lease
 from goalport.store.postgres import DatabaseServer, PostgresAddress
-from goalport.store.postgres.notifications import ChangeNotifications
-from goalport.store.postgres.process_store import PostgresProcessStore, process_tables
+from goalport.store.postgres.process_store import ChangeNotifications, PostgresProcessStore, process_tables
 from goalport.store.tables import LATEST_VERSION, steps_after
 from tests.clients.running import installed, started
 from tests.postgres import PostgresServer

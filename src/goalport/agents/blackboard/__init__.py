@@ -1,7 +1,6 @@
 """The blackboard: what a process knows so far, as objects with their declared types. Floor 1."""
 
-from goalport.agents.blackboard.board import DEFAULT_BINDING, Blackboard, BoardState, Entry, Typed
-from goalport.agents.blackboard.membership import is_of, matcher
+from goalport.agents.blackboard.board import DEFAULT_BINDING, Blackboard, BoardState, Entry, Typed, is_of, matcher
 from goalport.base.type_expressions import (
     NOMINAL,
     alternatives,

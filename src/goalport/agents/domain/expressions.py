@@ -22,7 +22,7 @@ from goalport.agents.blackboard import Blackboard
 from goalport.agents.domain.agents import Condition
 from goalport.agents.domain.signature import Injected
 from goalport.base.introspection import Origin
-from goalport.models.prompts.sandbox import BoundedSandbox
+from goalport.models.prompts.templates import BoundedSandbox
 
 EXPRESSION = "expr:"
 _FOREIGN_PREFIX = "spel:"

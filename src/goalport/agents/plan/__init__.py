@@ -4,11 +4,23 @@ Pure and of the standard library alone: no input or output, no knowledge of agen
 rooms above turn classes into operators and blackboards into world states, and run what is planned.
 """
 
-from goalport.agents.plan.amounts import BadAmount
 from goalport.agents.plan.explain import Alternative, Branch, Explanation, explain
-from goalport.agents.plan.facts import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
-from goalport.agents.plan.problem import ContradictoryState, Operator, PlanGoal, PlanningSystem, Problem, WorldState
-from goalport.agents.plan.reach import prune, unusable
+from goalport.agents.plan.missing import prune, unusable
+from goalport.agents.plan.problem import (
+    Available,
+    BadAmount,
+    ContradictoryState,
+    Fact,
+    GroupAvailable,
+    HasRun,
+    Holds,
+    LastResult,
+    Operator,
+    PlanGoal,
+    PlanningSystem,
+    Problem,
+    WorldState,
+)
 from goalport.agents.plan.reasons import (
     Circular,
     Clash,

@@ -8,11 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from goalport.agents.plan.amounts import total
-from goalport.agents.plan.facts import Fact, GroupAvailable, Holds
-from goalport.agents.plan.missing import first_clash, missing_for
-from goalport.agents.plan.problem import Operator, PlanGoal, Problem, WorldState
-from goalport.agents.plan.reach import Reach
+from goalport.agents.plan.missing import Reach, first_clash, missing_for
+from goalport.agents.plan.problem import Fact, GroupAvailable, Holds, Operator, PlanGoal, Problem, WorldState, total
 from goalport.agents.plan.reasons import Missing, NoAnswer, Reliance, StepReason, Supply, Unproduced, UnreachableGoal
 from goalport.agents.plan.search import NoPlan, Plan, best_plan, reliances
 

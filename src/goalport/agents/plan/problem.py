@@ -6,13 +6,77 @@ things are as its last plan foresaw; then the steps that remain are what a searc
 per problem. Nothing is searched here. Below: facts and amounts. Above: the task of one search, and the explanations.
 """
 
+import math
+import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property, lru_cache
 from threading import Lock
+from typing import TypeAlias
 
-from goalport.agents.plan.amounts import Scale, checked_cost, checked_value
-from goalport.agents.plan.facts import Fact
+from goalport.base.words import with_article
+
+ITSELF = "it"
+"""The binding of an object that nobody named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Available:
+    """An object of the type is there; with a binding of its own, under that name."""
+
+    type: object
+    """Any hashable type expression: a class, `list[Story]`, …"""
+    binding: str = ITSELF
+
+    def __str__(self) -> str:
+        return with_article(self.type) if self.binding == ITSELF else f"{with_article(self.type)} named {self.binding}"
+
+
+@dataclass(frozen=True, slots=True)
+class LastResult:
+    """An object of the type is the last thing that was added, which is what a trigger waits for."""
+
+    type: object
+
+    def __str__(self) -> str:
+        return f"{with_article(self.type)} as the last result"
+
+
+@dataclass(frozen=True, slots=True)
+class HasRun:
+    """The action has run."""
+
+    action: str
+
+    def __str__(self) -> str:
+        return f"{self.action} has run"
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """A named condition holds."""
+
+    condition: str
+
+    def __str__(self) -> str:
+        return f"condition {self.condition}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAvailable:
+    """A tool group plays the role and has the tools that are required of it."""
+
+    role: str
+    tools: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"tool group {self.role}" + (f" with {', '.join(self.tools)}" if self.tools else "")
+
+
+Fact: TypeAlias = Available | LastResult | HasRun | Holds | GroupAvailable
+
 
 QUESTIONS, PLANS = 128, 8
 """How many questions are remembered, and how many plans to each."""
@@ -245,3 +309,72 @@ class Problem:
     def value(self, operator: Operator) -> float:
         """What an operator's action is worth this time."""
         return self.values.get(operator.action, operator.value)
+
+
+STEP_BITS = 24
+"""Room for the number of steps below the cost; no search can reach a plan of 2**24 steps."""
+
+
+class BadAmount(ValueError):
+    """A cost or value that nothing can be weighed by."""
+
+    def __init__(self, whose: str, what: str, expected: str, came: object) -> None:
+        super().__init__(
+            f"The {what} of {whose}: expected {expected}, but got {came!r}. Give a finite number such as 0.5."
+        )
+
+
+def checked_cost(whose: str, cost: float) -> float:
+    """The cost of an action. Raises `BadAmount` for one below 0, and for what is no finite number."""
+    if not (0 <= cost < math.inf):
+        raise BadAmount(whose, "cost", "a finite number that is not negative", cost)
+    return cost
+
+
+def checked_value(whose: str, value: float) -> float:
+    """The value of an action or goal. Raises `BadAmount` for what is no finite number."""
+    if not math.isfinite(value):
+        raise BadAmount(whose, "value", "a finite number", value)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The unit in which a set of costs are all whole numbers."""
+
+    per_unit: int
+    """How many of them make 1."""
+
+    @classmethod
+    def fitting(cls, costs: Iterable[float]) -> "Scale":
+        """The coarsest scale in which all these costs are whole numbers."""
+        return cls(math.lcm(*{_ratio(cost)[1] for cost in costs}))
+
+    def widened(self, costs: Iterable[float]) -> "Scale":
+        """The scale that these costs fit too."""
+        return Scale(math.lcm(self.per_unit, Scale.fitting(costs).per_unit))
+
+    def weight(self, cost: float) -> int:
+        """One step of this cost, as an integer: less for a lower cost, and the fewer steps the less at equal cost."""
+        numerator, denominator = _ratio(cost)
+        return (numerator * (self.per_unit // denominator) << STEP_BITS) + 1
+
+
+def total(amounts: Iterable[float]) -> float:
+    """The sum, rounded once at the end; never infinite."""
+    return _total(tuple(filter(None, amounts)))
+
+
+@lru_cache(maxsize=4096)
+def _total(amounts: tuple[float, ...]) -> float:
+    # A process plans after every action, and the plans of one agent add up the same few sums again and again.
+    exact = sum((Fraction(*_ratio(amount)) for amount in amounts), Fraction(0))
+    try:
+        return float(exact)
+    except OverflowError:
+        return sys.float_info.max if exact > 0 else -sys.float_info.max
+
+
+@lru_cache(maxsize=4096)
+def _ratio(amount: float) -> tuple[int, int]:
+    return Decimal(repr(float(amount))).as_integer_ratio()

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from goalport.agents.plan.facts import Available, Fact, GroupAvailable, HasRun, Holds, LastResult
-from goalport.agents.plan.problem import Operator, PlanGoal
+from goalport.agents.plan.problem import Available, Fact, GroupAvailable, HasRun, Holds, LastResult, Operator, PlanGoal
 
 
 def in_words(fact: Fact, *, value: bool) -> str:

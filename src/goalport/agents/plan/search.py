@@ -6,20 +6,264 @@ what is left of a plan after its first step is the answer to what is left of the
 to be a cheapest one, the search follows it as far as that settles the answer. Below: choices, relaxed plans, landmarks.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from math import inf
 from time import thread_time
 from typing import NamedTuple
 
-from goalport.agents.plan.amounts import total
-from goalport.agents.plan.choices import SearchStart, search_start
-from goalport.agents.plan.facts import Fact
-from goalport.agents.plan.landmarks import Bound
-from goalport.agents.plan.problem import KnownPlan, Operator, PlanGoal, Problem
+from goalport.agents.plan.landmarks import Bound, Graph, Landmarks, numbers
+from goalport.agents.plan.problem import Fact, KnownPlan, Operator, PlanGoal, Problem, total
 from goalport.agents.plan.reasons import Reliance
-from goalport.agents.plan.relaxed_plans import relaxed_plan, settled_steps
 from goalport.agents.plan.task import Task, fruitful, task_for, wanted_literals
+
+
+class RelaxedPlan(NamedTuple):
+    """The steps of a relaxed plan that can be executed as they are; another plan may be cheaper."""
+
+    weight: int
+    path: tuple[int, ...]
+    """The steps, by index."""
+
+
+def relaxed_plan(task: Task, graph: Graph, state: int, bound: Bound) -> RelaxedPlan | None:
+    """The cheapest relaxed plan from a state that can be executed, if there is one; `bound` is that of the state."""
+    cheap = _executable_plan(task, graph, state, task.weights, bound.total)
+    if cheap is not None and cheap.weight == bound.total:
+        return cheap
+    return min(filter(None, (cheap, guided_plan(task, graph, state, bound))), default=None)
+
+
+def guided_plan(task: Task, graph: Graph, state: int, bound: Bound) -> RelaxedPlan | None:
+    """The plan that is cheapest by what the cuts left of the costs: it points out the steps that are worth taking."""
+    # A trace of the costs breaks ties.
+    costs = [left + (weight >> 12) for left, weight in zip(bound.left, task.weights, strict=True)]
+    return _executable_plan(task, graph, state, costs, bound.total)
+
+
+def settled_steps(task: Task, state: int, bound: Bound, relaxed: RelaxedPlan) -> list[int]:
+    """How the answer begins, where the relaxed plan weighs no more than the bound.
+
+    Of all plans as cheap the answer begins with the first step in the order of ties. If that is a step of the relaxed
+    plan that disturbs none of the others, it may as well be taken now. Any other step has to be looked into, unless
+    the cuts left something of its cost: then every plan that takes it is dearer.
+    """
+    steps = [(index, step) for index, step in enumerate(task.steps) if not bound.left[index]]
+    others, settled = _others(task, relaxed.path), list[int]()
+    while state & task.goal != task.goal:
+        possible = fruitful(steps, state)
+        index, step = next(possible)
+        needed, taken = others.pop(index, (-1, -1))
+        disturbs = state & ~step.kept & needed or step.given & taken
+        # Where nothing else can be done, every plan as cheap begins with it.
+        if disturbs and next(possible, None) is not None:
+            break
+        settled.append(index)
+        state = step.after(state)
+    return settled
+
+
+def _others(task: Task, path: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """For each step of a plan what all the others need, and what they take away."""
+    others: dict[int, tuple[int, int]] = dict.fromkeys(path, (0, 0))
+    for way in (path, path[::-1]):
+        needed = taken = 0
+        for index in way:
+            step = task.steps[index]
+            others[index] = others[index][0] | needed, others[index][1] | taken
+            needed, taken = needed | step.required, taken | ~step.kept
+    return others
+
+
+def _executable_plan(task: Task, graph: Graph, state: int, costs: Sequence[int], least: int) -> RelaxedPlan | None:
+    """The relaxed plan that is cheapest by these costs; None where its steps cannot be executed one after the other.
+
+    If it weighs more than `least`, steps that it can do without are left out, the dearest first.
+    """
+    path = _relaxed_steps(task, graph, state, costs)
+    if not _reaches_goal(task, state, path):
+        return None
+    weight = sum(task.weights[index] for index in path)
+    for index in sorted(path, key=task.weights.__getitem__, reverse=True) if weight > least else ():
+        shorter = [each for each in path if each != index]
+        if _reaches_goal(task, state, shorter):
+            path = shorter
+            weight -= task.weights[index]
+    return RelaxedPlan(weight, tuple(path))
+
+
+def _relaxed_steps(task: Task, graph: Graph, state: int, costs: Sequence[int]) -> list[int]:
+    """The cheapest way to each thing by itself, taken together: it may not be possible one after the other."""
+    givers = _givers(graph, state, costs)
+    needed = [literal for literal in task.goal_literals if literal in givers]
+    steps: set[int] = set()
+    for literal in needed:  # grows while we walk
+        if givers[literal] not in steps:
+            steps.add(givers[literal])
+            needed += (need for need in graph.needs[givers[literal]] if need in givers)
+    return [index for index in dict.fromkeys(givers.values()) if index in steps]
+
+
+def _givers(graph: Graph, state: int, costs: Sequence[int]) -> dict[int, int]:
+    """For each literal the step that gives it most cheaply, needs added up, in the order of those costs."""
+    givers: dict[int, int] = {}
+    waiting, spent = list(graph.counts), list(costs)
+    held = {*numbers(state & graph.valued), graph.nothing}
+    queue = [(0, -1, literal) for literal in held]
+    offers: dict[int, tuple[int, int]] = dict.fromkeys(held, (0, -1))
+    done: set[int] = set()
+    while queue:
+        cost, giver, literal = heappop(queue)
+        if literal in done:
+            continue
+        done.add(literal)
+        if literal not in held:
+            givers[literal] = giver
+        for index in graph.consumers[literal]:
+            spent[index] += cost
+            waiting[index] -= 1
+            if not waiting[index]:
+                offer = (spent[index], index)
+                for given in graph.gives[index]:
+                    if given not in offers or offer < offers[given]:
+                        offers[given] = offer
+                        heappush(queue, (*offer, given))
+    return givers
+
+
+def _reaches_goal(task: Task, state: int, path: Sequence[int]) -> bool:
+    for index in path:
+        step = task.steps[index]
+        if not step.applicable(state):
+            return False
+        state = step.after(state)
+    return state & task.goal == task.goal
+
+
+LARGE = 16
+"""How many steps make it worth while to look for something to leave out."""
+
+WORTHWHILE = 0.25
+"""Which part of the steps has to be too dear for a plan at hand, so that the task is made anew without them at once."""
+
+ENOUGH = 3000
+"""How many branches are looked into before the choices are left to the search."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchStart:
+    """A task, what is known of its start, and the weight that its cheapest plan does not exceed."""
+
+    task: Task
+    landmarks: Landmarks
+    bound: Bound
+    limit: float = inf
+    known_steps: tuple[Operator, ...] | None = None
+    """The steps of a plan of that weight, of a large task; it may take steps that were left out since."""
+
+    def with_plan(self, task: Task, plan: RelaxedPlan) -> "SearchStart":
+        """The same with a plan of a task that may have more steps."""
+        return replace(self, limit=plan.weight, known_steps=tuple(task.steps[index].operator for index in plan.path))
+
+
+def search_start(task: Task, without: Callable[[frozenset[int]], Task], until: float | None) -> SearchStart:
+    """What a search begins with; in a large task, without the steps that no cheapest plan takes where that is sure.
+
+    `without` makes the task anew without some moves. Choices are looked into not longer than until a time.
+    """
+    landmarks = Landmarks(task)
+    known = landmarks.unavoidable(task.start)
+    bound = landmarks.completed(task.start, known) if len(task.steps) >= LARGE else None
+    if bound is None:
+        return SearchStart(task, landmarks, known)
+    plan, fitting = relaxed_plan(task, landmarks.graph, task.start, bound), None
+    if plan is None:
+        return SearchStart(task, landmarks, bound)
+    if plan.weight > bound.total:
+        too_dear = _too_dear(task, bound, plan.weight)
+        if len(too_dear) >= len(task.steps) * WORTHWHILE:
+            smaller = search_start(without(too_dear), lambda moves: without(too_dear | moves), until)
+            return smaller if smaller.limit <= plan.weight else smaller.with_plan(task, plan)
+        plan, fitting = _Choices(task, landmarks, bound).decided(plan, until)
+    start = SearchStart(task, landmarks, bound)
+    if fitting is not None:
+        smaller = without(frozenset(step.move for index, step in enumerate(task.steps) if index not in fitting))
+        landmarks = Landmarks(smaller)
+        start = SearchStart(smaller, landmarks, landmarks.unavoidable(smaller.start))
+    return start.with_plan(task, plan)
+
+
+def _too_dear(task: Task, bound: Bound, limit: int) -> frozenset[int]:
+    """The moves that would bring a plan above a weight."""
+    gain = limit - bound.total
+    return frozenset(step.move for step, left in zip(task.steps, bound.left, strict=True) if left > gain)
+
+
+class _Branch(NamedTuple):
+    """Some choices made; branches compare by what a plan that agrees with them weighs at least, then the latest."""
+
+    total: int
+    order: int
+    bound: Bound
+    goals: tuple[int, ...]
+    """What such a plan has to bring about: the goal, and what the chosen steps need."""
+
+
+class _Choices:
+    """The branches of one task, from its start."""
+
+    def __init__(self, task: Task, landmarks: Landmarks, bound: Bound) -> None:
+        self._task = task
+        self._landmarks = landmarks
+        self._most = sum(task.weights)
+        """The largest weight that a plan without superfluous steps can have."""
+        self._open = [_Branch(bound.total, 0, bound, landmarks.graph.goals)]
+        self._looked = 0
+
+    def decided(self, plan: RelaxedPlan, until: float | None) -> tuple[RelaxedPlan, frozenset[int] | None]:
+        """The cheapest relaxed plan, with the steps, by index, that any plan as cheap can have.
+
+        Where a cheaper plan may exist, there are no such steps: None.
+        """
+        while self._open and self._open[0].total < plan.weight:
+            branch = heappop(self._open)
+            cut = self._choice(branch.bound)
+            if not cut or self._looked > ENOUGH or (until is not None and thread_time() > until):
+                # Without a choice left, the steps are too few: they clash, and order has to be looked at too.
+                return plan, None
+            for made in self._branches(branch, cut, plan.weight):
+                if made.total < plan.weight:
+                    found = guided_plan(self._task, self._landmarks.graph, self._task.start, made.bound)
+                    plan = found if found is not None and found.weight < plan.weight else plan
+                if made.total <= plan.weight:
+                    heappush(self._open, made)
+        fitting = [branch.bound.left for branch in self._open if branch.total == plan.weight]
+        return plan, frozenset(index for left in fitting for index, cost in enumerate(left) if not cost)
+
+    def _choice(self, bound: Bound) -> list[int]:
+        """The cut that promises most for the branches it makes, without steps that are barred; none without choice."""
+        cuts = [(cut.weight, [index for index in cut.steps if bound.left[index] <= self._most]) for cut in bound.cuts]
+        promises = [(weight / (len(steps) - 1), steps) for weight, steps in cuts if len(steps) > 1]
+        return max(promises, default=(0.0, list[int]()))[1]
+
+    def _branches(self, branch: _Branch, cut: list[int], most: int) -> Iterator[_Branch]:
+        """For each step of a cut what is known where it is taken, and none of those before it."""
+        for number, index in enumerate(cut):
+            self._looked += 1
+            goals = tuple({*branch.goals, *self._landmarks.graph.needs[index]})
+            known = self._with(branch.bound, index, cut[:number])
+            bound = self._landmarks.completed(self._task.start, known, goals, most) if known.total <= most else None
+            if bound is not None:
+                yield _Branch(bound.total, -self._looked, bound, goals)
+
+    def _with(self, bound: Bound, taken: int, barred: Iterable[int]) -> Bound:
+        known = bound.after((taken,))
+        left = list(known.left)
+        left[taken] = 0
+        for index in barred:
+            left[index] += 2 * self._most
+        return Bound(known.cuts, left, known.total + self._task.weights[taken])
 
 
 @dataclass(frozen=True, slots=True)

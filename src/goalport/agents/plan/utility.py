@@ -7,9 +7,7 @@ no other goal is a step towards it. Below: problems, and the plans that the sear
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from goalport.agents.plan.amounts import total
-from goalport.agents.plan.facts import Fact, HasRun, Holds
-from goalport.agents.plan.problem import Operator, PlanGoal, Problem
+from goalport.agents.plan.problem import Fact, HasRun, Holds, Operator, PlanGoal, Problem, total
 from goalport.agents.plan.reasons import needed
 from goalport.agents.plan.search import NoPlan, Plan, Undecided
 

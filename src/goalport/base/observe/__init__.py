@@ -1,8 +1,16 @@
 """Reporting what happens: the log, in plain words or a personality's, events as JSON lines, and spans. Floor 1."""
 
-from goalport.base.observe.log import JsonLinesListener, LogListener, PlanListener, PromptListener, as_json, in_words
+from goalport.base.observe.log import (
+    PERSONALITIES,
+    JsonLinesListener,
+    LogListener,
+    Personality,
+    PlanListener,
+    PromptListener,
+    as_json,
+    in_words,
+)
 from goalport.base.observe.log_lines import REQUEST_ID, LogFormat, log_to_stderr, tell
-from goalport.base.observe.personalities import PERSONALITIES, Personality
 from goalport.base.observe.rare_log import RareLog
 
 __all__ = [

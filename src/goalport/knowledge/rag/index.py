@@ -5,23 +5,27 @@ differs between databases is the statements that find it: the `IndexDatabase` ha
 """
 
 import math
+import re
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import partial
+from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, cast
+from unicodedata import normalize
 
 import anyio
 import anyio.to_thread
 
 from goalport.base.caller import ANONYMOUS, Caller
+from goalport.base.errors import BadInput
+from goalport.base.words import first_line
 from goalport.knowledge.documents import Chunk, ContentElement, ContentRoot, NavigableDocument
 from goalport.knowledge.rag import elements
 from goalport.knowledge.rag.database import IndexDatabase, Weighed
 from goalport.knowledge.rag.document_store import IndexInfo, StoredDocument
 from goalport.knowledge.rag.elements import Scored
 from goalport.knowledge.rag.filters import Filter
-from goalport.knowledge.rag.patterns import matcher, too_slow
 from goalport.knowledge.rag.query import Group, Term, parse, telling
 from goalport.knowledge.rag.rows import delete_document, insert_document
 from goalport.knowledge.rag.search import (
@@ -356,3 +360,40 @@ def _check_searchable(kind: type) -> None:
     if not any(issubclass(each, kind) for each in SEARCHABLE):
         known = ", ".join(each.__name__ for each in SEARCHABLE)
         raise TypeError(f"Expected a type that is searched ({known}), but came {kind.__name__}.")
+
+
+_LONGEST: Final = 1_000
+_MOST_REPEATED: Final = 100_000
+"""The product of all numbers of repetitions: the library makes copies of what is repeated."""
+
+
+def matcher(regex: str) -> Callable[[str, float], bool]:
+    """What says whether a text matches, however its characters are composed, within so many seconds.
+
+    Raises `BadInput` for a pattern that is none or too long, and so does what it returns for one that takes too long.
+    """
+    if len(regex) > _LONGEST:
+        raise BadInput(f"Expected a pattern of at most {_LONGEST} characters, but it has {len(regex)}. Shorten it.")
+    if math.prod(int(each) or 1 for each in re.findall(r"\{(?:\d*,)?(\d+)", regex)) > _MOST_REPEATED:
+        raise too_slow(regex)
+    library: Any = import_module("regex")
+    try:
+        pattern = library.compile(normalize("NFC", regex))
+    except (library.error, OverflowError, RecursionError, ValueError) as error:
+        raise BadInput(f"{first_line(regex, 80)!r} is no regular expression of Python: {error}.") from error
+
+    def matches(text: str, seconds: float) -> bool:
+        try:
+            return pattern.search(normalize("NFC", text), timeout=seconds, concurrent=True) is not None
+        except TimeoutError as error:
+            raise too_slow(regex) from error
+
+    return matches
+
+
+def too_slow(regex: str) -> BadInput:
+    """That a pattern was given up."""
+    return BadInput(
+        f"The pattern {first_line(regex, 80)!r} takes too long. Repeat nothing that itself repeats, as in (a+)+, and "
+        "look for a part that is always there."
+    )

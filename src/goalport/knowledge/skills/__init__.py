@@ -4,9 +4,8 @@ Below: `documents`, `prompts` and `tools`. Above: `ai` takes `Skills` as a refer
 """
 
 from goalport.knowledge.skills.check import SkillProblem, check_skill, check_skills
-from goalport.knowledge.skills.scripts import ChildProcessRunner, ScriptResult, ScriptRunner
 from goalport.knowledge.skills.skill import Skill
-from goalport.knowledge.skills.skills import Skills
+from goalport.knowledge.skills.skills import ChildProcessRunner, ScriptResult, ScriptRunner, Skills
 from goalport.knowledge.skills.trust import SkillTrust
 
 __all__ = [

@@ -4,7 +4,7 @@ This is the one room that imports pydantic-ai's model layer, and only when a mod
 models; below: `errors` and `secrecy`.
 """
 
-from goalport.models.llm.catalogue import CustomModel, Models, ModelsSettings
+from goalport.models.llm.catalogue import TRIAL_MODEL, CustomModel, Models, ModelsSettings
 from goalport.models.llm.endpoints import ProviderSettings
 from goalport.models.llm.messages import (
     AssistantMessage,
@@ -20,6 +20,7 @@ from goalport.models.llm.messages import (
 from goalport.models.llm.model import (
     EmbeddingService,
     LanguageModel,
+    LlmOperations,
     LlmOptions,
     ModelCall,
     ModelCard,
@@ -35,8 +36,6 @@ from goalport.models.llm.model import (
     Vectors,
     check_vector_count,
 )
-from goalport.models.llm.operations import LlmOperations
-from goalport.models.llm.trial_model import TRIAL_MODEL
 
 __all__ = [
     "TRIAL_MODEL",

@@ -4,14 +4,23 @@ Below: `llm` asks one model once, `tools` are what models call. Above: `process`
 """
 
 from goalport.models.llm import LlmOperations
-from goalport.runtime.ai.agentic_tool import AgenticTool
-from goalport.runtime.ai.ai import Ai, Creation, Determination, Streaming
+from goalport.runtime.ai.agentic_tool import (
+    AgenticTool,
+    PlaybookTool,
+    StateMachineTool,
+    Unlock,
+    after,
+    after_artifact,
+    after_calls,
+)
+from goalport.runtime.ai.ai import Ai, Creation, Determination, Streaming, to_be_awaited
 from goalport.runtime.ai.engine import (
     TOOL_CONTEXT,
     Engine,
     NoOperation,
     Operation,
     ReplyRecord,
+    SentPrompts,
     StreamedObject,
     ToolContext,
     Unrecorded,
@@ -22,11 +31,7 @@ from goalport.runtime.ai.guards import Guard, MaxLength, Objection, PatternGuard
 from goalport.runtime.ai.interaction import Interaction, Request, ToolUse
 from goalport.runtime.ai.llm_engine import LlmEngine
 from goalport.runtime.ai.output_type import Services, service_of
-from goalport.runtime.ai.playbook_tool import PlaybookTool, Unlock, after, after_artifact, after_calls
-from goalport.runtime.ai.sent_prompts import SentPrompts
-from goalport.runtime.ai.state_machine_tool import StateMachineTool
 from goalport.runtime.ai.toolbox import UnfoldingTool
-from goalport.runtime.ai.unawaited import to_be_awaited
 
 __all__ = [
     "TOOL_CONTEXT",

@@ -5,7 +5,7 @@ An agentic tool is called like any other tool, by a model or by code. It asks th
 action that is.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, cast
 
@@ -14,7 +14,15 @@ from pydantic_core import to_json
 from goalport.base.errors import DeclarationError, ModelError, ToolError
 from goalport.models.llm import LlmOptions, UserMessage
 from goalport.runtime.ai.engine import ToolContext, tool_context, use_tool_context
-from goalport.runtime.ai.interaction import Interaction, Request, ToolUse, chained_from, changed_llm, takes_options_of
+from goalport.runtime.ai.interaction import (
+    Interaction,
+    Request,
+    ToolUse,
+    chained_from,
+    changed_llm,
+    checked,
+    takes_options_of,
+)
 from goalport.tools import Parameter, Tool, ToolObject, ToolResult, tools_of
 from goalport.tools.arguments import Arguments, listed_arguments
 
@@ -170,3 +178,118 @@ class AgenticTool(Tool):
     def _but(self, **changes: Any) -> Self:
         inner = self._orchestration
         return replace(self, handler=replace(inner, interaction=replace(inner.interaction, **changes)))
+
+
+@dataclass(frozen=True, slots=True)
+class Unlock:
+    """When a tool of a playbook can be called: `after("search") & ~after("publish")`.
+
+    `test` decides by the calls so far, failed ones among them; a condition of your own is an `Unlock` with another one.
+    """
+
+    test: Callable[[Sequence[ToolUse]], bool]
+
+    def __and__(self, other: "Unlock") -> "Unlock":
+        return Unlock(lambda uses: self.test(uses) and other.test(uses))
+
+    def __or__(self, other: "Unlock") -> "Unlock":
+        return Unlock(lambda uses: self.test(uses) or other.test(uses))
+
+    def __invert__(self) -> "Unlock":
+        return Unlock(lambda uses: not self.test(uses))
+
+
+def after(tool: str | Tool | Callable[..., Any], *, times: int = 1) -> Unlock:
+    """When a tool, or the tool of a name, has succeeded so many times."""
+    name = tool if isinstance(tool, str) else tools_of(tool)[0].name
+    return Unlock(lambda uses: sum(each.tool == name and not each.result.is_error for each in uses) >= times)
+
+
+def after_calls(number: int) -> Unlock:
+    """When so many calls have succeeded."""
+    return Unlock(lambda uses: sum(not each.result.is_error for each in uses) >= number)
+
+
+def after_artifact(kind: type) -> Unlock:
+    """When a tool has returned an object of a type. Raises `TypeError` for what is no class."""
+    checked((kind,), type, "the class of an object that a tool returns")
+    return Unlock(lambda uses: any(isinstance(each.result.artifact, kind) for each in uses))
+
+
+@dataclass(frozen=True, slots=True)
+class _Locks:
+    """Which tools wait for which condition."""
+
+    by_name: tuple[tuple[str, Unlock], ...] = ()
+
+    def __call__(self, uses: Sequence[ToolUse]) -> Collection[str]:
+        """The names of the tools that are locked."""
+        return {name for name, unlock in self.by_name if not unlock.test(uses)}
+
+
+@dataclass(frozen=True)
+class PlaybookTool(AgenticTool):
+    """An agentic tool that unlocks its inner tools step by step.
+
+    `PlaybookTool("research", "Researches").with_tools(search).with_locked(sum_up, unlock=after("search"))`: the inner
+    model sees `sum_up` once a search has succeeded. What is unlocked stays so as long as its condition holds.
+    """
+
+    locks: _Locks = field(default_factory=_Locks)
+
+    def with_locked(self, *tools: Tool | Callable[..., Any], unlock: Unlock) -> Self:
+        """Let the inner model use these tools too, as soon as a condition holds. Raises `TypeError` for no `Unlock`."""
+        checked((unlock,), Unlock, "a condition, like after('search') or Unlock(function)")
+        locked = tools_of(*tools)
+        locks = _Locks((*self.locks.by_name, *((each.name, unlock) for each in locked)))
+        return replace(self.with_tools(*locked).with_withheld_tools(locks), locks=locks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """The states, and the tools of each."""
+
+    initial: Hashable = None
+    tools: tuple[tuple[Hashable, str, Hashable], ...] = ()
+    """State, name of the tool, and the state after a call that succeeds; None: the same one."""
+
+    def state(self, uses: Sequence[ToolUse]) -> Hashable:
+        """The state after these calls."""
+        state = self.initial
+        for each in uses:
+            if not each.result.is_error:
+                leads = (then for of, name, then in self.tools if (of, name) == (state, each.tool) and then is not None)
+                state = next(leads, state)
+        return state
+
+    def __call__(self, uses: Sequence[ToolUse]) -> Collection[str]:
+        """The names of the tools that are not of the current state."""
+        state = self.state(uses)
+        here = {name for of, name, _ in self.tools if of == state}
+        return {name for _, name, _ in self.tools} - here
+
+
+@dataclass(frozen=True)
+class StateMachineTool(AgenticTool):
+    """An agentic tool whose inner tools depend on a state.
+
+    `StateMachineTool("order", "Takes an order").in_state("open", add).in_state("open", pay, then="paid")`: the first
+    state that is named is the initial one. A successful call of a tool with `then` leads to that state. A state may be
+    any hashable value, for example a member of an enumeration. Tools of `with_tools` are offered in all states.
+    """
+
+    machine: _Machine = field(default_factory=_Machine)
+
+    def in_state(self, state: Hashable, *tools: Tool | Callable[..., Any], then: Hashable = None) -> Self:
+        """Let the inner model use these tools in a state. Raises `DeclarationError` for None as a state."""
+        if state is None:
+            raise DeclarationError(
+                f"StateMachineTool {self.name!r}",
+                expected="a state, such as a text or a member of an enumeration",
+                came="it is None",
+                fix='Name the state: in_state("open", …).',
+            )
+        added = tools_of(*tools)
+        initial = state if self.machine.initial is None else self.machine.initial
+        machine = _Machine(initial, (*self.machine.tools, *((state, each.name, then) for each in added)))
+        return replace(self.with_tools(*added).with_withheld_tools(machine), machine=machine)

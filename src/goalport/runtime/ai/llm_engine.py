@@ -6,16 +6,19 @@ and `structured_output` get the answer, and `guards` check the output. Above: `p
 """
 
 import json
+import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
 
-from goalport.base.errors import GoalportError, ModelNotReady, ToolError
+import anyio
+
+from goalport.base.errors import GoalportError, ModelNotReady, Signal, ToolError
 from goalport.base.observe.spans import embeddings_span
 from goalport.base.words import type_name
-from goalport.knowledge.references import NamedReferences
+from goalport.knowledge.references import LlmReference, NamedReferences, QuestionAware, Refreshing
 from goalport.knowledge.references.reference import described
 from goalport.models.llm import (
     Image,
@@ -40,7 +43,6 @@ from goalport.runtime.ai.guards import Guard, GuardChain
 from goalport.runtime.ai.interaction import Interaction, Request
 from goalport.runtime.ai.model_requests import ModelRequests
 from goalport.runtime.ai.output_type import OutputType, Services, output_type
-from goalport.runtime.ai.ready_references import ready_references
 from goalport.runtime.ai.structured_output import JSON_LINES, create_value, stream_objects, stream_text
 from goalport.runtime.ai.tool_loop import ToolCalls, ToolLoop
 from goalport.runtime.ai.toolbox import missing_in_words, toolbox
@@ -254,3 +256,43 @@ class LlmEngine:
             return None
         found = output_type(request.output, may_decline=request.may_decline, properties=request.properties)
         return replace(found, services=self.services) if self.services else found
+
+
+_log = logging.getLogger(__name__)
+_SECONDS: Final = 5.0
+"""For how long a request waits for its references; what takes longer is read by their tools."""
+
+
+async def ready_references(
+    references: Sequence[LlmReference], messages: Sequence[Message], seconds: float = _SECONDS
+) -> tuple[LlmReference, ...]:
+    """The references for one request, all made ready at the same time, within some seconds.
+
+    One that fails or takes longer is used as it was, with a warning. Raises a `Signal` of theirs.
+    """
+    ready, waited_for, signals = list(references), set[str](), list[Signal]()
+    question = next((each.content for each in reversed(messages) if isinstance(each, UserMessage)), "")
+
+    async def prepare(place: int, reference: LlmReference) -> None:
+        waited_for.add(reference.name)
+        try:
+            if isinstance(reference, Refreshing):
+                await reference.refresh()
+            if isinstance(reference, QuestionAware) and question.strip():
+                ready[place] = await reference.for_question(question)
+        except Signal as signal:
+            signals.append(signal)
+        except Exception as error:
+            _log.warning("The reference %r is used as it was: %r", reference.name, error)
+        waited_for.discard(reference.name)
+
+    with anyio.move_on_after(seconds):
+        async with anyio.create_task_group() as group:
+            for place, reference in enumerate(references):
+                if isinstance(reference, Refreshing | QuestionAware):
+                    group.start_soon(prepare, place, reference)
+    if signals:
+        raise signals[0]
+    for name in sorted(waited_for):
+        _log.warning("The reference %r was not ready within %g seconds and is used as it was.", name, seconds)
+    return tuple(ready)

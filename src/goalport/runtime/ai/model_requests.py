@@ -35,9 +35,8 @@ from goalport.models.llm import (
     UserMessage,
     has_images,
 )
-from goalport.runtime.ai.engine import Operation, ReplyRecord
+from goalport.runtime.ai.engine import Operation, ReplyRecord, SentPrompts
 from goalport.runtime.ai.interaction import Request
-from goalport.runtime.ai.sent_prompts import SentPrompts
 
 _log = logging.getLogger(__name__)
 _FALLS_BACK = (ModelNotReady, ModelRefused, ModelUnavailable)

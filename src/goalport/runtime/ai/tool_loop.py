@@ -34,9 +34,8 @@ from goalport.models.llm import (
     UserMessage,
 )
 from goalport.runtime.ai.engine import Engine, Operation, use_engine
-from goalport.runtime.ai.long_results import LongResults
 from goalport.runtime.ai.model_requests import ModelRequests, reply_text
-from goalport.runtime.ai.tool_offers import CompletedCall, ToolOffers, arguments_of
+from goalport.runtime.ai.tool_offers import CompletedCall, LongResults, ToolOffers, arguments_of
 from goalport.runtime.ai.toolbox import Toolbox
 from goalport.tools import Interruption, Tool, ToolResult, current_call_site
 

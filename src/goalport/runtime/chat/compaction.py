@@ -16,9 +16,8 @@ from goalport.models.llm import AssistantMessage, Message, SystemMessage, ToolRe
 from goalport.models.prompts.quotation import as_data
 from goalport.runtime.ai import Ai
 from goalport.runtime.chat.cheapest import cheapest
-from goalport.runtime.chat.conversation import LEFT_OUT, Conversation
+from goalport.runtime.chat.conversation import LEFT_OUT, SUMMARY, Conversation, ConversationMessage
 from goalport.runtime.chat.conversations import Conversations
-from goalport.runtime.chat.messages import SUMMARY, ConversationMessage
 from goalport.runtime.process import ActionContext, AgentProcess
 
 _log = logging.getLogger(__name__)

@@ -4,6 +4,7 @@ Below: the store of conversations. Above: chatbots and their sessions, and the d
 """
 
 import re
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -12,10 +13,8 @@ from weakref import WeakValueDictionary
 
 from goalport.base.caller import Caller
 from goalport.base.errors import BadInput, UnknownName
-from goalport.runtime.chat.conversation import Conversation, Loaded
-from goalport.runtime.chat.messages import ConversationMessage, message_json, to_record
-from goalport.runtime.chat.recent import RecentProcesses
-from goalport.runtime.process import new_id
+from goalport.runtime.chat.conversation import Conversation, ConversationMessage, Loaded, message_json, to_record
+from goalport.runtime.process import AgentProcess, new_id
 from goalport.store import ConversationRecord, ConversationStore, MessageRecord
 
 Change = Callable[[ConversationRecord], ConversationRecord]
@@ -214,3 +213,36 @@ def _chained(messages: Sequence[ConversationMessage], parent: str) -> list[Conve
 def _exported(entry: ConversationMessage) -> dict[str, Any]:
     said = {"id": entry.id, "parent": entry.parent, "role": entry.role, "name": entry.name, "at": entry.at.isoformat()}
     return said | {**message_json(entry.message), "assets": [asdict(each) for each in entry.assets]}
+
+
+_MOST: Final = 100
+"""How many are kept."""
+_MOST_MESSAGES: Final = 10_000
+"""How many messages they have together at most, unless one alone has more."""
+
+
+class RecentProcesses:
+    """Keeps the processes that were used last, with what is known of their conversations."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[AgentProcess, int]] = OrderedDict()
+        """Each with the number of its messages, the one that was used last at the end."""
+        self._messages = 0
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The ids of those that are kept, the one that was used last at the end."""
+        return tuple(self._kept)
+
+    def keep(self, process: AgentProcess, messages: int) -> None:
+        """Keep a process whose conversation has so many messages, and let others go if they are too many."""
+        self.let_go(process.id)
+        self._kept[process.id] = process, messages
+        self._messages += messages
+        while len(self._kept) > 1 and (len(self._kept) > _MOST or self._messages > _MOST_MESSAGES):
+            self.let_go(next(iter(self._kept)))
+
+    def let_go(self, process_id: str) -> None:
+        """Keep a process no longer."""
+        _, messages = self._kept.pop(process_id, (None, 0))
+        self._messages -= messages

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from goalport.models.llm import AssistantMessage, Message, SystemMessage, UserMessage
-from goalport.runtime.chat.messages import REPLY_SEPARATOR, ConversationMessage, role_of
+from goalport.runtime.chat.conversation import REPLY_SEPARATOR, ConversationMessage, role_of
 
 
 class HistoryMatch(NamedTuple):

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from goalport.base.errors import UnknownName
 from goalport.base.events import Event, MessageSent, QuestionAsked
 from goalport.models.llm import TokenUsage
-from goalport.runtime.chat.conversation import Conversation
-from goalport.runtime.chat.messages import REPLY_SEPARATOR, ConversationMessage
+from goalport.runtime.chat.conversation import REPLY_SEPARATOR, Conversation, ConversationMessage
 from goalport.runtime.process import AgentProcess, Completed, Outcome, Question, Stuck, Waiting
 
 

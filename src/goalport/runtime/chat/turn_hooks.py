@@ -5,18 +5,24 @@ crash. Below: conversations. Above: the platform, whose processes call this.
 """
 
 import asyncio
+import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
-from goalport.agents.domain import ChatbotMark
-from goalport.models.llm import AssistantMessage
+from goalport.agents.blackboard import DEFAULT_BINDING, Blackboard
+from goalport.agents.domain import ChatbotMark, is_state
+from goalport.base.errors import GoalportError, Unstorable
+from goalport.base.words import excerpt, one_line
+from goalport.models.llm import AssistantMessage, SystemMessage, ToolReply, UserMessage
+from goalport.runtime.ai import Ai
 from goalport.runtime.chat.cheapest import CHEAPEST, cheapest
 from goalport.runtime.chat.compaction import compact
-from goalport.runtime.chat.conversation import Conversation
-from goalport.runtime.chat.messages import ConversationMessage
+from goalport.runtime.chat.conversation import Conversation, ConversationMessage
+from goalport.runtime.chat.conversations import Conversations
+from goalport.runtime.chat.front_end import FrontEnd
 from goalport.runtime.chat.platform import Platform
-from goalport.runtime.chat.project_context import save_context
-from goalport.runtime.chat.titles import better_title, first_words
-from goalport.runtime.process import AgentProcess, Completed
+from goalport.runtime.process import AgentProcess, Completed, Context, ContextRepository
 
 
 def conversation_of(process: AgentProcess) -> Conversation | None:
@@ -95,3 +101,117 @@ class ConversationTurns:
             await self._conversations.append(conversation, replace(added, id=message_id))
             return message
         return sent.message if isinstance(sent.message, AssistantMessage) else message
+
+
+_log = logging.getLogger(__name__)
+_LONGEST: Final = 60
+"""The most characters of a title."""
+_SHOWN: Final = 2_000
+"""The most characters of a message that the model is shown."""
+_INSTRUCTIONS: Final = (
+    "You name conversations. Write a title of at most six words for the one below, in its language, without quotes and"
+    " without a full stop. Write only the title."
+)
+
+
+def first_words(entries: Sequence[ConversationMessage]) -> str:
+    """The beginning of what a person said first, in one line; empty as long as nobody was answered."""
+    if not any(each.role == "assistant" for each in entries):
+        return ""
+    first = next((each.text for each in entries if each.role == "user" and each.text.strip()), "")
+    return excerpt(one_line(first), _LONGEST)
+
+
+async def better_title(conversation: Conversation, instead_of: str, conversations: Conversations, ai: Ai) -> None:
+    """Let a model find a title, which takes the place of one that was made of words. A failure is only logged."""
+    said = "\n\n".join(f"{each.role}: {excerpt(each.text, _SHOWN)}" for each in conversation.entries[:4])
+    try:
+        told = await ai.with_id("title").with_system_prompt(_INSTRUCTIONS).generate_text(said)
+        title = excerpt(one_line(told).strip("\"'“” .#*"), _LONGEST)
+        if title:
+            await conversations.change(
+                conversation, lambda record: record._replace(title=title) if record.title == instead_of else record
+            )
+    except GoalportError as error:
+        _log.info("Conversation %s keeps the title %r: %s", conversation.id, instead_of, error)
+
+
+Named = tuple[str, object]
+"""An object with its name; without one, that is empty."""
+_OF_CONVERSATIONS: Final = (Conversation, FrontEnd, UserMessage, AssistantMessage, SystemMessage, ToolReply)
+
+
+async def save_context(process: AgentProcess, contexts: ContextRepository) -> None:
+    """Save what a process knows besides what its context held: not messages, front ends, states and triggers.
+
+    What others have saved meanwhile stays. Objects that cannot be written are not saved, and the log says so. Nothing
+    happens without a context, or if it is shared by a scope that the caller lacks. Raises `StoreError`.
+    """
+    if not process.options.context_id or not _empty(process).open_to(process.caller):
+        return
+    found = await _news(process, contexts)
+    try:
+        await _save(found, process, contexts)
+    except Unstorable:
+        for each in found:  # others may be writable
+            try:
+                await _save([each], process, contexts)
+            except Unstorable as error:
+                told = "Context %s does not get what process %s knows: %s"
+                _log.warning(told, process.options.context_id, process.id, error)
+
+
+def _empty(process: AgentProcess) -> Context:
+    """The context of a process before anything is saved in it."""
+    return Context(process.options.context_id, process.caller, scope=process.options.context_scope)
+
+
+async def _context_of(process: AgentProcess, contexts: ContextRepository) -> Context:
+    options = process.options
+    found = await contexts.find(options.context_id, process.caller, scope=options.context_scope)
+    return found or _empty(process)
+
+
+async def _news(process: AgentProcess, contexts: ContextRepository) -> Sequence[Named]:
+    """What a process knows and its context does not, each once."""
+    context = await _context_of(process, contexts)
+    known, news = [*context.objects, *context.names.values()], list[Named]()
+    for name, value in _shared(process):
+        if not _is_among(known, value):
+            known.append(value)
+            news.append((name, value))
+    return news
+
+
+def _is_among(known: Sequence[object], value: object) -> bool:
+    """Whether an object is known. One that cannot be compared as a whole, such as a table, is only known as itself."""
+    for each in known:
+        try:
+            if each is value or (type(each) is type(value) and (each == value) is True):
+                return True
+        except (TypeError, ValueError):
+            continue
+    return False
+
+
+async def _save(news: Sequence[Named], process: AgentProcess, contexts: ContextRepository) -> None:
+    """Add objects to a context. Raises `Unstorable` and `StoreError`."""
+    if not news:
+        return
+    context = await _context_of(process, contexts)
+    for name, value in news:
+        context.bind(name, value) if name else context.add(value)
+    await contexts.save(context)
+
+
+def _shared(process: AgentProcess) -> Iterator[Named]:
+    """What others may know, each with its name, if it has one of its own."""
+    triggers = tuple({each.settings.trigger for each in process.scope.actions.values() if each.settings.trigger})
+    names = {id(value): name for name, value in _named(process.blackboard)}
+    for value in process.blackboard.objects:
+        if not (isinstance(value, (*_OF_CONVERSATIONS, *triggers)) or is_state(type(value))):
+            yield names.get(id(value), ""), value
+
+
+def _named(blackboard: Blackboard) -> Iterator[Named]:
+    return ((name, entry.value) for name, entry in blackboard.state.names.items() if name != DEFAULT_BINDING)

@@ -14,8 +14,7 @@ from goalport.base.caller import Caller
 from goalport.base.errors import BadInput, UnknownName, Unreadable
 from goalport.base.words import listed
 from goalport.runtime.chat import Conversations
-from goalport.runtime.platform.commands import end_command
-from goalport.runtime.platform.replicas import Replicas
+from goalport.runtime.platform.replicas import Replicas, end_command
 from goalport.runtime.process import AgentProcess, AgentProcessRepository, Killed, StoredContexts
 from goalport.store import ConversationRecord, ProcessStore
 

@@ -8,22 +8,22 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from logging import getLogger
-from typing import Final
+from typing import Final, Protocol
+from weakref import WeakKeyDictionary
+
+from anyio import CancelScope, CapacityLimiter
 
 from goalport.agents.domain import RetryPolicy
 from goalport.base.errors import BadInput, GoalportError, StoreError, UnknownName
 from goalport.base.observe import RareLog
 from goalport.base.secrecy import register_secrets, secrets_in_environment
+from goalport.models.llm import AssistantMessage
 from goalport.runtime.ai import Engine, Operation
-from goalport.runtime.platform.commands import end_command, execute
 from goalport.runtime.platform.erasure import Erasure
-from goalport.runtime.platform.families import ExpiryTimers, interrupted_in, park, ready_in, update_ancestors
 from goalport.runtime.platform.process_engine import Deliveries, ProcessEngine
 from goalport.runtime.platform.process_factory import Inputs, ProcessFactory, given_to_child
-from goalport.runtime.platform.replicas import Replicas
-from goalport.runtime.platform.steering import Steering
-from goalport.runtime.platform.thread_limits import ThreadLimits
-from goalport.runtime.platform.turns import Turns
+from goalport.runtime.platform.replicas import Replicas, end_command, execute
+from goalport.runtime.platform.steering import ExpiryTimers, Steering, interrupted_in, park, ready_in, update_ancestors
 from goalport.runtime.process import (
     AgentProcess,
     AgentProcessRepository,
@@ -39,6 +39,7 @@ from goalport.runtime.process import (
     Scope,
     SpendingHook,
     StoredContexts,
+    Stuck,
     Terminated,
     decline,
     drive,
@@ -494,3 +495,99 @@ class Processes:
             if question.expired:
                 decline(process, question, "Nobody answered in time.", "expired")
         self.let_go_on(process)
+
+
+class ThreadLimits:
+    """Limits how many worker threads are busy at once, on each event loop.
+
+    A limiter belongs to the event loop on which it is waited for, and a platform may be used on several, one by one.
+    """
+
+    def __init__(self, max_threads: int) -> None:
+        self._max_threads = max_threads
+        self._known: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
+
+    def here(self) -> CapacityLimiter:
+        """The limiter of the running event loop. Raises `GoalportError` where none is running."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise GoalportError(
+                "Expected a running event loop, in which processes run, but there is none. Call this in an `async def`"
+                " that asyncio.run(…) runs, or use AgentInvocation.on(platform).returning(…).invoke_sync(…)."
+            ) from None
+        known = self._known.get(loop)
+        if known is None:
+            known = self._known[loop] = CapacityLimiter(self._max_threads)
+        return known
+
+
+class TurnHooks(Protocol):
+    """What is called around the runs of a process that goes on from turn to turn."""
+
+    async def before_run(self, process: AgentProcess, /) -> None:
+        """Prepare a process that is going to run."""
+        ...
+
+    async def after_run(self, process: AgentProcess, /) -> None:
+        """Keep what a process has done that rests now, before it is stored."""
+        ...
+
+    async def send(self, process: AgentProcess, message_id: str, message: AssistantMessage, /) -> AssistantMessage:
+        """Keep a message that an action sends, and return it as it is kept."""
+        ...
+
+    async def close(self) -> None:
+        """End what is done beside the turns."""
+        ...
+
+
+class Turns:
+    """Calls the hooks, and waits for the store as long as it takes."""
+
+    def __init__(self) -> None:
+        self.hooks: TurnHooks | None = None
+        """What is called; None: nothing happens around turns."""
+
+    async def prepare(self, process: AgentProcess) -> bool:
+        """Prepare a process that is going to run. Returns False if it does not: it is stuck, or another program has it.
+
+        Who ends the process or its turn meanwhile need not wait for this: the run ends as soon as it has begun.
+        """
+        hooks = self.hooks
+        try:
+            with CancelScope() as process.cancel_scope:
+                if hooks is not None and process.end_requested is None:
+                    await retried(process, lambda: hooks.before_run(process))
+        except Exception as error:
+            expected = isinstance(error, GoalportError)
+            if not expected:
+                _log.exception("The turn of process %s did not begin.", process.id)
+            if process.end_requested is None and not process.elsewhere:
+                words = error if expected else process.words_for(error)
+                process.settle(Stuck(f"It cannot go on. {words}", turn_failed=True))
+                return False
+        finally:
+            process.cancel_scope = None
+        if process.elsewhere:
+            process.release()
+        return not process.elsewhere
+
+    async def keep(self, process: AgentProcess) -> None:
+        """Keep what a process has done that rests now."""
+        hooks = self.hooks
+        try:
+            if hooks is not None and not process.elsewhere:
+                await retried(process, lambda: hooks.after_run(process))
+        except Exception as error:
+            unexpected = None if isinstance(error, GoalportError) else error
+            _log.warning("What process %s has said was not kept: %s", process.id, error, exc_info=unexpected)
+
+    async def send(self, process: AgentProcess, message_id: str, message: AssistantMessage, /) -> AssistantMessage:
+        """Keep a message that an action sends, and return it as it is kept."""
+        return message if self.hooks is None else await self.hooks.send(process, message_id, message)
+
+    async def close(self) -> None:
+        """End what is done beside the turns."""
+        if self.hooks is not None:
+            await self.hooks.close()

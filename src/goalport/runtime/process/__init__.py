@@ -2,12 +2,12 @@
 
 from goalport.runtime.process.action_progress import ActionInvocation, Failure
 from goalport.runtime.process.action_tools import Decider, agent_tool, require_type, with_awaiting
-from goalport.runtime.process.agent_process import AgentProcess
+from goalport.runtime.process.agent_process import AgentProcess, PlatformServices
 from goalport.runtime.process.context import ActionContext, OperationContext, run_subagent
 from goalport.runtime.process.contexts import Context, ContextRepository, StoredContexts
 from goalport.runtime.process.effects import decline, find_question, settle
 from goalport.runtime.process.event_log import LoggedEvent
-from goalport.runtime.process.family import family_of, with_descendants
+from goalport.runtime.process.family_records import family_of, with_descendants
 from goalport.runtime.process.formulation import pruned
 from goalport.runtime.process.ids import new_id
 from goalport.runtime.process.ledger import Budget, Ledger, Spending, SpendingHook
@@ -25,7 +25,6 @@ from goalport.runtime.process.listeners import Alarm, Listeners
 from goalport.runtime.process.outside import CurrentOperation, DirectCalls, spending_outside
 from goalport.runtime.process.parameters import SERVICE_TYPES, ArgumentResolver
 from goalport.runtime.process.planners import Planner, planner_for
-from goalport.runtime.process.platform_services import PlatformServices
 from goalport.runtime.process.process_options import (
     Delay,
     EarlyTermination,
@@ -44,12 +43,11 @@ from goalport.runtime.process.process_options import (
 )
 from goalport.runtime.process.questions import Question
 from goalport.runtime.process.recording import Definition, ProcessState
-from goalport.runtime.process.repository import AgentProcessRepository
-from goalport.runtime.process.retries import retried
+from goalport.runtime.process.repository import AgentProcessRepository, retried
+from goalport.runtime.process.restoring import kill_unreadable
 from goalport.runtime.process.scope import PLANNING_SECONDS, Scope, asks_a_model, asks_models, blackboard_for_child
 from goalport.runtime.process.tick import drive, step
 from goalport.runtime.process.turns import begin_turn
-from goalport.runtime.process.unreadable import kill_unreadable
 
 __all__ = [
     "PLANNING_SECONDS",

@@ -8,14 +8,14 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence, Set as AbstractSet
-from typing import Any, Self, TypeVar, cast
+from collections.abc import Awaitable, Callable, Sequence, Set as AbstractSet
+from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
 
-from anyio import CancelScope, current_time
+from anyio import CancelScope, CapacityLimiter, current_time
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from goalport.agents.blackboard import Blackboard, is_of
-from goalport.agents.domain import Agent, Goal, WaitFor
+from goalport.agents.domain import Agent, Goal, RetryPolicy, WaitFor
 from goalport.base.caller import Caller
 from goalport.base.errors import AlreadyAnswered, GoalportError, ProcessEnded, leaves
 from goalport.base.events import (
@@ -27,10 +27,11 @@ from goalport.base.events import (
     QuestionAsked,
     QuestionSettled,
 )
+from goalport.base.observe import RareLog
 from goalport.base.observe.spans import Trace, current_trace
 from goalport.base.words import excerpt, type_name, with_article
-from goalport.models.llm import TokenUsage
-from goalport.runtime.ai import TOOL_CONTEXT, SentPrompts, ToolContext, tool_context
+from goalport.models.llm import AssistantMessage, TokenUsage
+from goalport.runtime.ai import TOOL_CONTEXT, Engine, Operation, SentPrompts, ToolContext, tool_context
 from goalport.runtime.process.action_progress import MOST_WORDS, ActionInvocation, ActionProgress, Failure, in_words
 from goalport.runtime.process.contexts import Context
 from goalport.runtime.process.ledger import FIRST_TURN, NOTHING, Ledger, Spending, TurnStart
@@ -46,11 +47,10 @@ from goalport.runtime.process.lifecycle import (
     Waiting,
 )
 from goalport.runtime.process.listeners import Listeners
-from goalport.runtime.process.platform_services import PlatformServices
 from goalport.runtime.process.process_options import ProcessOptions
 from goalport.runtime.process.questions import Question, Questions, QuestionStatus
 from goalport.runtime.process.scope import Scope
-from goalport.tools import CALL_SITE, ContextValues
+from goalport.tools import CALL_SITE, ContextValues, ToolGroupResolver
 
 T = TypeVar("T")
 _NONE = frozenset[str]()
@@ -523,3 +523,55 @@ class AgentProcess(Lifecycle):
         if self.listeners.attentive:
             self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
         self.notify_waiters()
+
+
+P = TypeVar("P")
+
+
+async def sent_to_nobody(_process: object, _message_id: str, message: AssistantMessage) -> AssistantMessage:
+    """The message itself: nothing keeps it."""
+    return message
+
+
+class PlatformServices(NamedTuple, Generic[P]):
+    """The services of the platform that a process, a `P`, uses."""
+
+    limiter: CapacityLimiter
+    """How many `def` functions may run in worker threads at once."""
+    groups: ToolGroupResolver
+    service: Callable[[type], object | None]
+    """The platform's service of a type, or None."""
+    start_child: Callable[[P, str, object, type, Sequence[object]], P]
+    """Starts a process for an action. Takes the parent process, the action's name, the agent, the result's type and the
+    input objects."""
+    engine: Callable[[Operation, ToolGroupResolver], Engine]
+    """Returns what carries out an action's requests of models. Takes the operation and a resolver of tool groups."""
+    ended_idle: Callable[[P], None]
+    """Called with a process that was ended while nothing ran in it."""
+    resume: Callable[..., None]
+    """Continues a process that waits or is stuck. Takes the process, and objects for its blackboard."""
+    step: Callable[[P], Awaitable[object]]
+    """Runs one step of a process that is not running."""
+    checkpoint: Callable[[P], Awaitable[None]]
+    """Stores a process between two of its actions."""
+    store_steps: Callable[[P], Awaitable[None]]
+    """Stores what the running actions of a process have done so far."""
+    retry: RetryPolicy
+    """How often an action that fails is tried again, unless the action says otherwise."""
+    tells_errors: bool
+    """Whether the message of an unexpected exception is shown to callers, and not only written to the log."""
+    keep_journals: bool
+    """Whether the history keeps what models replied and tools returned."""
+    spent: Callable[[Spending], None]
+    """Called with each request of a model that a process has paid for, from any thread."""
+    rare_log: RareLog
+    """Logs which actions block the event loop, each once in a minute."""
+    send_message: Callable[[P, str, AssistantMessage], Awaitable[AssistantMessage]] = sent_to_nobody
+    """Keeps a message that an action sends, before its event is told. Takes the process, the message's id and the
+    message, and returns the message as it is kept; one of the same id takes the place of the earlier one."""
+    max_object_bytes: int = 64 * 1024 * 1024
+    """About how much memory the result of an action may take."""
+    unfollowed: Callable[[P], None] = lambda _: None
+    """Called with a process whose last follower has left."""
+    prepare: "Callable[[Sequence[type], object], Awaitable[None]] | None" = None
+    """Enters the services of these types, and makes what an agent waits for; None: there is nothing of the kind."""

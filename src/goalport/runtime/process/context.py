@@ -4,12 +4,14 @@ A context belongs to one attempt of one action. After the attempt was abandoned,
 """
 
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextvars import ContextVar
 from copy import copy
 from functools import partial
+from inspect import CO_COROUTINE, iscoroutinefunction
 from logging import getLogger
-from typing import Any, Self, TypeVar, cast, overload
+from time import perf_counter
+from typing import Any, Final, Generic, Self, TypeAlias, TypeGuard, TypeVar, cast, overload
 
 from anyio import CapacityLimiter, create_task_group, get_cancelled_exc_class
 
@@ -17,19 +19,98 @@ from goalport.agents.blackboard import DEFAULT_BINDING, Blackboard
 from goalport.agents.domain import SERVICES, Agent, WaitFor
 from goalport.base.caller import Caller
 from goalport.base.errors import Declined, GoalportError, NonRetryable, UnknownName, leaves
-from goalport.base.events import ProgressUpdated
+from goalport.base.events import MessageDelta, MessageSent, ProgressUpdated
+from goalport.base.secrecy import SecretHider
 from goalport.base.words import type_name
-from goalport.models.llm import AssistantMessage, TokenUsage
+from goalport.models.llm import AssistantMessage, TextDelta, ThinkingDelta, TokenUsage
 from goalport.runtime.ai import TOOL_CONTEXT, Ai, Interaction, ToolContext, to_be_awaited, tool_context
 from goalport.runtime.process.agent_process import AgentProcess
-from goalport.runtime.process.attempt import ActionCalls, ActionOperation
-from goalport.runtime.process.journal import PLACE, Journal, Names, Parked, at_place, fingerprint_of_question
+from goalport.runtime.process.attempt import ActionCalls, ActionOperation, Attempt
+from goalport.runtime.process.journal import (
+    PLACE,
+    Journal,
+    Names,
+    Parked,
+    at_place,
+    fingerprint_of_question,
+    id_of_step,
+)
 from goalport.runtime.process.lifecycle import Completed, Waiting
 from goalport.runtime.process.questions import SchemaSubmission
-from goalport.runtime.process.sent_messages import Sendable, send_message
-from goalport.runtime.process.timed import Timed, is_async
 from goalport.tools import CALL_SITE, Contained, ContextValues, Tool, in_thread
 from goalport.tools.arguments import CURRENT, PREPARE
+
+Sendable: TypeAlias = AssistantMessage | str | AsyncIterator[str] | AsyncIterator[TextDelta | ThinkingDelta]
+"""A message, its text, or its pieces as they come."""
+
+
+async def send_message(attempt: Attempt, message: Sendable) -> AssistantMessage:
+    """Send a message, and return it as it is kept; one that an earlier run of the action has sent is not sent again."""
+    name = attempt.names.next("message")
+    known = attempt.journal.messages.get(name)
+    if known is not None:
+        await _close(message)
+        return known
+    process, message_id = attempt.process, id_of_step(name)
+    whole = await _whole(attempt, message_id, message)
+    sent = await process.services.send_message(process, message_id, whole)
+    attempt.journal.note_message(name, sent)
+    process.emit(MessageSent(message_id, sent.content, action=attempt.action, process_id=process.id))
+    return sent
+
+
+async def _whole(attempt: Attempt, message_id: str, message: Sendable) -> AssistantMessage:
+    """The message, after its pieces were told."""
+    if isinstance(message, AssistantMessage):
+        return message
+    if isinstance(message, str):
+        return AssistantMessage(message)
+    text, thoughts = _Pieces(attempt, message_id), _Pieces(attempt, message_id, thinking=True)
+    try:
+        async for piece in message:
+            now, before = (thoughts, text) if isinstance(piece, ThinkingDelta) else (text, thoughts)
+            before.pause()
+            now.add(piece if isinstance(piece, str) else piece.text)
+    finally:
+        await _close(message)
+    text.pause()
+    thoughts.pause()
+    return AssistantMessage(text.whole, thinking=thoughts.whole)
+
+
+class _Pieces:
+    """The pieces of a message, or of the thoughts about it; each is told when it comes, without secrets."""
+
+    def __init__(self, attempt: Attempt, message_id: str, *, thinking: bool = False) -> None:
+        self._attempt, self._message_id, self._thinking = attempt, message_id, thinking
+        self._came: list[str] = []
+        self._hider = SecretHider()
+
+    def add(self, piece: str) -> None:
+        """Tell one more piece."""
+        self._came.append(piece)
+        self._tell(self._hider.next(piece))
+
+    def pause(self) -> None:
+        """Tell what was held back, since another text goes on now."""
+        self._tell(self._hider.end())
+
+    @property
+    def whole(self) -> str:
+        """All pieces as they came."""
+        return "".join(self._came)
+
+    def _tell(self, words: str) -> None:
+        process, action = self._attempt.process, self._attempt.action
+        if words:
+            process.emit(MessageDelta(self._message_id, words, self._thinking, action, process_id=process.id))
+
+
+async def _close(message: object) -> None:
+    """End the request to a model whose answer nobody reads any further."""
+    if isinstance(message, AsyncGenerator):
+        await cast("AsyncGenerator[object]", message).aclose()
+
 
 _log = getLogger(__name__)
 T = TypeVar("T")
@@ -391,3 +472,39 @@ def _name_of(agent: object) -> str:
     if isinstance(agent, str):
         return agent
     return agent.name if isinstance(agent, Agent) else (agent if isinstance(agent, type) else type(agent)).__name__
+
+
+_BLOCKING_SECONDS: Final = 0.5
+"""The number of seconds for which a function may block the event loop before a warning is logged."""
+
+
+def is_async(function: Callable[..., object]) -> TypeGuard[Callable[..., Coroutine[Any, Any, object]]]:
+    """Whether calling a function gives a coroutine; most say it themselves, and inspect looks for long."""
+    code = getattr(function, "__code__", None)
+    return (code is not None and bool(code.co_flags & CO_COROUTINE)) or iscoroutinefunction(function)
+
+
+class Timed(Generic[T]):
+    """A coroutine to be awaited in place of another; `report` is given the seconds of each turn that took too long."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], report: Callable[[float], None]) -> None:
+        self._coroutine = coroutine
+        self._report = report
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        coroutine = self._coroutine
+        error: BaseException | None = None
+        while True:
+            start = perf_counter()
+            try:
+                waits_for = coroutine.send(None) if error is None else coroutine.throw(error)
+            except StopIteration as end:
+                return end.value
+            finally:
+                if (seconds := perf_counter() - start) >= _BLOCKING_SECONDS:
+                    self._report(seconds)
+            try:
+                yield waits_for
+                error = None
+            except BaseException as thrown:
+                error = thrown

@@ -24,9 +24,8 @@ from goalport.agents.plan import (
     plan,
 )
 from goalport.runtime.process.agent_process import AgentProcess
-from goalport.runtime.process.impasses import declined_actions, failed, stuck
 from goalport.runtime.process.lifecycle import Failed, Outcome, Stuck, Waiting
-from goalport.runtime.process.next_steps import next_steps
+from goalport.runtime.process.next_steps import declined_actions, failed, next_steps, stuck
 from goalport.runtime.process.process_options import ProcessOptions
 from goalport.runtime.process.supervisor import Supervisor
 from goalport.runtime.process.turns import turn_history

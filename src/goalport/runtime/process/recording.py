@@ -4,7 +4,7 @@ Nothing is kept or run: a store keeps records, and the platform decides when the
 servers that go on while their action is parked cannot be recorded. `restoring` makes processes of records again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
 from logging import getLogger
 from typing import Final, NamedTuple, cast
@@ -19,7 +19,6 @@ from goalport.runtime.process.ledger import FIRST_TURN, Spending, TurnStart
 from goalport.runtime.process.lifecycle import Completed, Outcome, ProcessStatus, Terminated, Waiting
 from goalport.runtime.process.process_options import ProcessOptions
 from goalport.runtime.process.questions import Question
-from goalport.runtime.process.ranges import GrowingRanges, Ranges
 from goalport.runtime.process.scope import Scope
 from goalport.store import (
     Codec,
@@ -32,6 +31,44 @@ from goalport.store import (
     persistent,
 )
 from goalport.tools import ToolGroupResolver
+
+
+@persistent("goalport.process.persistence:Ranges")
+class Ranges(NamedTuple):
+    """Numbers, of which most follow one another."""
+
+    ranges: Sequence[tuple[int, int]]
+    """The first number of each range, and the one after its last."""
+
+    @property
+    def numbers(self) -> AbstractSet[int]:
+        """All the numbers."""
+        return frozenset(number for first, end in self.ranges for number in range(first, end))
+
+
+class GrowingRanges:
+    """The numbers of entries as ranges, made on from where they were if the entries are the same and more.
+
+    A checkpoint of a long run then costs no more than one of a short run.
+    """
+
+    def __init__(self) -> None:
+        self._entries: Sequence[Entry] = ()
+        self._ranges: list[tuple[int, int]] = []
+
+    def of(self, entries: Sequence[Entry], number_of: Callable[[Entry], int]) -> Sequence[tuple[int, int]]:
+        """The numbers of entries; `number_of` says that of each."""
+        known = len(self._entries)
+        if entries[:known] != self._entries:
+            known, self._ranges = 0, []
+        for number in map(number_of, entries[known:]):
+            if self._ranges and self._ranges[-1][1] == number:
+                self._ranges[-1] = self._ranges[-1][0], number + 1
+            else:
+                self._ranges.append((number, number + 1))
+        self._entries = entries
+        return tuple(self._ranges)
+
 
 _log = getLogger(__name__)
 _NONE: Final = frozenset[int]()

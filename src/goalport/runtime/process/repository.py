@@ -7,28 +7,37 @@ outlives the program, a family is saved under its lease, which this program take
 changes here. Below: the records. Above: the platform, which runs processes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from logging import getLogger
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
 import anyio
 
+from goalport.base.caller import Caller
 from goalport.base.errors import LeaseHeld, LeaseLost, StoreError, Unreadable, Unstorable
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.event_log import EventLogs
-from goalport.runtime.process.family import DUE_NOW, family_of, is_alone, is_busy, is_watched, wakes_at
-from goalport.runtime.process.family_records import Definitions, FamilyRecords
+from goalport.runtime.process.family_records import (
+    DUE_NOW,
+    Definitions,
+    FamilyRecords,
+    family_of,
+    is_alone,
+    is_busy,
+    is_watched,
+    wakes_at,
+)
 from goalport.runtime.process.ids import ID
 from goalport.runtime.process.lifecycle import ProcessStatus, Terminated
-from goalport.runtime.process.process_lists import ProcessLists
-from goalport.runtime.process.recording import remains_of
+from goalport.runtime.process.recording import record_of, remains_of
 from goalport.runtime.process.restoring import restored
-from goalport.runtime.process.retries import retried
 from goalport.runtime.process.unsaved import UnsavedFamilies
-from goalport.store import EventRecord, Lease, ProcessStore, Seals, StoredProcess
+from goalport.store import EventRecord, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
 
 _log = getLogger(__name__)
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
@@ -495,3 +504,69 @@ class AgentProcessRepository:
             self.events.open(root)
         root.note_version(version)
         return {each.id: each for each in found}
+
+
+class ProcessLists:
+    """Lists and counts processes.
+
+    Parameters: `held` are those, by id, of which the records in the store do not say everything; `known` all that live
+    in the memory of the program.
+    """
+
+    def __init__(
+        self, store: ProcessStore, held: Mapping[str, AgentProcess], known: Mapping[str, AgentProcess]
+    ) -> None:
+        self._store, self._held, self._known = store, held, known
+
+    async def counts(self) -> Mapping[str, int]:
+        """How many processes have each status; those that live in this program count as they are now."""
+        held = dict(self._held)  # one that is stored while the store answers is held no more
+        counts = Counter(await self._store.counts(without=held.keys()))
+        counts.update(str(each.status) for each in held.values())
+        return counts
+
+    async def records(self) -> list[ProcessRecord]:
+        """The records of all processes, oldest first; of one that lives in this program, as it is now."""
+        held = dict(self._held)  # one that is stored while the store answers is held no more
+        records = {each.id: each for each in await self._store.records()}
+        kept = {*records, *held, *self._held}
+        records.update((each.id, record_of(each)) for each in {**held, **self._known}.values() if each.id in kept)
+        return sorted(records.values(), key=lambda each: each.created_at)
+
+    async def page(
+        self, caller: Caller | None, *, after: str, limit: int, statuses: Collection[str], newest_first: bool
+    ) -> Sequence[ProcessRecord]:
+        """At most `limit` records of a caller's processes, or of all, from the one that follows the process `after`.
+
+        A store that outlives the program does not know processes yet that it only gets when they have ended.
+        """
+        if self._store.durable:
+            return await self._store.records(
+                after=after, limit=limit, caller=caller, statuses=statuses, newest_first=newest_first
+            )
+        known = await self.records()
+        ordered = known[::-1] if newest_first else known
+        begin = next((place for place, each in enumerate(ordered, 1) if each.id == after), len(known)) if after else 0
+        own = (each for each in ordered[begin:] if caller is None or caller.same_as(each.caller))
+        return [*islice((each for each in own if not statuses or each.status in statuses), limit)]
+
+
+T = TypeVar("T")
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 2.0
+"""Seconds between two attempts."""
+
+
+async def retried(process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T | None:
+    """Do what needs the store; while that is away, try again. None: another program runs the process."""
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return await work()
+        except StoreError as error:
+            if process.elsewhere:
+                return None
+            if pause == _FIRST_PAUSE:
+                _log.warning("Process %s waits for the store: %s", process.id, error)
+            await anyio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)

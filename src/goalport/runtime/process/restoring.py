@@ -5,6 +5,7 @@ Above: the repository, which has the records.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, cast
@@ -12,20 +13,21 @@ from typing import Any, cast
 from goalport.agents.blackboard import BoardState, Entry
 from goalport.agents.domain import WaitFor
 from goalport.agents.domain.wait_for import UrlVisit
-from goalport.base.errors import Unreadable
+from goalport.base.errors import LeaseHeld, Unreadable
 from goalport.models.llm import AssistantMessage, ModelReply
-from goalport.runtime.process.action_progress import ActionInvocation
+from goalport.runtime.process.action_progress import ActionInvocation, ActionProgress
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.ledger import Spending
-from goalport.runtime.process.lifecycle import Completed, ProcessStatus, Waiting
+from goalport.runtime.process.lifecycle import Completed, Killed, ProcessStatus, Waiting
 from goalport.runtime.process.questions import Question, QuestionStatus
-from goalport.runtime.process.ranges import Ranges
-from goalport.runtime.process.recording import ProcessState, Recorder
+from goalport.runtime.process.recording import ProcessState, Ranges, Recorder
 from goalport.store import (
     Codec,
     ProcessRecord,
+    ProcessStore,
     QuestionRecord,
     StoredProcess,
+    StoredTypes,
     decoded,
 )
 from goalport.tools import ToolResult
@@ -178,3 +180,46 @@ def _restore_journals(process: AgentProcess, stored: StoredProcess, family: Mapp
     for action, child in state.parked.items():
         if child in family:  # one that could not be stored is begun anew
             progress.park(action, family[child])
+
+
+async def kill_unreadable(store: ProcessStore, process_id: str, reason: str) -> bool:
+    """End the family of a process without the classes of its objects, which are lost to it then.
+
+    Returns False if another program runs it. Raises `StoreError`.
+    """
+    try:
+        lease = await store.claim(process_id)
+    except LeaseHeld:
+        return False
+    if lease is not None:
+        family, _ = await store.family(process_id)
+        changes = [_killed(each, reason) for each in family if not each.process.final]
+        await store.save(changes, lease, wake_at=None, release=True)
+    return True
+
+
+def _killed(stored: StoredProcess, reason: str) -> StoredProcess:
+    """The change that ends a process of which only the records are known; its history is kept."""
+    state = ProcessState(
+        goals=(),
+        goal="",
+        plan=(),
+        started_by="",
+        stepped=False,
+        outcome=Killed(reason),
+        end_requested=None,
+        failure=None,
+        progress=ActionProgress[AgentProcess](stored.process.id).state,
+    )
+    record = stored.process._replace(
+        status=str(ProcessStatus.KILLED),
+        ended=True,
+        final=True,
+        finished_at=datetime.now(UTC),
+        result=None,
+        definition=None,
+        state=Codec(StoredTypes()).encode(state),
+    )
+    questions = [each._replace(status="withdrawn", reason=reason) for each in stored.questions if each.status == "open"]
+    over = tuple({each.action for each in stored.journal})
+    return StoredProcess(record, questions=questions, over=over, whole=False)

@@ -27,9 +27,8 @@ from goalport.runtime.process.action_progress import ActionInvocation
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.attempt import ActionOperation
 from goalport.runtime.process.context import ActionContext
-from goalport.runtime.process.impasses import declined_actions, failed
 from goalport.runtime.process.lifecycle import Failed, Outcome, Stuck, Terminated, Waiting
-from goalport.runtime.process.next_steps import holds, independent, may_run_concurrently
+from goalport.runtime.process.next_steps import declined_actions, failed, holds, independent, may_run_concurrently
 from goalport.tools import Parameter, Tool, snake
 from goalport.tools.naming import distinct
 from goalport.tools.schemas import UNREADABLE

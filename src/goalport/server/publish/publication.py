@@ -27,11 +27,10 @@ from goalport.server.publish.exported_tools import (
 from goalport.server.publish.faults import Fault, read_or_fault
 from goalport.server.publish.goal_tools import GoalTool, Offer, Refusal, UnreadableGoal, is_tool, offers_of
 from goalport.server.publish.own_resources import own_resources, own_templates
-from goalport.server.publish.passed_on import passed_on
 from goalport.server.publish.portability import name_fault, warnings_of_list, warnings_of_tool
 from goalport.server.publish.prompts import GoalPrompt
 from goalport.server.publish.provided import exports_of, providers, templates_of
-from goalport.server.publish.raw import RawPrompt, RawResource, RawTemplate, RawTool
+from goalport.server.publish.raw import RawPrompt, RawResource, RawTemplate, RawTool, passed_on
 from goalport.server.publish.scopes import ScopeRules, Scopes, ScopesOfPublished
 from goalport.tools import McpToolExport, ResourceProvider, Tool as ExportedTool, ToolGroupRequirement
 from goalport.workspace import Workspace

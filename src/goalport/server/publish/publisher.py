@@ -13,16 +13,18 @@ import anyio
 from anyio import to_thread
 
 from goalport.base.errors import SettingsError
+from goalport.runtime.chat import ChatbotMark, Turn, TurnResult
 from goalport.runtime.platform import AgentPlatform
-from goalport.runtime.platform.runs import Runs
+from goalport.runtime.platform.runs import CANCELLED, Runs
+from goalport.runtime.process import AgentProcess
 from goalport.server.publish.audit_trail import AuditTrail
-from goalport.server.publish.calls import OpenCalls
+from goalport.server.publish.calls import Call, OpenCalls
 from goalport.server.publish.exported_tools import exported_groups
 from goalport.server.publish.limits import Limits
 from goalport.server.publish.publication import Publication, publish
 from goalport.workspace import Workspace
 from goalport.workspace.settings import Settings
-from goalport.workspace.settings.audit import audit_of
+from goalport.workspace.settings.loading import audit_of
 
 ListKind = Literal["tools", "prompts", "resources"]
 
@@ -154,3 +156,49 @@ class Publisher:
             for each in now:
                 if each not in known:
                     _log.log(level, "%s", each)
+
+
+@asynccontextmanager
+async def admitted_turn(
+    publisher: Publisher, call: Call, begin: Callable[[], Awaitable[Turn]], *, begins: bool = True
+) -> AsyncGenerator[Turn]:
+    """A turn that a call begins, which has its place among the calls that are answered at once until the block ends.
+
+    It waits for its turn in the fair queue: cancel it if the client leaves meanwhile. `begins`: the call says something
+    new, and does not only answer a question. Raises `LimitReached`, `StoreError`, and what `begin` raises.
+    """
+    place = await publisher.limits.admit(call.caller, begins=begins)
+    try:
+        await place.wait()
+        turn = await counted_turn(publisher.limits, call, begin)
+        yield turn
+        if turn.over:
+            note_turn(call, await turn.result())
+    finally:
+        place.leave()
+
+
+async def counted_turn(limits: Limits, call: Call, begin: Callable[[], Awaitable[Turn]]) -> Turn:
+    """A turn that `begin` begins, counted among the processes and the costs of its caller.
+
+    Raises `LimitReached`, and what `begin` raises.
+    """
+    begun: list[Turn] = []
+
+    async def start() -> AgentProcess:
+        begun.append(await begin())
+        return begun[0].process
+
+    call.process = await limits.started(call.caller, start)
+    return begun[0]
+
+
+def note_turn(call: Call, result: TurnResult) -> None:
+    """Note what came of a turn, for the line of its call: the status of its process does not tell a reply from none."""
+    call.status = "failed" if result.failure else "waiting" if result.questions else "completed"
+
+
+def reader_left(turn: Turn, mark: ChatbotMark) -> None:
+    """Stop a turn whose reader has gone away, if the chatbot is marked so; otherwise its reply is finished."""
+    if mark.stop_when_reader_leaves:
+        turn.cancel(CANCELLED)

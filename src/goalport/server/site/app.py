@@ -3,7 +3,8 @@
 It does not listen: `listener` or any ASGI server does. A new door is one more entry of `DOORS`.
 """
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -14,23 +15,24 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.base.caller import ANONYMOUS
+from goalport.base.observe import REQUEST_ID
+from goalport.base.observe.spans import in_trace_of
 from goalport.runtime.platform import AgentPlatform
 from goalport.server.auth import Access, Authentication, AuthGuard, current_caller, current_principal
 from goalport.server.doors.agui import AguiDoor
 from goalport.server.doors.mcp.door import McpDoor
 from goalport.server.doors.openai import OpenAiDoor
 from goalport.server.doors.rest import RestDoor
+from goalport.server.publish.calls import new_request_id
 from goalport.server.publish.publisher import Publisher
 from goalport.server.site.body_limit import BodyLimit
-from goalport.server.site.exact_routes import ExactRoutes
 from goalport.server.site.exposure import LocalCallers
 from goalport.server.site.guard import HostGuard
 from goalport.server.site.health import HEALTH_PATHS, Health
 from goalport.server.site.metrics import METRICS_PATH, MetricsPage
-from goalport.server.site.request_ids import REQUEST_ID_HEADER, RequestIds
 from goalport.server.site.shutdown import EndedStreams
 from goalport.server.site.sign_ins import SIGN_IN_PATH, SignInCallback
 from goalport.workspace import Workspace
@@ -226,3 +228,66 @@ class Site:
                 yield
             finally:
                 await self.close()
+
+
+class ExactRoutes:
+    """ASGI middleware that calls the ASGI endpoint of a path, if it is the one that the router would find."""
+
+    def __init__(self, app: ASGIApp, routes: Sequence[Route]) -> None:
+        self._app = app
+        self._routes = {each.path: each for each in routes if _is_exact(each) and _first(routes, each.path) is each}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = None if scope["type"] != "http" or scope.get("root_path") else self._routes.get(scope["path"])
+        if route is None:
+            await self._app(scope, receive, send)
+        else:
+            scope["route"], scope["endpoint"], scope["path_params"] = route, route.endpoint, {}
+            await route.app(scope, receive, send)
+
+
+def _is_exact(route: Route) -> bool:
+    # Starlette wraps functions, which take a request. All other endpoints are ASGI apps.
+    return not route.param_convertors and not route.methods and route.app is route.endpoint
+
+
+def _first(routes: Sequence[Route], path: str) -> Route | None:
+    """The route that the router finds for a path."""
+    return next((each for each in routes if each.path_regex.match(path)), None)
+
+
+REQUEST_ID_HEADER: Final = "X-Request-Id"
+_HEADER: Final = REQUEST_ID_HEADER.lower().encode()
+_VALID: Final = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
+"""What is taken of others: ids as proxies and trace systems make them, which need no escaping anywhere."""
+
+
+class RequestIds:
+    """ASGI middleware that gives each request an id. One that comes twice, or has odd characters, is not taken."""
+
+    def __init__(self, app: ASGIApp, on_response: Callable[[Scope, int], None]) -> None:
+        """`on_response` is called with each request that is answered, and the status of its response."""
+        self._app = app
+        self._on_response = on_response
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = [value for name, value in scope["headers"] if name == _HEADER]
+        valid = len(given) == 1 and _VALID.fullmatch(given[0])
+        identity = given[0].decode() if valid else new_request_id()
+        header = _HEADER, identity.encode()
+
+        def with_id(message: Message) -> Awaitable[None]:
+            if message["type"] == "http.response.start":
+                self._on_response(scope, message["status"])
+                message = {**message, "headers": [*message.get("headers", ()), header]}
+            return send(message)
+
+        token = REQUEST_ID.set(identity)
+        try:
+            with in_trace_of(scope["headers"]):
+                await self._app(scope, receive, with_id)
+        finally:
+            REQUEST_ID.reset(token)

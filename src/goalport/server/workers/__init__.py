@@ -5,11 +5,16 @@ that agents do can end it. How a worker serves the connections that it gets is i
 Below: settings, and the words of errors.
 """
 
-from goalport.server.workers.channel import SESSION_HEADER, WorkerChannel
-from goalport.server.workers.hangups import Terminal, reload_signals
-from goalport.server.workers.listening import DRAINING, address_of, bind
-from goalport.server.workers.states import WorkerState
-from goalport.server.workers.supervisor import check_workers, supervise
+from goalport.server.workers.channel import SESSION_HEADER, WorkerChannel, WorkerState
+from goalport.server.workers.supervisor import (
+    DRAINING,
+    Terminal,
+    address_of,
+    bind,
+    check_workers,
+    reload_signals,
+    supervise,
+)
 
 __all__ = [
     "DRAINING",

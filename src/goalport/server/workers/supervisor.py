@@ -7,11 +7,12 @@ worker that has its session, or else the fewest. It loads no workspace, so nothi
 """
 
 import os
+import re
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Generator, Sequence, Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -21,13 +22,10 @@ from anyio.abc import TaskGroup
 
 from goalport.base.cores import usable_cores
 from goalport.base.errors import SettingsError
+from goalport.base.hosts import http_url
 from goalport.base.observe import log_to_stderr, tell
 from goalport.base.words import counted, listed
-from goalport.server.workers.channel import METRICS_VARIABLE, WorkerPlace
-from goalport.server.workers.hangups import Terminal, reload_signals
-from goalport.server.workers.listening import DRAINING, address_of, bind
-from goalport.server.workers.routes import SessionRoutes, first_session_of, session_at_hand
-from goalport.server.workers.states import WorkerTable
+from goalport.server.workers.channel import METRICS_VARIABLE, SESSION_HEADER, WorkerPlace, WorkerTable, digest_of
 from goalport.server.workers.worker import EARLY_SECONDS, Worker
 from goalport.workspace.settings import Settings
 
@@ -370,3 +368,124 @@ class _Supervisor:
                 await self._end(old)
             if not self._stopping.is_set():
                 tell("  The workers are replaced.")
+
+
+def reload_signals() -> Sequence[signal.Signals]:
+    """The signals that ask for it: none on Windows, and none under `nohup`, which has a program ignore SIGHUP."""
+    if sys.platform == "win32" or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return ()
+    return (signal.SIGHUP,)
+
+
+class Terminal:
+    """The terminal that this program has when it starts, if it has one."""
+
+    def __init__(self) -> None:
+        self._was_there = _is_there()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was there and is not any more: then SIGHUP says so, and asks for nothing else."""
+        return self._was_there and not _is_there()
+
+
+def _is_there() -> bool:
+    try:
+        os.close(os.open(os.ctermid(), os.O_RDWR))
+    except OSError:
+        return False
+    return True
+
+
+DRAINING: Final = "Not ready any more; connections are refused in {:g} s (drain_seconds). A second signal ends at once."
+
+_OPEN: Final = (
+    "The host is {!r}, so other machines could call this server, and nobody would be authenticated. Make a key for each"
+    " who is to call it: goalport keys new NAME. Or, where everybody who reaches it may do everything, say so:"
+    " --insecure-no-auth (GOALPORT_AUTH__INSECURE_NO_AUTH=true, or insecure_no_auth = true under [auth] in"
+    " server/settings.toml)."
+)
+
+
+def bind(settings: Settings) -> socket.socket:
+    """A socket that listens on the host and port of the settings.
+
+    Raises `SettingsError` if that is not possible, and if others could call there while nobody is authenticated.
+    """
+    if settings.open_to_others and not settings.auth.insecure_no_auth:
+        raise SettingsError(_OPEN.format(settings.host))
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SettingsError(
+            f"Cannot listen on {settings.host} port {settings.port}: {reason}."
+            " Choose another with --port (0 takes a free one) and --host, or stop the program that has it."
+        ) from None
+
+
+def address_of(listener: socket.socket) -> str:
+    """The URL of a server on this socket, for a client on this machine."""
+    bound: tuple[str, int] = listener.getsockname()[:2]
+    return http_url(*bound)
+
+
+_HEADER: Final = re.compile(rb"\r\n" + SESSION_HEADER + rb":[ \t]*([!-~]+)[ \t]*\r\n", re.IGNORECASE)
+_MOST_BYTES: Final = 16_384
+"""The number of bytes of a connection in which headers are looked for."""
+_SECONDS: Final = 1.0
+"""How long the first headers of a connection are waited for."""
+_PIECE_SECONDS: Final = 0.01
+"""How long the rest of incomplete headers is waited for at a time."""
+_MOST: Final = 100_000
+"""The number of sessions that are remembered; the one that was used longest ago is forgotten first."""
+
+
+class SessionRoutes:
+    """The workers that have sessions, by the digests of their ids."""
+
+    def __init__(self) -> None:
+        self._workers: dict[bytes, Worker] = {}
+
+    def note(self, session: bytes, worker: Worker) -> None:
+        """From now on, this worker has the session."""
+        self._workers.pop(session, None)
+        self._workers[session] = worker
+        if len(self._workers) > _MOST:
+            del self._workers[next(iter(self._workers))]
+
+    def worker_of(self, session: bytes | None) -> Worker | None:
+        """The worker that has the session, if one that serves has it."""
+        worker = self._workers.get(session) if session else None
+        return worker if worker and worker.is_serving else None
+
+
+def session_at_hand(connection: socket.socket) -> bytes | None:
+    """The digest of the session that the first request on a connection names; None if it names none.
+
+    Raises `BlockingIOError` as long as its headers have not arrived.
+    """
+    try:
+        seen = connection.recv(_MOST_BYTES, socket.MSG_PEEK)
+    except BlockingIOError:
+        raise
+    except OSError:  # the client has left
+        return None
+    head, end, _ = seen.partition(b"\r\n\r\n")
+    if found := _HEADER.search(head + end):
+        return digest_of(found[1])
+    if end or not seen or len(seen) == _MOST_BYTES:
+        return None
+    raise BlockingIOError
+
+
+async def first_session_of(connection: socket.socket) -> bytes | None:
+    """The same, once the headers have arrived; None also if they come late."""
+    with anyio.move_on_after(_SECONDS):
+        while True:
+            await anyio.wait_readable(connection)
+            with suppress(BlockingIOError):
+                return session_at_hand(connection)
+            await anyio.sleep(_PIECE_SECONDS)
+    return None

@@ -17,8 +17,7 @@ import anyio
 from anyio.abc import Process
 
 from goalport.server.workers import channel
-from goalport.server.workers.channel import CONNECTION, DIGEST_BYTES, WorkerPlace
-from goalport.server.workers.states import WorkerRow, WorkerTable
+from goalport.server.workers.channel import CONNECTION, DIGEST_BYTES, WorkerPlace, WorkerRow, WorkerTable
 
 EARLY_SECONDS: Final = 10.0
 """A worker that ends before it is ready, or sooner than this after that, may do so again and again."""

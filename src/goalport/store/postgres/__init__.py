@@ -4,8 +4,7 @@ Nothing here knows what is kept. asyncpg is imported with the first connection. 
 store of documents, and settings, which check an address.
 """
 
-from goalport.store.postgres.address import PostgresAddress
 from goalport.store.postgres.connections import Connections
-from goalport.store.postgres.server import Connection, DatabaseServer, Row, Tables, driver
+from goalport.store.postgres.server import Connection, DatabaseServer, PostgresAddress, Row, Tables, driver
 
 __all__ = ["Connection", "Connections", "DatabaseServer", "PostgresAddress", "Row", "Tables", "driver"]

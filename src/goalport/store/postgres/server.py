@@ -6,15 +6,47 @@ asyncpg is imported with the first connection. Above: the connections, and what 
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 from goalport.base.errors import GoalportError, OlderSchema, StoreError
 from goalport.base.secrecy import hide
-from goalport.store.postgres.address import PostgresAddress
+
+_SCHEMES: Final = {"postgresql", "postgres", "postgresql+asyncpg"}
+_HOSTS: Final = re.compile(r"(?:(?:[\w.%-]*|\[[\da-fA-F:.]+\])(?::\d+)?(?:,|$))*")
+_EXPECTED: Final = "postgresql://user:password@host:port/database"
+
+
+class PostgresAddress:
+    """The URL of a database; as text it is without password and options.
+
+    Raises `ValueError` for what is none. The message repeats nothing of it, since that may be a password.
+    """
+
+    def __init__(self, url: str) -> None:
+        scheme, delimiter, rest = url.partition("://")
+        if not delimiter or scheme.lower() not in _SCHEMES:
+            raise ValueError(f"should be the URL of a PostgreSQL database, {_EXPECTED}")
+        self.url = f"postgresql://{rest}"
+        """As the driver reads it."""
+        parts = urlsplit(self.url)
+        user_info, _, hosts = parts.netloc.rpartition("@")
+        user = user_info.partition(":")[0]
+        if "@" in parts.path + parts.fragment or parts.fragment or not _HOSTS.fullmatch(hosts):
+            raise ValueError(
+                f"should be the URL of a PostgreSQL database, {_EXPECTED}; in a user and a password, letters and digits"
+                " stand for themselves, and everything else is percent-encoded, as `%40` for `@`"
+            )
+        self._shown = f"postgresql://{user and f'{user}@'}{hosts}{parts.path}"
+
+    def __str__(self) -> str:
+        return self._shown
+
 
 Row = Mapping[str, Any]
 """A row by the names of its columns."""

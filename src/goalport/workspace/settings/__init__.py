@@ -1,10 +1,15 @@
 """How a server is set up: its settings, where they come from, and what they may be. Floor 6."""
 
 from goalport.workspace.settings.declaring import table_of
-from goalport.workspace.settings.environment import environment_of, secrets_in, secrets_of, share_environment
-from goalport.workspace.settings.key_entries import KeyEntry
-from goalport.workspace.settings.loading import DeclaredSettings, load_settings, read_declared
-from goalport.workspace.settings.providers import IntrospectionSettings, IssuerSettings, TokenSettings
+from goalport.workspace.settings.loading import (
+    DeclaredSettings,
+    environment_of,
+    load_settings,
+    read_declared,
+    secrets_in,
+    secrets_of,
+    share_environment,
+)
 from goalport.workspace.settings.settings import SETTINGS_FILE, Settings
 from goalport.workspace.settings.tables import (
     AuditSettings,
@@ -12,9 +17,13 @@ from goalport.workspace.settings.tables import (
     AutonomySettings,
     CallerLimits,
     DocumentsSettings,
+    IntrospectionSettings,
+    IssuerSettings,
+    KeyEntry,
     LimitSettings,
     ProcessSettings,
     RetrySettings,
+    TokenSettings,
 )
 
 __all__ = [

@@ -6,16 +6,19 @@ Below: `settings`, whose sources are read. Above: everything that starts a serve
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
 
 from dotenv import dotenv_values
-from pydantic import BaseModel, ValidationError, WrapValidator, create_model
+from pydantic import BaseModel, SecretStr, ValidationError, WrapValidator, create_model
 
 from goalport.base.errors import SettingsError
-from goalport.base.secrecy import hide
+from goalport.base.observe.audit import Audit
+from goalport.base.secrecy import hide, passwords_in, secrets_in_environment
 from goalport.base.words import did_you_mean, nearest, offer, validation_reason
+from goalport.models.llm.providers import PROVIDERS
 from goalport.workspace.settings.settings import (
     ENV_FILE,
     PREFIX,
@@ -246,3 +249,67 @@ def _is_in(values: object, path: tuple[str, ...]) -> bool:
             return False
         values = cast("Mapping[str, object]", values)[each]
     return True
+
+
+def keeps_audit(settings: Settings) -> bool:
+    """Whether the audit log is written: as `audit.enabled` says, else where callers are authenticated."""
+    return settings.authenticates if settings.audit.enabled is None else settings.audit.enabled
+
+
+def audit_file_of(settings: Settings) -> Path:
+    """The file of the audit log, whether it is there or not."""
+    return settings.data_dir / settings.audit.file.expanduser()
+
+
+def audit_of(settings: Settings) -> Audit | None:
+    """The audit log that settings ask for; None if they ask for none. Nothing is opened before it is written to."""
+    if not keeps_audit(settings):
+        return None
+    return Audit(audit_file_of(settings), max_bytes=settings.audit.max_bytes, keep=settings.audit.keep)
+
+
+def share_environment(workspace: Path) -> None:
+    """Put the workspace's `.env` into the environment of this process, for the modules that are about to be loaded.
+
+    What is set there stays, and goalport's own variables and the keys of models' providers are left out: goalport reads
+    these from the file, and no program that it starts inherits them.
+    """
+    keys = {each.key for each in PROVIDERS.values()}
+    with suppress(UnicodeDecodeError):  # which is said when the settings are read
+        for name, value in dotenv_values(workspace / ENV_FILE, encoding="utf-8").items():
+            if value and not name.startswith(PREFIX) and name not in keys:
+                os.environ.setdefault(name, value)
+
+
+def environment_of(workspace: Path) -> Mapping[str, str]:
+    """The variables of the environment, completed by the workspace's `.env` for those that are not set.
+
+    Providers' keys are read from here.
+    """
+    found = dotenv_values(workspace / ENV_FILE, encoding="utf-8") | os.environ
+    return {name: value for name, value in found.items() if value}
+
+
+def secrets_of(settings: Settings) -> Iterator[str]:
+    """Every key and token in a server's settings, its environment and its `.env`."""
+    yield from secrets_in(settings)
+    yield from secrets_in_environment(environment_of(settings.workspace))
+
+
+def secrets_in(value: object) -> Iterator[str]:
+    """Every key and token in a setting, or in several."""
+    match value:
+        case SecretStr():
+            yield value.get_secret_value()
+        case str():
+            yield from passwords_in(value)
+        case BaseModel():
+            yield from secrets_in(vars(value))
+        case Mapping():
+            for each in cast("Mapping[object, object]", value).values():
+                yield from secrets_in(each)
+        case tuple() | list():
+            for each in cast("Sequence[object]", value):
+                yield from secrets_in(each)
+        case _:
+            pass

@@ -3,17 +3,189 @@
 Above: `settings`, which has them among its own.
 """
 
+import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime
+from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    model_validator,
+)
 
 from goalport.agents.domain import RetryPolicy
-from goalport.base.caller import Caller
-from goalport.workspace.settings.key_entries import KeyEntries
-from goalport.workspace.settings.providers import HeaderName, Introspections, Issuers, Networks
-from goalport.workspace.settings.values import Count, Delay, DocumentsPlace, ScopeTable, Size, Table, Words
+from goalport.base.caller import Caller, is_scope
+from goalport.base.hosts import is_secure
+from goalport.workspace.settings.values import Count, Delay, DocumentsPlace, ScopeTable, Size, Table, Words, listed
+
+ASYMMETRIC = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA"),
+)
+"""The algorithms of signatures that only the issuer can make, since the key that verifies them is public."""
+
+
+def _url(value: str) -> str:
+    """A URL of a provider. Raises `ValueError`."""
+    parts = urlsplit(value)
+    if not parts.hostname or not is_secure(value):
+        raise ValueError("should be a URL with https, or with http on this machine")
+    if parts.username or parts.password or parts.fragment:
+        raise ValueError("should be a URL without a user, a password or a fragment")
+    return value
+
+
+def _optional_url(value: str) -> str:
+    return value and _url(value)
+
+
+def _issuer(value: str) -> str:
+    """The identifier of an issuer (RFC 8414, section 2). Raises `ValueError`."""
+    if urlsplit(_url(value)).query:
+        raise ValueError("should be a URL without a query, as the tokens of the issuer name it")
+    return value
+
+
+def _algorithms(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not value or not set(value) <= set(ASYMMETRIC):
+        raise ValueError(f"should be some of {', '.join(ASYMMETRIC)}; a key that others have proves nothing")
+    return value
+
+
+def _network(value: str) -> str:
+    """An address, or a network in CIDR notation. Raises `ValueError`."""
+    if ip_network(value).prefixlen == 0:
+        raise ValueError(f"should be addresses or networks of proxies, and {value} is everybody")
+    return value
+
+
+Networks = Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], BeforeValidator(listed)]
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]*$")]
+Issuer = Annotated[str, AfterValidator(_issuer)]
+Url = Annotated[str, AfterValidator(_url)]
+
+
+class TokenSettings(BaseModel):
+    """What the tokens of one provider look like, however they are verified."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    issuer: Issuer
+    """The provider's identifier, letter by letter as its tokens have it in `iss`."""
+    audience: Words = ()
+    """For whom its tokens have to be (`aud`), one of these; empty: the addresses of this server."""
+    scope_claims: Words = ("scope", "scp")
+    """The claims with what a token grants, each a text with spaces or a list; such as `roles` or `permissions`."""
+    subject_claim: str = Field(default="sub", min_length=1)
+    """The claim that says who the caller is: the same in every token of one person, and never another's."""
+
+
+class IssuerSettings(TokenSettings):
+    """A provider whose access tokens are JWTs: they are verified here, with its public keys."""
+
+    jwks_uri: Annotated[str, AfterValidator(_optional_url)] = ""
+    """Where its keys are; empty: where its metadata says (RFC 8414, OpenID Connect Discovery)."""
+    algorithms: Annotated[Words, AfterValidator(_algorithms)] = ASYMMETRIC
+    """The algorithms by which its tokens may be signed."""
+
+
+class IntrospectionSettings(TokenSettings):
+    """A provider that is asked about each token (RFC 7662), for tokens that only it can read."""
+
+    endpoint: Url
+    """Where it is asked."""
+    token_prefix: str = ""
+    """What its tokens begin with; of several providers, each needs another, since none is shown another's tokens."""
+    client_id: str = Field(min_length=1)
+    """As whom this server asks."""
+    client_secret: SecretStr = Field(min_length=1)
+    require_audience: bool = True
+    """Whether a token is refused for which the provider names no audience."""
+
+
+Issuers = Annotated[tuple[IssuerSettings, ...], BeforeValidator(listed)]
+Introspections = Annotated[tuple[IntrospectionSettings, ...], BeforeValidator(listed)]
+
+
+_ID: Final = re.compile(r"key-[0-9a-f]{8}")
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def is_key_id(text: str) -> bool:
+    """Whether a text is the id of a key, which no name may look like."""
+    return _ID.fullmatch(text) is not None
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}", value):
+        raise ValueError("should have 1 to 64 letters, digits and . _ @ + -, and begin with a letter or a digit")
+    if is_key_id(value):
+        raise ValueError("should not look like the id of a key")
+    return value
+
+
+def _id(value: str) -> str:
+    if not is_key_id(value):
+        raise ValueError("should be key- and eight hexadecimal digits")
+    return value
+
+
+def _scope(value: str) -> str:
+    if not is_scope(value):
+        raise ValueError("should be a scope, without spaces, quotation marks and backslashes")
+    return value
+
+
+def _hash(value: SecretStr) -> SecretStr:
+    if not _HASH.fullmatch(value.get_secret_value()):
+        raise ValueError("should be the SHA-256 of a key, in 64 hexadecimal digits")
+    return value
+
+
+class KeyEntry(BaseModel):
+    """What is kept of an API key: whose it is, what it grants, and the hash by which it is found; not the key itself.
+
+    Several keys may have one name: their callers are the same, so that a key can be replaced.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: Annotated[str, AfterValidator(_id)]
+    """What the key is called in lists and commands."""
+    name: Annotated[str, AfterValidator(_name)]
+    """The id of the caller that the key stands for."""
+    sha256: Annotated[SecretStr, AfterValidator(_hash)]
+    """The hash of the key."""
+    scopes: tuple[Annotated[str, AfterValidator(_scope)], ...] = Field(min_length=1)
+    """The scopes that the key grants."""
+    created: AwareDatetime
+    expires: AwareDatetime | None
+    """From when on it is valid no more; None: it does not expire."""
+    revoked: AwareDatetime | None = None
+    """Since when it is valid no more."""
+
+    def state(self, now: datetime) -> Literal["valid", "expired", "revoked"]:
+        """Whether the key is valid at a time."""
+        if self.revoked is not None:
+            return "revoked"
+        return "expired" if self.expires is not None and self.expires <= now else "valid"
+
+    def record(self) -> dict[str, Any]:
+        """The entry as it is written, with its hash."""
+        return {**self.model_dump(mode="json"), "sha256": self.sha256.get_secret_value()}
+
+
+KeyEntries = Annotated[tuple[KeyEntry, ...], BeforeValidator(listed)]
+
 
 _RETRY = RetryPolicy()
 _TAKEN_HEADERS = frozenset({"authorization", "cookie", "host", "content-type", "content-length", "forwarded", "origin"})

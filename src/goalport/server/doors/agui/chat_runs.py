@@ -28,12 +28,10 @@ from goalport.runtime.chat import AgentProcessChatbot, ChatSession, FrontEndCall
 from goalport.server.doors.agui.front_ends import call_events, call_message, front_end_of, takes_front_end, tool_answers
 from goalport.server.doors.agui.interrupts import RunRefused, answers, interrupt_of
 from goalport.server.doors.agui.run_events import RunEvents
-from goalport.server.doors.agui.shared_state import SharedState
-from goalport.server.doors.agui.transcript import Asked, asked, instructions, merged
+from goalport.server.doors.agui.transcript import Asked, SharedState, asked, instructions, merged
 from goalport.server.publish.calls import Call
 from goalport.server.publish.own_resources import question_view
-from goalport.server.publish.publisher import Publisher
-from goalport.server.publish.turns import counted_turn, note_turn, reader_left
+from goalport.server.publish.publisher import Publisher, counted_turn, note_turn, reader_left
 
 _SPOKE_WHILE_ASKED: Final = (
     "The conversation waits for answers. Send them as `resume`, or cancel the interrupts there, and then go on: "

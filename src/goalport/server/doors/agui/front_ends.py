@@ -27,7 +27,7 @@ from goalport.runtime.chat import AgentProcessChatbot, FrontEnd, FrontEndCall, O
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess, Question
 from goalport.server.doors.agui.interrupts import Answer
-from goalport.server.doors.agui.shared_state import STATE
+from goalport.server.doors.agui.transcript import STATE
 from goalport.server.publish.portability import Schema
 from goalport.tools import schema_fault
 

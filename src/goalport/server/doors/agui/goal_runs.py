@@ -30,8 +30,7 @@ from goalport.runtime.platform.runs import IdempotentCall, Watch, process_of
 from goalport.runtime.process import AgentProcess, Completed, Outcome
 from goalport.server.doors.agui.interrupts import RunRefused, answers, interrupt_of
 from goalport.server.doors.agui.run_events import RunEvents
-from goalport.server.doors.agui.shared_state import SharedState
-from goalport.server.doors.agui.transcript import last_text
+from goalport.server.doors.agui.transcript import SharedState, last_text
 from goalport.server.publish.answers import reason_of, text_of, written_by
 from goalport.server.publish.calls import Call
 from goalport.server.publish.goal_tools import GoalTool

@@ -49,7 +49,7 @@ from goalport.base.events import (
     ToolCalled,
     ToolReturned,
 )
-from goalport.server.doors.agui.shared_state import STATE, SharedState
+from goalport.server.doors.agui.transcript import STATE, SharedState
 
 _NO_RESULT: Final = "The call gave no result: the run has ended."
 

@@ -11,6 +11,18 @@ from typing import Final, Protocol
 from urllib.parse import quote
 
 from ag_ui.core import PROTOCOL_VERSION, BaseEvent, RunAgentInput, RunErrorEvent, RunStartedEvent
+from ag_ui.core.capabilities import (
+    AgentCapabilities,
+    HumanInTheLoopCapabilities,
+    IdentityCapabilities,
+    MultimodalCapabilities,
+    MultimodalInputCapabilities,
+    OutputCapabilities,
+    ReasoningCapabilities,
+    StateCapabilities,
+    ToolsCapabilities,
+    TransportCapabilities,
+)
 from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -28,7 +40,6 @@ from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned, listed
 from goalport.runtime.chat import AgentProcessChatbot
 from goalport.server.auth import current_caller
-from goalport.server.doors.agui.capabilities import of_chatbot, of_goal
 from goalport.server.doors.agui.chat_runs import ChatRun
 from goalport.server.doors.agui.front_ends import offer_problems, takes_front_end
 from goalport.server.doors.agui.goal_runs import GoalRun
@@ -200,3 +211,41 @@ async def _written(events: AsyncGenerator[BaseEvent]) -> AsyncIterator[ServerSen
 
 def _name(agent: AgentProcessChatbot | GoalTool) -> str:
     return agent.tool.name if isinstance(agent, GoalTool) else agent.name
+
+
+_FRAMEWORK = "goalport"
+
+
+def of_chatbot(chatbot: AgentProcessChatbot, *, calls_tools: bool) -> AgentCapabilities:
+    """What a chatbot can do. `calls_tools`: also those that the front end offers."""
+    identity = IdentityCapabilities(name=chatbot.name, type=_FRAMEWORK, description=chatbot.description)
+    seen = MultimodalInputCapabilities(image=True, audio=False, video=False, pdf=False, file=False)
+    return _capabilities(identity, memory=True).model_copy(
+        update={
+            "tools": ToolsCapabilities(supported=True, client_provided=calls_tools),
+            "multimodal": MultimodalCapabilities(input=seen),
+            "reasoning": ReasoningCapabilities(supported=True, streaming=True, encrypted=False),
+        }
+    )
+
+
+def of_goal(tool: GoalTool) -> AgentCapabilities:
+    """What a goal can do, and under `custom` the JSON Schemas of its input and its result."""
+    name, about = tool.tool.name, tool.tool.description
+    identity = IdentityCapabilities(name=name, type=_FRAMEWORK, description=about, version=tool.agent.version)
+    return _capabilities(identity, memory=False).model_copy(
+        update={
+            "output": OutputCapabilities(structured_output=True),
+            "custom": {"inputSchema": tool.tool.input_schema, "outputSchema": tool.policy.output.value_schema},
+        }
+    )
+
+
+def _capabilities(identity: IdentityCapabilities, *, memory: bool) -> AgentCapabilities:
+    return AgentCapabilities(
+        identity=identity,
+        transport=TransportCapabilities(streaming=True, websocket=False, http_binary=False, resumable=False),
+        tools=ToolsCapabilities(supported=True, client_provided=False),
+        state=StateCapabilities(snapshots=True, deltas=True, memory=memory, persistent_state=False),
+        human_in_the_loop=HumanInTheLoopCapabilities(supported=True, approvals=True, interrupts=True),
+    )

@@ -6,15 +6,18 @@ Only what was said counts for the conversation. Pure functions. `runs` is above.
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, cast
 
 from ag_ui.core import (
     AssistantMessage,
+    BaseEvent,
     ContentPart,
     DeveloperMessage,
     Message as AguiMessage,
+    StateDeltaEvent,
+    StateSnapshotEvent,
     SystemMessage,
     UserMessage,
 )
@@ -23,7 +26,6 @@ from ag_ui.core.types import DataSource, ImagePart, TextPart
 from goalport.base.errors import BadInput
 from goalport.models.llm import AssistantMessage as Reply, Image, Message, UserMessage as Said
 from goalport.runtime.chat import ConversationMessage, compare
-from goalport.server.doors.agui.shared_state import member_of
 
 _NO_IMAGE: Final = "only images that come with the message are taken: a part of type image, with a source of type data"
 
@@ -173,3 +175,40 @@ def _content(message: Said) -> str | list[ContentPart]:
         DataSource(value=base64.b64encode(each.data).decode(), mime_type=each.media_type) for each in message.images
     ]
     return [TextPart(text=message.content), *(ImagePart(source=each) for each in sources)]
+
+
+STATE: Final = "goalport"
+"""The member of the state that the server sets. All others are the front end's own."""
+
+
+class SharedState:
+    """The state of one run. Nothing is told in a state that is no JSON object."""
+
+    def __init__(self, given: object) -> None:
+        self._kept: Mapping[str, Any] | None = {} if given is None else None
+        if isinstance(given, Mapping):
+            self._kept = cast("Mapping[str, Any]", given)
+        self._told: dict[str, object] = {}
+
+    def snapshot(self, **told: object) -> Iterator[BaseEvent]:
+        """The event that gives the front end the whole state, with `told` in it."""
+        self._told.update(told)
+        if self._kept is not None:
+            yield StateSnapshotEvent(snapshot={**self._kept, STATE: {**self._told}})
+
+    def change(self, name: str, value: object) -> Iterator[BaseEvent]:
+        """The event that sets one member of what the server tells; none if it is so already."""
+        if name in self._told and self._told[name] == value:
+            return
+        self._told[name] = value
+        if self._kept is not None:
+            patch = {"op": "add", "path": f"/{STATE}/{name}", "value": value}
+            yield StateDeltaEvent.model_validate({"delta": [patch]})
+
+
+def member_of(state: object, *path: str) -> object:
+    """What a front end has at a place of the state that the server told it before; None: nothing."""
+    value = state
+    for name in (STATE, *path):
+        value = cast("Mapping[str, object]", value).get(name) if isinstance(value, Mapping) else None
+    return value

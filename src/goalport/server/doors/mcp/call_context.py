@@ -11,9 +11,8 @@ from mcp_types import RequestId
 from starlette.requests import Request
 
 from goalport.runtime.platform.runs import Disconnect
-from goalport.server.doors.mcp.cancellations import session_of
-from goalport.server.doors.mcp.disconnects import disconnect_of
-from goalport.server.doors.mcp.notifier import Notifier, SdkNotifier
+from goalport.server.doors.mcp.cancellations import disconnect_of, session_of
+from goalport.server.doors.mcp.notifications import Notifier, SdkNotifier
 from goalport.server.doors.mcp.state import Context, McpState
 
 

@@ -16,19 +16,18 @@ from goalport.runtime.chat import ChatSession, Turn
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.admission import GONE
 from goalport.server.doors.mcp.call_context import CallContext
+from goalport.server.doors.mcp.cancellations import ended_by
 from goalport.server.doors.mcp.chat_observer import ChatObserver, observer_of
-from goalport.server.doors.mcp.disconnects import ended_by
 from goalport.server.doors.mcp.elicitation import answer_when_settled, earlier_round
 from goalport.server.doors.mcp.progress_notifications import Observer, heartbeat
-from goalport.server.doors.mcp.repeated_turns import said_once
 from goalport.server.doors.mcp.state import McpState
 from goalport.server.doors.mcp.tasks import answer_or_task, gets_task
-from goalport.server.doors.mcp.turn_tasks import Task, reply_of_task
+from goalport.server.doors.mcp.turn_tasks import Task, reply_of_task, said_once
 from goalport.server.publish.calls import Call
 from goalport.server.publish.chat_tools import ChatCall, ChatTool
 from goalport.server.publish.limits import LimitReached, Place
 from goalport.server.publish.output import WrittenResult
-from goalport.server.publish.turns import counted_turn, note_turn
+from goalport.server.publish.publisher import counted_turn, note_turn
 
 
 async def call_chatbot(

@@ -37,7 +37,7 @@ from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned, first_line
 from goalport.runtime.process import AgentProcess, Question, Waiting
 from goalport.server.auth import current_caller
-from goalport.server.doors.mcp.disconnects import disconnect_of
+from goalport.server.doors.mcp.cancellations import disconnect_of
 from goalport.server.doors.mcp.progress_notifications import Observer
 from goalport.server.doors.mcp.sessions import ask_client, is_modern, progress_wanted
 from goalport.server.doors.mcp.state import Context, McpState

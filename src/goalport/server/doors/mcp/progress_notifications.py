@@ -31,7 +31,7 @@ from goalport.base.words import first_line
 from goalport.runtime.platform.runs import Run, Watch
 from goalport.runtime.process import AgentProcess, Outcome
 from goalport.server.doors.mcp.call_context import CallContext
-from goalport.server.doors.mcp.notifier import Notifier
+from goalport.server.doors.mcp.notifications import Notifier
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.limits import Place
 from goalport.server.publish.output import WrittenResult

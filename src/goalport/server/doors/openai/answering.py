@@ -4,21 +4,100 @@ What was asked and answered is stored in the conversation, so that the history o
 same. Below: questions and conversations. Above: the handlers.
 """
 
+import json
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Annotated, Final, Literal
 
-from goalport.base.errors import Unreadable
+from pydantic import BaseModel, Field
+
+from goalport.base.errors import BadInput, ModelError, Unreadable
 from goalport.models.llm import AssistantMessage, Message
+from goalport.models.prompts.quotation import as_data
 from goalport.runtime.chat import ChatSession, HistoryMatch, Turn, compare
+from goalport.runtime.chat.cheapest import CHEAPEST, cheapest
+from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.platform.runs import process_of
 from goalport.runtime.process import AgentProcess, Question
 from goalport.server.auth import current_caller
-from goalport.server.doors.openai.free_answers import SomethingElse, found_answer
+from goalport.server.doors.openai.identity import ResponseId
 from goalport.server.doors.openai.models import GoalModel
 from goalport.server.doors.openai.questions import Answer, Asked, Unclear, asked_in, in_words, read_answer, too_late
-from goalport.server.doors.openai.response_ids import ResponseId
+from goalport.server.publish.forms import Form, form_of
 from goalport.server.publish.publisher import Publisher
+from goalport.tools.schemas import UNREADABLE, holds_secret
+
+_log = logging.getLogger(__name__)
+_READ_FREELY: Final = frozenset({"form", "choice"})
+"""The kinds of forms whose answers a model may find."""
+
+
+class FoundAnswer(BaseModel):
+    """What the message of a person is, after they were asked a question."""
+
+    kind: Annotated[
+        Literal["answer", "refusal", "something else"],
+        Field(description="A refusal says that the person will not answer; something else is about another matter"),
+    ]
+    values: Annotated[
+        str,
+        Field(description="Of an answer: a JSON object by the JSON Schema, with nothing but what the person says"),
+    ] = "{}"
+
+
+class SomethingElse:
+    """A message that is about another matter than the question."""
+
+
+async def found_answer(
+    platform: AgentPlatform, question: Question, text: str, otherwise: Unclear
+) -> Answer | Unclear | SomethingElse:
+    """What a model finds in a message that could not be read without one; `otherwise` if it finds nothing.
+
+    If the answer lacks something, or is wrong, that is said, and asked again.
+    """
+    if CHEAPEST not in platform.models.roles:
+        return otherwise
+    try:
+        form = form_of(question)
+    except UNREADABLE:
+        return otherwise
+    if form.kind not in _READ_FREELY or holds_secret(form.schema):
+        return otherwise
+    ai = cheapest(platform.ai, platform.models.roles).with_id("answer")
+    try:
+        found = await ai.create_object(_prompt(question, form, text), FoundAnswer)
+    except ModelError as error:
+        _log.info("The answer to question %s is read without a model: %s", question.id, error)
+        return otherwise
+    match found.kind:
+        case "something else":
+            return SomethingElse()
+        case "refusal":
+            return Answer(declined=f"The person said: {text}")
+        case "answer":
+            return _read(form, question, found.values, otherwise)
+
+
+def _read(form: Form, question: Question, values: str, otherwise: Unclear) -> Answer | Unclear:
+    try:
+        return Answer(form.read(json.loads(values)))
+    except BadInput as error:
+        return Unclear(f"{error}\n\n{in_words(question)}")
+    except ValueError:
+        return otherwise
+
+
+def _prompt(question: Question, form: Form, text: str) -> str:
+    schema = json.dumps(form.schema, ensure_ascii=False)
+    options = "".join(f"\n- {each['key']}: {each['label']}" for each in form.options)
+    return (
+        f"A person was asked:\n{question.message}\n\nAn answer has this JSON Schema:\n{schema}{options}\n\nWhat is the"
+        f" message that came next? Make up no values.\n{as_data(text, 'the person')}"
+    )
+
 
 BeginTurn = Callable[[], Awaitable[Turn]]
 

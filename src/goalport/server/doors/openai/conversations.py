@@ -12,12 +12,12 @@ from goalport.base.caller import Caller
 from goalport.base.errors import BadInput
 from goalport.models.llm import AssistantMessage, Message, SystemMessage, UserMessage
 from goalport.runtime.chat import ChatSession, Turn
+from goalport.runtime.chat.conversation import REPLY_SEPARATOR, ConversationMessage
 from goalport.runtime.chat.history import compare
-from goalport.runtime.chat.messages import REPLY_SEPARATOR, ConversationMessage
 from goalport.runtime.platform import AgentPlatform
+from goalport.server.doors.openai.identity import ResponseId
 from goalport.server.doors.openai.models import ChatbotModel, Model
 from goalport.server.doors.openai.questions import TOO_LATE, asked_in
-from goalport.server.doors.openai.response_ids import ResponseId
 from goalport.server.web import Problem
 
 _MOST_CHARACTERS: Final = 100

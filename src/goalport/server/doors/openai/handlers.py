@@ -4,22 +4,25 @@ Below: requests, conversations, replies and the formats. Above: the door.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+import logging
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from starlette.requests import Request
-from starlette.responses import Response
+from sse_starlette import ServerSentEvent
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 
-from goalport.base.errors import AlreadyAnswered, HandedOver, StoreError
-from goalport.models.llm import Message
-from goalport.runtime.chat import ChatSession, Turn
+from goalport.base.errors import AlreadyAnswered, HandedOver, ModelError, StoreError
+from goalport.models.llm import Message, UserMessage
+from goalport.runtime.chat import ChatSession, Turn, cheapest
+from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess, new_id
 from goalport.server.auth import current_caller
 from goalport.server.doors.openai.answering import answered_process, answering_turn, asking_process, said_in
-from goalport.server.doors.openai.answers import Format, sent_as_stream, sent_whole
 from goalport.server.doors.openai.completions import ChatFormat
 from goalport.server.doors.openai.conversations import (
     Histories,
@@ -31,19 +34,81 @@ from goalport.server.doors.openai.conversations import (
     stored_reply,
     with_history,
 )
-from goalport.server.doors.openai.goal_replies import GoalReply, response_of, start
-from goalport.server.doors.openai.identity import CONVERSATION, for_user, named_conversation
-from goalport.server.doors.openai.interface_tasks import answer_to_task, is_task
+from goalport.server.doors.openai.identity import CONVERSATION, ResponseId, for_user, named_conversation
 from goalport.server.doors.openai.models import ChatbotModel, GoalModel, Model, Models
 from goalport.server.doors.openai.questions import Unclear, asked_in
-from goalport.server.doors.openai.replies import Reply, TurnReply, WholeReply
+from goalport.server.doors.openai.replies import (
+    GoalReply,
+    Reply,
+    ReplyText,
+    TurnReply,
+    WholeReply,
+    gathered,
+    response_of,
+    start,
+)
 from goalport.server.doors.openai.requests import ChatRequest, ResponseRequest, read_request
-from goalport.server.doors.openai.response_ids import ResponseId
 from goalport.server.doors.openai.responses import ResponseFormat
+from goalport.server.publish.faults import unavailable_words
 from goalport.server.publish.limits import LimitReached
-from goalport.server.publish.turns import counted_turn, note_turn
-from goalport.server.web import HttpDoor, admitted
+from goalport.server.publish.publisher import counted_turn, note_turn
+from goalport.server.web import AnswerStream, HttpDoor, admitted, client_left
 from goalport.server.web.endpoint import body_of, call_of
+
+
+class Format(Protocol):
+    """How replies are written."""
+
+    def whole(self, reply: ReplyText, /) -> Mapping[str, Any]:
+        """A whole reply. Raises `Problem` if there is none."""
+        ...
+
+    def stream(self, reply: Reply, /) -> AsyncGenerator[ServerSentEvent]:
+        """A reply while it is made."""
+        ...
+
+    def failed(self, reason: str, /) -> Iterator[ServerSentEvent]:
+        """The end of a stream that broke off."""
+        ...
+
+
+async def sent_whole(request: Request, reply: Reply, written: Format, headers: Mapping[str, str]) -> Response:
+    """A response with the whole reply. Raises `ClientDisconnect` if the client leaves before, and `Problem`."""
+    making, leaving = asyncio.create_task(gathered(reply)), asyncio.create_task(client_left(request))
+    try:
+        await asyncio.wait((making, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not making.done():
+            reply.leave()
+            raise ClientDisconnect
+        text = making.result()
+    finally:
+        making.cancel()
+        leaving.cancel()
+    return JSONResponse(written.whole(text), headers=headers)
+
+
+def sent_as_stream(
+    reply: Reply, written: Format, headers: Mapping[str, str], beat: float, place: AsyncExitStack
+) -> Response:
+    """A response with the reply as a stream; `place` is left when it has been sent."""
+    return AnswerStream(_until_left(reply, written), beat, place, headers)
+
+
+async def _until_left(reply: Reply, written: Format) -> AsyncGenerator[ServerSentEvent]:
+    ended = False
+    try:
+        async with aclosing(written.stream(reply)) as events:
+            async for each in events:
+                yield each
+        ended = True
+    except (HandedOver, StoreError) as error:
+        ended = True
+        for each in written.failed(unavailable_words(error)):
+            yield each
+    finally:
+        if not ended:
+            reply.leave()
+
 
 _RETRIES: Final = "x-stainless-retry-count"
 """The header by which OpenAI's clients say how often they have sent a request before."""
@@ -219,3 +284,41 @@ def _format_of(asked: _Asked, begun: _Begun) -> Format:
         instructions=asked.instructions,
         stored=asked.store,
     )
+
+
+_log = logging.getLogger(__name__)
+_TASK: Final = "### Task:"
+_FORM: Final = re.compile(
+    r'### \W{0,9}Output\b[^\n]{0,200}\n[^\n{#]{0,100}JSON[^{#]{0,100}\{\s{0,20}"(?P<name>\w{1,20})"'
+)
+"""The section that says the form: `JSON format: { "title": "…" }`. It is short, so that a search in a long text is."""
+_EMPTY: Final[Mapping[str, str]] = {
+    "title": '{"title": ""}',
+    "tags": '{"tags": []}',
+    "follow_ups": '{"follow_ups": []}',
+    "queries": '{"queries": []}',
+    "prompt": '{"prompt": ""}',
+    "text": '{"text": ""}',
+}
+
+
+def is_task(messages: Sequence[Message]) -> bool:
+    """Whether this is such a request, and not something that a person said."""
+    return len(messages) == 1 and _form(messages[0]) in _EMPTY
+
+
+async def answer_to_task(messages: Sequence[Message], platform: AgentPlatform) -> str:
+    """The answer of a cheap model; an empty one of the form that is asked for if there is no model, or it fails."""
+    (asked,) = messages
+    try:
+        return await cheapest(platform.ai, platform.models.roles).generate_text(asked.content)
+    except ModelError as error:
+        _log.info("A task of a chat interface is answered without a model: %s", error)
+        return _EMPTY[_form(asked)]
+
+
+def _form(message: Message) -> str:
+    if not isinstance(message, UserMessage) or not message.content.startswith(_TASK):
+        return ""
+    found = _FORM.search(message.content)
+    return found["name"] if found else ""

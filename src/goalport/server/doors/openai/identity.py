@@ -6,7 +6,8 @@ which the interface names the user and the chat count. From any other key they s
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -54,3 +55,26 @@ def named_conversation(request: Request, settings: AuthSettings, key: Caller) ->
     """The id of the conversation that the headers of a request name; empty if they name none."""
     chat = request.headers.get(_CHAT, "") if may_act_for_others(key, settings) else ""
     return chat or request.headers.get(CONVERSATION, "")
+
+
+_BEGINNING: Final = "resp_"
+_BETWEEN: Final = "."
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseId:
+    """Where a response stands: the conversation, and the message of it that was answered."""
+
+    conversation: str
+    """Its id; or that of a process, for the result of a goal."""
+    said: str = ""
+    """The id of the message; for a goal, how many questions were settled before."""
+
+    def __str__(self) -> str:
+        return f"{_BEGINNING}{self.conversation}{_BETWEEN}{self.said}"
+
+    @classmethod
+    def read(cls, text: str) -> Self | None:
+        """The id that is written so; None for another text."""
+        conversation, between, said = text.removeprefix(_BEGINNING).rpartition(_BETWEEN)
+        return cls(conversation, said) if text.startswith(_BEGINNING) and between else None

@@ -36,12 +36,11 @@ from starlette.types import Scope
 
 from goalport.server.doors.mcp.call_context import CallContext
 from goalport.server.doors.mcp.calls import call_tool
-from goalport.server.doors.mcp.disconnects import is_modern_request
+from goalport.server.doors.mcp.cancellations import is_modern_request
 from goalport.server.doors.mcp.server import GoalServer
 from goalport.server.doors.mcp.state import McpState
-from goalport.server.doors.mcp.transports.jsonrpc import SESSION_ID, header, message_of
+from goalport.server.doors.mcp.transports.jsonrpc import SESSION_ID, agreed_version, header, message_of
 from goalport.server.doors.mcp.transports.replies import Reply, StreamNotifier
-from goalport.server.doors.mcp.transports.routing_headers import agreed_version
 from goalport.server.doors.mcp.transports.session_calls import SessionCalls
 from goalport.server.doors.mcp.transports.session_resumption import KnownSession, SessionResumption
 from goalport.server.publish.exported_tools import FunctionTool

@@ -12,7 +12,7 @@ from mcp_types import LoggingLevel, ProgressToken
 from pydantic_core import to_json
 from starlette.types import Message, Receive, Scope, Send
 
-from goalport.server.doors.mcp.disconnects import new_disconnect
+from goalport.server.doors.mcp.cancellations import new_disconnect
 from goalport.server.doors.mcp.transports.jsonrpc import SESSION_ID
 
 _PATIENCE: Final = 1.0

@@ -26,9 +26,9 @@ from goalport.server.auth import current_principal
 from goalport.server.doors.mcp.cancellations import with_session
 from goalport.server.doors.mcp.session_tickets import SessionTickets
 from goalport.server.doors.mcp.sessions import in_flight, is_open, with_level_noted
-from goalport.server.doors.mcp.transports.json_answers import answers_as_json
 from goalport.server.doors.mcp.transports.jsonrpc import (
     SESSION_ID,
+    answers_as_json,
     header,
     message_of,
     refusal,

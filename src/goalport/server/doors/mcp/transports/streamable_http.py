@@ -21,15 +21,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.base.errors import GoalportError
-from goalport.server.doors.mcp.disconnects import DisconnectMiddleware, is_modern_request
+from goalport.server.doors.mcp.cancellations import DisconnectMiddleware, is_modern_request
 from goalport.server.doors.mcp.elicitation import take_from_elsewhere
 from goalport.server.doors.mcp.scope_check import guarded
 from goalport.server.doors.mcp.server import GoalServer
 from goalport.server.doors.mcp.session_tickets import SessionTickets
 from goalport.server.doors.mcp.state import McpState
 from goalport.server.doors.mcp.transports.common_calls import CommonCalls
-from goalport.server.doors.mcp.transports.json_answers import AnswersAsJson, answers_as_json
-from goalport.server.doors.mcp.transports.jsonrpc import PostReader, header, message_of
+from goalport.server.doors.mcp.transports.jsonrpc import AnswersAsJson, PostReader, answers_as_json, header, message_of
 from goalport.server.doors.mcp.transports.replies import Reply
 from goalport.server.doors.mcp.transports.session_calls import SessionCalls
 from goalport.server.doors.mcp.transports.session_resumption import SessionResumption
