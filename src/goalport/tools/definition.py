@@ -67,11 +67,7 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     `name` defaults to the function's and `description` to its docstring; `title` is for people. `read_only`,
     `destructive`, `idempotent` and `open_world` are hints for the host that asks its user before a call.
     `return_direct`: the result goes to the user and not back to the model. `export`: it is published over MCP, as a
-    <<<<<<< HEAD
-    function or as a method of an object at the top level of a module. `scopes`: those that a client needs to call it,
-    =======
     function, or as a method of an object, at the top level of a module. `scopes`: those that a client needs to call it,
-    >>>>>>> tools32
     all of them; by default the scope to read for a tool that is `read_only`, else the scope to write.
     """
     mark = ToolMark(**settings)
