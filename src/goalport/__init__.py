@@ -84,9 +84,8 @@ __getattr__ = lazy_exports(
             "run_subagent",
         ],
         "models.prompts": ["Persona"],
-        "workspace.settings.declaring": ["settings"],
         "tools": ["McpToolExport", "Tool", "ToolGroup", "ToolObject", "tool"],
-        "workspace.declarations": ["service"],
+        "workspace.declarations": ["service", "settings"],
     },
 )
 

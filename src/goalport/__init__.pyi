@@ -36,7 +36,6 @@ from goalport.tools import (
     ToolObject as ToolObject,
     tool as tool,
 )
-from goalport.workspace.declarations import service as service
-from goalport.workspace.settings.declaring import settings as settings
+from goalport.workspace.declarations import service as service, settings as settings
 
 __version__: str

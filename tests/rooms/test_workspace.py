@@ -238,12 +238,14 @@ def test_a_class_that_another_module_imports_first_is_still_found_once(tmp_path:
 
 def test_a_marked_class_that_is_abstract_is_a_base_and_no_agent(tmp_path: Path) -> None:
     abstract = (
-        "from abc import ABC, abstractmethod\nfrom goalport.domain import component\n\n@component\nclass Base(ABC):\n"
+        "from abc import ABC, abstractmethod\nfrom goalport.agents import component\n\n@component\nclass Base(ABC):\n"
     )
 
     workspace = load_workspace(write(tmp_path, {"agents/a.py": f"{abstract}    @abstractmethod\n    def f(self): ..."}))
 
     assert workspace.agents() == ()
+    (problem,) = workspace.problems
+    assert "Base is marked as an agent, but abstract: it lacks f" in str(problem)
 
 
 def test_programmatic_agents_are_found_like_classes(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Answers of other servers, read within bounds: so many bytes, not packed, and the whole within so many seconds.
 
 What a few packed bytes unfold to has no limit, so packed answers are not asked for and not read. `auth` asks identity
-providers so, and `upstream` its servers and whoever issues tokens for them. Floor 0.
+providers so, and `upstream` its servers and whoever issues tokens for them.
 """
 
 import asyncio

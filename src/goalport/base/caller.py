@@ -1,7 +1,7 @@
 """The caller: on whose behalf a process runs.
 
 The door that authenticates a request makes its caller, and the whole run carries it. This module does not know how a
-caller is authenticated. Floor 0: every package may import it, and it imports nothing of goalport.
+caller is authenticated. Every package may import it, and it imports nothing of goalport.
 """
 
 import os

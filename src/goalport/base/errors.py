@@ -43,7 +43,7 @@
         ├── ProcessTerminated
         └── ProcessKilled
 
-A message says what was expected, what came and what to do next; it is built here, from fields. Floor 0.
+A message says what was expected, what came and what to do next; it is built here, from fields.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Events: what happens while agents are deployed and processes run, as frozen records; and the protocol of listeners.
 
 An event informs; it cannot influence the process. Listeners are called in the order of the events, on the event loop,
-and must not block. Floor 0.
+and must not block.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

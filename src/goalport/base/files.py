@@ -1,4 +1,4 @@
-"""Files that several programs write: replaced as a whole, by one program at a time. Floor 0.
+"""Files that several programs write: replaced as a whole, by one program at a time.
 
 Pins, trust in skills, and keys are kept in such files. What root writes stays readable for the user as whom the server
 runs: a file that is replaced keeps its owner, its group and its mode, and a new one belongs to the owner of its folder.

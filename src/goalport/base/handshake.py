@@ -3,8 +3,8 @@
 A host starts its server and waits a limited time until `initialize` is answered; loading agents and the libraries that
 they need takes longer than some hosts wait. The answer does not depend on what is loaded, so a thread gives it at once,
 and the client's later messages wait until the server is ready. The server also receives the first message, and its own
-answer, which is the same, is dropped. It belongs to the MCP server, but is a module of its own at the root: importing
-anything of `serve` loads the MCP SDK, and takes as long as what this module bridges. Above: `serve`, `site` and `cli`.
+answer, which is the same, is dropped. It belongs to the MCP server, but stands here: importing anything of
+`doors.mcp` loads the MCP SDK, and takes as long as what this module bridges. Above: `doors.mcp`, `site` and `cli`.
 """
 
 import json

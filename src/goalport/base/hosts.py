@@ -1,4 +1,4 @@
-"""The hosts at which servers listen, and the addresses of their clients. Floor 0.
+"""The hosts at which servers listen, and the addresses of their clients.
 
 It says which hosts only this machine can reach, how they stand in a URL, and which addresses are counted as one.
 """

@@ -2,7 +2,7 @@
 
 Annotations are looked up in the module and in the enclosing classes. A docstring is parsed for a model: descriptions of
 parameters are found in Google, NumPy, Sphinx and Epydoc style, and all other text stays as it is. Nothing is called.
-Floor 1. Above: `domain` reads actions with it, and `tools` reads tools.
+Above: `domain` reads actions with it, and `tools` reads tools.
 """
 
 import ast

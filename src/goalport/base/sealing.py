@@ -1,7 +1,7 @@
 """The keys that encrypt what others keep for the server, or what a store must not show in clear.
 
 Replicas share keys by the setting `state_keys`. A single server makes a key once, in a file only its user can read.
-Floor 1. Above: `serve`, for the state that clients hold between two requests, and `platform`, for the secrets in stored
+Above: `doors.mcp`, for the state that clients hold between two requests, and `platform`, for the secrets in stored
 processes.
 """
 

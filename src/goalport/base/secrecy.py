@@ -1,7 +1,7 @@
 """Hides secrets in whatever leaves the program as text: answers, events, spans, log lines and tracebacks.
 
 Secrets are registered under an owner (a platform, its upstream servers) and hidden as long as the owner lives, in every
-text of this program: its log and its spans belong to the program and not to one server. Floor 0.
+text of this program: its log and its spans belong to the program and not to one server.
 """
 
 import json

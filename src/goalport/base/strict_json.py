@@ -1,7 +1,7 @@
 """JSON that has one meaning for every reader: what tokens, providers' documents and files to be rewritten have to be.
 
 A name that is there twice, a number that is none, and text that is no Unicode are refused, since another program may
-have read something else and decided by it. Floor 0.
+have read something else and decided by it.
 """
 
 import json

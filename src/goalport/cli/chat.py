@@ -1,7 +1,6 @@
 """`goalport chat`: talk to a chatbot of the workspace, or of a running server, on the terminal or in a pipe.
 
-The conversation is stored, and can be continued here and over every other door. Below the program; `chat_loop` is the
-chat itself.
+The conversation is stored, and can be continued here and over every other door.
 """
 
 import asyncio

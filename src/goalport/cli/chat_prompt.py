@@ -1,7 +1,7 @@
 """What a person types in a chat on a terminal: messages of one or more lines, with a history that survives restarts.
 
 It is drawn by prompt_toolkit, on standard error. Enter sends; Alt-Enter, or a backslash at the end, begins another
-line. Above: `chat_input`, which loads this module on a terminal.
+line. Above: `chat`, which loads this module on a terminal.
 """
 
 import asyncio

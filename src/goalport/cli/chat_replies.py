@@ -1,6 +1,6 @@
 """Replies of a chatbot, shown to their end on the terminal, with the questions that they ask.
 
-Ctrl-C stops a reply. They run on the event loop of a runner. Above: `chat_loop`; below: `chat_view` and the forms.
+Ctrl-C stops a reply. They run on the event loop of a runner. Above: `chat`; below: `chat_view` and the forms.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """How a reply is shown while it comes: its text on standard output, thoughts, steps and tools on standard error.
 
 Text that comes in pieces is printed as it comes, and never drawn again, so that nothing flickers; a message that comes
-whole is drawn as Markdown on a terminal. In a pipe both are plain. It knows no session. Above: `chat_loop`.
+whole is drawn as Markdown on a terminal. In a pipe both are plain. It knows no session. Above: `chat_replies`.
 """
 
 import sys

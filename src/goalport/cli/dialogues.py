@@ -1,6 +1,6 @@
 """Where a person can talk to chatbots: in a workspace or at a running server. Both are the same to the terminal.
 
-These are protocols and data. Above: `chat_loop`, which talks; `chats_here` and `chats_served` are the two places.
+These are protocols and data. Above: `chat`, which talks; `chats_here` and `chats_served` are the two places.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """A conversation as Markdown, for people to read and keep.
 
-It is made of the JSON data of an export, so that it is the same wherever the conversation is. Above: `chat_loop` and
+It is made of the JSON data of an export, so that it is the same wherever the conversation is. Above: `chat` and
 `conversations`.
 """
 

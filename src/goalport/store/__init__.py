@@ -1,4 +1,4 @@
-"""Keeping processes: their records, the protocol of a store, and the store in memory. Floor 3."""
+"""Keeping processes: their records, the protocol of a store, and the store in memory."""
 
 from goalport.store.codec import Codec, decoded, encoded, references
 from goalport.store.conversations import ConversationRecord, ConversationStore, MessageRecord

@@ -1,20 +1,26 @@
-"""The decorators for what a workspace has besides agents and tools: services, and what extends goalport itself.
+"""The decorators for what a workspace has besides agents and tools: settings, services, what extends goalport itself.
 
 They mark a class, or a function that gives the object, and return it unchanged. Nothing is made here: the platform,
 above, does, and passes to constructors and functions what they have parameters for.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from pydantic import BaseModel
+
 from goalport.agents.domain import inject
 from goalport.base.introspection import Origin
+from goalport.workspace.settings.settings import known_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+M = TypeVar("M", bound=BaseModel)
 _ATTRIBUTE: Final = "__goalport_declared__"
+_TABLE: Final = "__goalport_settings__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +87,29 @@ def declaration_of(value: object) -> Declaration | None:
         return None
     roles = vars(value).get(_ATTRIBUTE)
     return Declaration(value, roles) if roles else None
+
+
+def settings(table: str) -> Callable[[type[M]], type[M]]:
+    """Mark a pydantic model in `agents/`, `tools/` or `server/` as settings: `@settings("star_news")`.
+
+    Its fields are filled from the table of that name in `server/settings.toml`, from variables such as
+    `GOALPORT_STAR_NEWS__STORY_COUNT`, and from `.env`. Constructors of agents, services and actions that have a
+    parameter of its type are given it. Raises `TypeError` for a name that a table cannot have.
+    """
+    if not isinstance(table, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", table) or "__" in table:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f'Expected the name of a table, but got {table!r}. Write @settings("star_news").')
+    if table in (*known_settings(), "workspace"):
+        raise TypeError(f"Expected a table of your own, but {table!r} is a setting of goalport. Choose another name.")
+
+    def mark(kind: type[M]) -> type[M]:
+        if not (isinstance(kind, type) and issubclass(kind, BaseModel)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"@settings marks pydantic models, but came to {kind!r}. Derive it from BaseModel.")
+        setattr(kind, _TABLE, table)
+        return inject(kind)
+
+    return mark
+
+
+def table_of(kind: object) -> str | None:
+    """The table of a class that was marked itself; a subclass is marked anew."""
+    return vars(kind).get(_TABLE) if isinstance(kind, type) else None

@@ -17,10 +17,10 @@ from goalport.base.errors import WorkspaceError
 from goalport.base.introspection import Origin, lacking_in
 from goalport.tools import McpToolExport, Tool, mark_of
 from goalport.tools.definition import exported_methods
-from goalport.workspace.declarations import Declaration, declaration_of
+from goalport.workspace.declarations import Declaration, declaration_of, table_of
 from goalport.workspace.importer import install_importer
 from goalport.workspace.loading import LoadedModule, LoadProblem, attempt, find_modules, load_module
-from goalport.workspace.settings import share_environment, table_of
+from goalport.workspace.settings import share_environment
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ATTRIBUTE = "__goalport_command__"

@@ -1,4 +1,4 @@
-"""The blackboard: what a process knows so far, as objects with their declared types. Floor 1."""
+"""The blackboard: what a process knows so far, as objects with their declared types."""
 
 from goalport.agents.blackboard.board import DEFAULT_BINDING, Blackboard, BoardState, Entry, Typed, is_of, matcher
 from goalport.base.type_expressions import (

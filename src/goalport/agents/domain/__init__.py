@@ -1,4 +1,4 @@
-"""Reading classes into agents: what users declare, as data, and what it means to the planner. Floor 2."""
+"""Reading classes into agents: what users declare, as data, and what it means to the planner."""
 
 from goalport.agents.domain.agents import Action, Agent, Condition, Cost, Goal
 from goalport.agents.domain.chatbots import ChatbotMark, chatbot

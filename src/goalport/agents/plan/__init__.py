@@ -1,6 +1,6 @@
 """The planners: facts, operators and goals in; the best plan, or why there is none, out.
 
-Pure and of the standard library alone: no input or output, no knowledge of agents, types or processes. Floor 1; the
+Pure and of the standard library alone: no input or output, no knowledge of agents, types or processes. The
 rooms above turn classes into operators and blackboards into world states, and run what is planned.
 """
 

@@ -3,7 +3,7 @@
 A `PlanningSystem` is a set of operators in which every fact with a value, a literal, has a number, so that each search
 over them works on small integers. It also keeps the latest plans: a process plans again after every action, and mostly
 things are as its last plan foresaw; then the steps that remain are what a search would find, because it has one answer
-per problem. Nothing is searched here. Below: facts and amounts. Above: the task of one search, and the explanations.
+per problem. Nothing is searched here. Above: the task of one search, and the explanations.
 """
 
 import math

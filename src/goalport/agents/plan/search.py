@@ -3,7 +3,7 @@
 A* over states that are integers, forward from the start. Of plans of equal cost the shortest wins, and of those the one
 whose steps come first in the order of the system, step by step: the same problem has the same answer every time, and
 what is left of a plan after its first step is the answer to what is left of the problem. Where a relaxed plan is proven
-to be a cheapest one, the search follows it as far as that settles the answer. Below: choices, relaxed plans, landmarks.
+to be a cheapest one, the search follows it as far as that settles the answer. Below: landmarks.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The composition root: agents, services, groups and processes put together. Floor 7."""
+"""The composition root: agents, services, groups and processes put together."""
 
 from goalport.runtime.platform.agent_platform import AgentPlatform
 from goalport.runtime.platform.backends import CONFIG_FILE

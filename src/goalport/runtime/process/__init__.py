@@ -1,4 +1,4 @@
-"""Running an agent: processes, the loop that plans and runs one action at a time, budgets and outcomes. Floor 5."""
+"""Running an agent: processes, the loop that plans and runs one action at a time, budgets and outcomes."""
 
 from goalport.runtime.process.action_progress import ActionInvocation, Failure
 from goalport.runtime.process.action_tools import Decider, agent_tool, require_type, with_awaiting

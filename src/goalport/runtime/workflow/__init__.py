@@ -2,7 +2,7 @@
 
 `AgentBuilder` makes agents of other shapes out of functions and prompts.
 
-Floor 6. Below: `process`, in whose actions they run. Above: only the authors of agents use it.
+Below: `process`, in whose actions they run. Above: only the authors of agents use it.
 """
 
 from goalport.runtime.workflow.agent_builder import AgentBuilder

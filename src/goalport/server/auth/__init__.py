@@ -1,4 +1,4 @@
-"""Who calls and what they may: credentials, their verifiers, the guard before every door. Floor 9.
+"""Who calls and what they may: credentials, their verifiers, the guard before every door.
 
 A door asks `current_caller()` for the caller of the request that it answers. The modules are loaded when a name is
 first used, because the commands that make keys need none of the MCP SDK.

@@ -1,7 +1,7 @@
 """The client that asks identity providers: for their metadata and keys, and about tokens.
 
 Its answers are small JSON objects: size and time are bounded, no redirect is followed, and nothing is tried again here.
-Above: `issuer_keys` and `introspection`, which decide when to ask.
+Above: `jwt` and `introspection`, which decide when to ask.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""What a server publishes and how it answers: names, schemas, arguments, tools, prompts, results. Floor 8.
+"""What a server publishes and how it answers: names, schemas, arguments, tools, prompts, results.
 
-This room knows no transport and no session: `serve` sends what is made here. The command line uses this room too.
+This room knows no transport and no session: `doors.mcp` sends what is made here. The command line uses this room too.
 """
 
 from goalport.server.publish.publication import Publication, publish

@@ -1,6 +1,6 @@
 """The answers to calls that talk to a chatbot: its reply, or why there is none.
 
-`answers` writes the handle of a turn that goes on or waits for a person; `serve.chat_calls` knows what was said.
+`answers` writes the handle of a turn that goes on or waits for a person; `doors.mcp.chat_calls` knows what was said.
 """
 
 import json

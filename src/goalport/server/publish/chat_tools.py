@@ -1,7 +1,7 @@
 """Chatbots as MCP tools: a call says something to a chatbot, and is one turn of a conversation.
 
 Like a goal, a chatbot may answer with questions, or with a handle when its reply takes long. Nothing runs here:
-`serve.chat_calls` begins turns and waits for them. `publication` is above.
+`doors.mcp.chat_calls` begins turns and waits for them. `publication` is above.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """The companion tools, which a client calls with a handle to follow, answer or end a process, or to read its result.
 
-This module declares them; `serve.companion_calls` carries them out. What a question of each kind is answered with is in
-`forms`. A companion tool is published when some goal may answer with a handle or with a link to a large result. It
-publishes no output schema, since it answers with the output of any goal.
+This module declares them; `doors.mcp.companion_calls` carries them out. What a question of each kind is answered with
+is in `forms`. A companion tool is published when some goal may answer with a handle or with a link to a large result.
+It publishes no output schema, since it answers with the output of any goal.
 """
 
 from collections.abc import Iterable

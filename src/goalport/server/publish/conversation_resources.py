@@ -1,7 +1,7 @@
 """Conversations as MCP resources: what was said, as Markdown or JSON, for the caller to whom it belongs.
 
 They are listed with the newest first. It is a provider of resources like documents and skills (`provided`), but of the
-platform itself. `publication` is above, and so is `serve.resources`, which tells subscribers of changes.
+platform itself. `publication` is above, and so is `doors.mcp.resources`, which tells subscribers of changes.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Failures in words: a declaration that cannot be read becomes a `Fault`, a bug is logged and told in one sentence.
 
-Only this module of the room catches every exception that users' types raise. `serve.state` does so for handlers.
+Only this module of the room catches every exception that users' types raise. `doors.mcp.state` does so for handlers.
 """
 
 import logging

@@ -2,8 +2,8 @@
 
 A new kind is a class here, and an entry in `FORMS`. No other module compares kinds: the handle, the companion tools and
 the server use the form; the command line and other goalport servers, which follow a handle, use the JSON Schema of the
-answer. A form does not ask the question and does not record the answer. `companions`, `handle`, `serve` and the command
-line are above.
+answer. A form does not ask the question and does not record the answer. `companions`, `handle`, `doors.mcp` and the
+command line are above.
 """
 
 import json

@@ -1,10 +1,10 @@
 """Goals as MCP tools: which are published, under which names and from which start types, and what a call starts.
 
 First it is decided what the goals of a platform offer (`Offer`, `Refusal`, `UnreadableGoal`), then a tool is made for
-each offer. All of it is immutable data, made at publication; `serve` runs it. One goal tool may stand for several goals
-of one agent that share a published name and an output type. How long a call waits, and whether its process outlives it
-(`CallPolicy`), depends on the goals alone: a later call with the handle of a process has the policy of the first call.
-`publication` is above.
+each offer. All of it is immutable data, made at publication; `doors.mcp` runs it. One goal tool may stand for several
+goals of one agent that share a published name and an output type. How long a call waits, and whether its process
+outlives it (`CallPolicy`), depends on the goals alone: a later call with the handle of a process has the policy of the
+first call. `publication` is above.
 """
 
 from collections.abc import Iterator, Sequence

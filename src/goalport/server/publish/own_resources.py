@@ -1,7 +1,7 @@
 """Goalport's own resources (the goals, the agents, the processes): their URIs, and their contents as JSON data.
 
-This module writes and parses URIs and makes data; it knows no session and sends nothing. `serve.resources` answers the
-requests for them; `answers` and `publication` are above too.
+This module writes and parses URIs and makes data; it knows no session and sends nothing. `doors.mcp.resources` answers
+the requests for them; `answers` and `publication` are above too.
 """
 
 import re

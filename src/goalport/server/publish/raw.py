@@ -1,6 +1,7 @@
 """Raw definitions: what is published unchanged, with a handler that answers the SDK's requests for it.
 
-Users write them with `serve.raw`, and `passed_on` makes them of what upstream servers list. `serve` calls the handlers.
+Users write them with `doors.mcp.raw`, and here they are made of what upstream servers list. `doors.mcp` calls the
+handlers.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""The site: one ASGI app with the routes of all doors behind one guard; it listens, reloads and shuts down. Floor 11.
+"""The site: one ASGI app with the routes of all doors behind one guard; it listens, reloads and shuts down.
 
-A door is a protocol's entry to the server, such as MCP in `serve`. It gives routes and knows neither site nor doors.
+A door is a protocol's entry to the server, such as `doors.mcp`. It gives routes and knows neither site nor other doors.
 """
 
 from goalport.server.site.app import create_app

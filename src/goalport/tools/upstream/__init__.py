@@ -2,7 +2,7 @@
 
 `servers.UpstreamServers` connects the servers of a configuration; `groups.UpstreamGroups` makes tool groups of their
 tools. `platform`, above, owns both, and agents see nothing but tool groups; below are tools, errors and words. The MCP
-SDK is used here and in `serve` alone, and is imported when the first server is connected.
+SDK is used here and in `doors.mcp` alone, and is imported when the first server is connected.
 """
 
 from goalport.tools.upstream.config import (

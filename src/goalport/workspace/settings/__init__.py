@@ -1,6 +1,5 @@
-"""How a server is set up: its settings, where they come from, and what they may be. Floor 6."""
+"""How a server is set up: its settings, where they come from, and what they may be."""
 
-from goalport.workspace.settings.declaring import table_of
 from goalport.workspace.settings.loading import (
     DeclaredSettings,
     environment_of,
@@ -48,5 +47,4 @@ __all__ = [
     "secrets_in",
     "secrets_of",
     "share_environment",
-    "table_of",
 ]

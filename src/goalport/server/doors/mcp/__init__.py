@@ -1,4 +1,4 @@
-"""The MCP server and its transports: sessions, calls, resources, subscriptions, stdio and HTTP. Floor 10.
+"""The MCP server and its transports: sessions, calls, resources, subscriptions, stdio and HTTP.
 
 `publish`, below, makes what the server offers; `site`, above, mounts its routes, listens and shuts down.
 """

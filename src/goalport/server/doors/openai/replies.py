@@ -1,6 +1,6 @@
 """What is answered, piece by piece, wherever it comes from: a turn of a chatbot, a process of a goal, or a ready text.
 
-A reply knows no wire format. Above: `completions` and `responses`, which write it; beside it: `goal_replies`.
+A reply knows no wire format. Above: `completions` and `responses`, which write it.
 """
 
 import asyncio
