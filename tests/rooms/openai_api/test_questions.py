@@ -14,7 +14,7 @@ from goalport import ActionContext, Export, UserInput, WaitFor, achieves_goal, a
 from goalport.models.llm import UserMessage
 from goalport.runtime.chat import chatbot
 from goalport.runtime.process.questions import Questions
-from goalport.server.doors.openai.questions import Answer, Unclear, in_words, read_answer
+from goalport.server.publish.questions_in_words import Answer, Unclear, in_words, read_answer
 from tests.rooms.openai_api.chats import Chats, chats, history
 
 

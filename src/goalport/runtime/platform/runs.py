@@ -4,8 +4,9 @@ A run is a process with the calls that wait for it. It knows nothing of protocol
 its calls by what is here.
 """
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final, NoReturn
@@ -13,9 +14,12 @@ from weakref import WeakValueDictionary
 
 from goalport.base.caller import Caller
 from goalport.base.errors import BadInput, UnknownName, Unreadable
+from goalport.base.events import Event
 from goalport.runtime.platform.agent_platform import AgentPlatform
 from goalport.runtime.process import AgentProcess
 
+IDEMPOTENCY_KEY: Final = "goalport/idempotencyKey"
+"""Where a call has its key in the `_meta` of MCP."""
 _LONGEST_KEY: Final = 256
 CANCELLED: Final = "Its caller cancelled the call or went away."
 
@@ -59,6 +63,32 @@ class Watch:
                 end_for_caller(run.platform, run.process, CANCELLED)
 
 
+class Following:
+    """The events of a process while it runs in this program: a listener."""
+
+    def __init__(self) -> None:
+        self._news: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._left = False
+        """Whether nobody reads any more: the process may go on for long."""
+
+    def on_event(self, event: Event, /) -> None:
+        """Keep an event for `events_of`."""
+        if not self._left:
+            self._news.put_nowait(event)
+
+    async def events_of(self, process: AgentProcess) -> AsyncGenerator[Event]:
+        """What was heard, until the process rests. Raises `HandedOver` if this program ends first."""
+        rest = asyncio.create_task(process.wait())
+        rest.add_done_callback(lambda _: self._news.put_nowait(None))
+        try:
+            while (event := await self._news.get()) is not None:
+                yield event
+            await rest
+        finally:
+            self._left = True
+            rest.cancel()
+
+
 class Disconnect:
     """Whether the client of one HTTP request has disconnected, and the callbacks to run when it does."""
 
@@ -96,7 +126,7 @@ class IdempotentCall:
     def of(cls, caller: Caller, tool: str, key: object, arguments: object) -> "IdempotentCall":
         """The identity of a call; `key` is what its caller says. Raises `BadInput` for a key that is not valid."""
         if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY:
-            place = "goalport/idempotencyKey, or the header Idempotency-Key"
+            place = f"{IDEMPOTENCY_KEY}, or the header Idempotency-Key"
             text = f"a text of 1 to {_LONGEST_KEY} characters"
             raise BadInput(f"An idempotency key ({place}) must be {text}, not {key!r:.80}.")
         name = [*caller.identity, tool, key]

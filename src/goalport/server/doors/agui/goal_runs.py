@@ -5,7 +5,6 @@ interrupts name the process too, since a thread of a front end may have begun ma
 interrupts. Above: the door.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
@@ -23,10 +22,10 @@ from ag_ui.core import (
 from pydantic_core import from_json
 
 from goalport.base.errors import BadInput, ToolError
-from goalport.base.events import Event, MessageSent
+from goalport.base.events import MessageSent
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned
-from goalport.runtime.platform.runs import IdempotentCall, Watch, process_of
+from goalport.runtime.platform.runs import Following, IdempotentCall, Watch, process_of
 from goalport.runtime.process import AgentProcess, Completed, Outcome
 from goalport.server.doors.agui.interrupts import RunRefused, answers, interrupt_of
 from goalport.server.doors.agui.run_events import RunEvents
@@ -76,7 +75,7 @@ class GoalRun:
         for each in (*self._events.close(), *self._end(process, await process.wait())):
             yield each
 
-    async def _started(self, following: "Following") -> AgentProcess:
+    async def _started(self, following: Following) -> AgentProcess:
         given = self._input()
         objects = self._tool.arguments.begin(given)
         key = sha256(f"{self._given.thread_id}\n{self._given.run_id}".encode()).hexdigest()
@@ -84,7 +83,7 @@ class GoalRun:
         start = partial(self._begun, objects, once, following)
         return await self._publisher.limits.started(self._caller, start)
 
-    async def _begun(self, objects: Sequence[object], once: IdempotentCall, following: "Following") -> AgentProcess:
+    async def _begun(self, objects: Sequence[object], once: IdempotentCall, following: Following) -> AgentProcess:
         tool = self._tool
         process = await self._publisher.platform.start_stored(
             tool.agent,
@@ -113,7 +112,7 @@ class GoalRun:
             raise BadInput(f"{told} Give them as an object, in the member `input` of the state or of forwardedProps.")
         return {field: last_text(self._given.messages)}
 
-    async def _resumed(self, resume: Sequence[ResumeEntry], following: "Following") -> AgentProcess:
+    async def _resumed(self, resume: Sequence[ResumeEntry], following: Following) -> AgentProcess:
         """The process that goes on with answers."""
         ids = [each.interrupt_id.partition(_BETWEEN) for each in resume]
         found = {process_id for process_id, _, _ in ids}
@@ -159,29 +158,3 @@ class GoalRun:
         policy = self._tool.policy
         text = text_of(policy.output, policy.name, outcome.value)
         return text, from_json(written_by(policy.output.json, policy.name, outcome.value))
-
-
-class Following:
-    """The events of a process while it runs in this program: a listener."""
-
-    def __init__(self) -> None:
-        self._news: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._left = False
-        """Whether nobody reads any more: the process may go on for long."""
-
-    def on_event(self, event: Event, /) -> None:
-        """Keep an event for `events_of`."""
-        if not self._left:
-            self._news.put_nowait(event)
-
-    async def events_of(self, process: AgentProcess) -> AsyncGenerator[Event]:
-        """What was heard, until the process rests. Raises `HandedOver` if this program ends first."""
-        rest = asyncio.create_task(process.wait())
-        rest.add_done_callback(lambda _: self._news.put_nowait(None))
-        try:
-            while (event := await self._news.get()) is not None:
-                yield event
-            await rest
-        finally:
-            self._left = True
-            rest.cancel()

@@ -14,7 +14,7 @@ from mcp_types import INVALID_PARAMS, CallToolRequestParams, InputRequiredResult
 from goalport.base.errors import BadInput, HandedOver, StoreError, UnknownName
 from goalport.base.words import first_line
 from goalport.runtime.platform.kept_results import KEEPER, KeptResult
-from goalport.runtime.platform.runs import IdempotentCall
+from goalport.runtime.platform.runs import IDEMPOTENCY_KEY, IdempotentCall
 from goalport.runtime.process import AgentProcess, DirectCalls, Failed, Stuck, Terminated
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.admission import GONE, admitted, limit_wire
@@ -28,7 +28,6 @@ from goalport.server.doors.mcp.progress_notifications import Observer, heartbeat
 from goalport.server.doors.mcp.scope_check import refuse_call
 from goalport.server.doors.mcp.state import HandlerFailed, McpState
 from goalport.server.doors.mcp.tasks import answer_or_task, gets_task
-from goalport.server.doors.mcp.turn_tasks import KEY
 from goalport.server.publish.answers import error_result, error_wire
 from goalport.server.publish.calls import Call
 from goalport.server.publish.chat_tools import ChatTool
@@ -143,7 +142,7 @@ async def _begin(context: CallContext, goal: GoalTool, params: CallToolRequestPa
     """Start a process, or join the one that was started under the same idempotency key; `stored`: once it is stored."""
     platform, arguments = context.state.platform, params.arguments or {}
     objects, caller = goal.arguments.begin(arguments), current_caller()
-    key = (params.meta or {}).get(KEY)
+    key = (params.meta or {}).get(IDEMPOTENCY_KEY)
     if key is None:
         if not stored:
             return platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)

@@ -13,21 +13,22 @@ from mcp_types import CallToolRequestParams
 from goalport.base.errors import BadInput, UnknownName
 from goalport.models.llm import UserMessage
 from goalport.runtime.chat import ChatSession, Turn
+from goalport.runtime.platform.runs import IDEMPOTENCY_KEY, IdempotentCall
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.admission import GONE
 from goalport.server.doors.mcp.call_context import CallContext
 from goalport.server.doors.mcp.cancellations import ended_by
-from goalport.server.doors.mcp.chat_observer import ChatObserver, observer_of
+from goalport.server.doors.mcp.chat_observer import ChatObserver, observer_of, reply_of_task
 from goalport.server.doors.mcp.elicitation import answer_when_settled, earlier_round
 from goalport.server.doors.mcp.progress_notifications import Observer, heartbeat
 from goalport.server.doors.mcp.state import McpState
 from goalport.server.doors.mcp.tasks import answer_or_task, gets_task
-from goalport.server.doors.mcp.turn_tasks import Task, reply_of_task, said_once
 from goalport.server.publish.calls import Call
 from goalport.server.publish.chat_tools import ChatCall, ChatTool
 from goalport.server.publish.limits import LimitReached, Place
 from goalport.server.publish.output import WrittenResult
 from goalport.server.publish.publisher import counted_turn, note_turn
+from goalport.server.publish.turn_tasks import Task, said_once
 
 
 async def call_chatbot(
@@ -38,7 +39,7 @@ async def call_chatbot(
     as_task = context.sdk is not None and gets_task(context.sdk, chat.policy)
     if earlier is None:
         said = chat.read(params.arguments or {})
-        async with said_once(state, params) as once:
+        async with said_once(state.platform.store, _repeated(params)) as once:
             if once.earlier:
                 task = await _task(state, once.earlier)
                 if not as_task and (reply := await reply_of_task(state, task)) is not None:
@@ -56,6 +57,12 @@ async def call_chatbot(
     if isinstance(observer, ChatObserver) and observer.result is not None:
         note_turn(call, observer.result)
     return answer
+
+
+def _repeated(params: CallToolRequestParams) -> IdempotentCall | None:
+    """The identity of a call that has an idempotency key. Raises `BadInput` for one that is not valid."""
+    key = (params.meta or {}).get(IDEMPOTENCY_KEY)
+    return None if key is None else IdempotentCall.of(current_caller(), params.name, key, params.arguments or {})
 
 
 async def _task(state: McpState, task_id: str) -> Task:

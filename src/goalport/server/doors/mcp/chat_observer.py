@@ -15,12 +15,10 @@ from goalport.base.events import Event, MessageDelta, MessageSent
 from goalport.base.secrecy import hide_known
 from goalport.base.words import visible
 from goalport.runtime.chat import (
-    AgentProcessChatbot,
     ChatSession,
     ConversationMessage,
     Turn,
     TurnResult,
-    conversation_of,
 )
 from goalport.runtime.platform.runs import Run
 from goalport.runtime.process import AgentProcess, Outcome, Waiting
@@ -34,26 +32,27 @@ from goalport.server.publish.chat_reply import last_reply
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.limits import Place
 from goalport.server.publish.output import WrittenResult
+from goalport.server.publish.turn_tasks import Task, end_of_turn, session_of_process
 
 
-async def session_of_process(state: McpState, process: AgentProcess) -> ChatSession | None:
-    """The session that a process belongs to; None for one of a goal, or of a conversation that is not there any more.
+async def reply_of_task(state: McpState, task: Task) -> WrittenResult | None:
+    """The answer to the call that began a turn; None while the turn goes on, or if its conversation is gone.
 
-    Raises `StoreError`.
+    Raises `HandedOver` if this program ends first, and `StoreError`.
     """
-    conversation = conversation_of(process) if process.options.turns else None
-    if conversation is None:
+    session = await session_of_process(state.platform, task.process, current_caller())
+    end = None if session is None else await end_of_turn(session, task)
+    if session is None or end is None:
         return None
-    chatbot = AgentProcessChatbot(state.platform, process.agent.name)
-    session = await chatbot.find_session(conversation.id, current_caller())
-    return session if session is not None and session.process_id == process.id else None
+    policy, most = CallPolicy.of_process(task.process), state.settings.max_result_bytes
+    return answer_with_reply(policy, task.process, session.conversation, end.said, end.failure, max_bytes=most)
 
 
 async def observer_of(
     context: CallContext, process: AgentProcess, run: Run | None = None, place: Place | None = None
 ) -> Observer:
     """A request that waits for a process, or for the turn of it that runs now. Raises `StoreError`."""
-    session = await session_of_process(context.state, process)
+    session = await session_of_process(context.state.platform, process, current_caller())
     if session is None:
         return Observer(context, process, run, place)
     return ChatObserver(context, process, session, run, place)

@@ -16,7 +16,7 @@ from goalport.runtime.process import AgentProcess, Completed, ProcessStatus, Que
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.admission import admitted
 from goalport.server.doors.mcp.call_context import CallContext
-from goalport.server.doors.mcp.chat_observer import observer_of, session_of_process
+from goalport.server.doors.mcp.chat_observer import observer_of
 from goalport.server.doors.mcp.elicitation import Round, answer_when_settled, earlier_round
 from goalport.server.doors.mcp.state import McpState
 from goalport.server.publish.answers import error_wire
@@ -37,6 +37,7 @@ from goalport.server.publish.forms import form_of
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.handle import LargeResult
 from goalport.server.publish.output import Pages, Wire, WrittenResult, done, text_block
+from goalport.server.publish.turn_tasks import session_of_process
 
 _CANCELLED: Final = "Its caller cancelled it."
 _BETWEEN_TURNS: Final = {ProcessStatus.RESTING, ProcessStatus.STUCK}
@@ -125,7 +126,7 @@ def _stopped(process_id: str, status: ProcessStatus) -> Wire:
 
 async def _page(state: McpState, process: AgentProcess, number: int) -> Wire:
     result, most = None, state.settings.max_result_bytes
-    session = await session_of_process(state, process)
+    session = await session_of_process(state.platform, process, current_caller())
     if session is None:
         result = Pages.of(process, most)
     elif reply := last_reply(session.conversation):

@@ -42,10 +42,10 @@ from goalport.server.doors.mcp.provided_resources import read_provided
 from goalport.server.doors.mcp.scope_check import scopes_of_resource
 from goalport.server.doors.mcp.state import Context, McpState
 from goalport.server.doors.mcp.tasks import ENDED, POLL_MS, refuse_without_tasks, state_of, task_of
-from goalport.server.doors.mcp.turn_tasks import Task
 from goalport.server.publish.conversation_resources import conversation_at
 from goalport.server.publish.output import Pages, Wire
 from goalport.server.publish.own_resources import ResourceUri, agent_view, goals_view, process_view, read_uri
+from goalport.server.publish.turn_tasks import Task
 
 
 async def read_resource(context: Context, params: ReadResourceRequestParams) -> HandlerResult:

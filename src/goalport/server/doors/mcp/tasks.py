@@ -40,15 +40,16 @@ from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned, first_line
 from goalport.runtime.process import AgentProcess, Killed, Outcome, Stuck, Waiting
 from goalport.server.auth import current_caller
+from goalport.server.doors.mcp.chat_observer import reply_of_task
 from goalport.server.doors.mcp.companion_calls import stop
 from goalport.server.doors.mcp.elicitation import MOST_ASKED, Elicitation, Round, answer_when_settled
 from goalport.server.doors.mcp.progress_notifications import Observer
 from goalport.server.doors.mcp.sessions import is_modern
 from goalport.server.doors.mcp.state import Context, HandlerFailed, McpState
-from goalport.server.doors.mcp.turn_tasks import Task, reply_of_task
 from goalport.server.publish.faults import unavailable_words
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.output import Wire, WrittenResult
+from goalport.server.publish.turn_tasks import Task
 from goalport.store import Codec, Sealed
 from goalport.tools.upstream.remote_process import PREFERS_HANDLE
 

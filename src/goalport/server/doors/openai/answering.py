@@ -24,9 +24,9 @@ from goalport.runtime.process import AgentProcess, Question
 from goalport.server.auth import current_caller
 from goalport.server.doors.openai.identity import ResponseId
 from goalport.server.doors.openai.models import GoalModel
-from goalport.server.doors.openai.questions import Answer, Asked, Unclear, asked_in, in_words, read_answer, too_late
 from goalport.server.publish.forms import Form, form_of
 from goalport.server.publish.publisher import Publisher
+from goalport.server.publish.questions_in_words import Answer, Asked, Unclear, asked_in, in_words, read_answer, too_late
 from goalport.tools.schemas import UNREADABLE, holds_secret
 
 _log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from goalport.runtime.chat.history import compare
 from goalport.runtime.platform import AgentPlatform
 from goalport.server.doors.openai.identity import ResponseId
 from goalport.server.doors.openai.models import ChatbotModel, Model
-from goalport.server.doors.openai.questions import TOO_LATE, asked_in
+from goalport.server.publish.questions_in_words import TOO_LATE, asked_in
 from goalport.server.web import Problem
 
 _MOST_CHARACTERS: Final = 100

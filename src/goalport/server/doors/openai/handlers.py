@@ -36,7 +36,6 @@ from goalport.server.doors.openai.conversations import (
 )
 from goalport.server.doors.openai.identity import CONVERSATION, ResponseId, for_user, named_conversation
 from goalport.server.doors.openai.models import ChatbotModel, GoalModel, Model, Models
-from goalport.server.doors.openai.questions import Unclear, asked_in
 from goalport.server.doors.openai.replies import (
     GoalReply,
     Reply,
@@ -52,6 +51,7 @@ from goalport.server.doors.openai.responses import ResponseFormat
 from goalport.server.publish.faults import unavailable_words
 from goalport.server.publish.limits import LimitReached
 from goalport.server.publish.publisher import counted_turn, note_turn
+from goalport.server.publish.questions_in_words import Unclear, asked_in
 from goalport.server.web import AnswerStream, HttpDoor, admitted, client_left
 from goalport.server.web.endpoint import body_of, call_of
 

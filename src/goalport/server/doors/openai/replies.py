@@ -20,9 +20,9 @@ from goalport.runtime.platform.runs import Runs, Watch
 from goalport.runtime.process import AgentProcess, Completed, Outcome, Waiting
 from goalport.server.doors.openai.identity import ResponseId
 from goalport.server.doors.openai.models import GoalModel
-from goalport.server.doors.openai.questions import in_words
 from goalport.server.publish.answers import reason_of, text_of
 from goalport.server.publish.publisher import reader_left
+from goalport.server.publish.questions_in_words import in_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Questions in words, for clients that show nothing but text: how one is asked, and what is understood as its answer.
 
 A question ends with a line that names it, so that the next request of a client shows what was asked. What an answer has
-to be is known by its form (`publish.forms`). Above: `replies`, which ask, and `answering`, which takes the answers.
+to be is known by its form (`forms`). Above: the doors of such clients.
 """
 
 import re

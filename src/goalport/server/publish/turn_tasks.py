@@ -2,29 +2,29 @@
 
 A task that has ended changes no more, but the process of a conversation goes on with the next message. So the task of a
 turn names the process and the message that began the turn, and its reply is read from the conversation, on any server
-of the store. `tasks` is above, and so is `scope_check`, which reads ids.
+of the store. Above: the doors whose protocol has tasks.
 """
 
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
 import anyio
-from mcp_types import CallToolRequestParams
 
+from goalport.base.caller import Caller
 from goalport.base.errors import BadInput
+from goalport.runtime.chat import AgentProcessChatbot, ChatSession, ConversationMessage, conversation_of
+from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.platform.runs import IdempotentCall
 from goalport.runtime.process import AgentProcess, Waiting
-from goalport.server.auth import current_caller
-from goalport.server.doors.mcp.chat_observer import session_of_process
-from goalport.server.doors.mcp.state import McpState
-from goalport.server.publish.chat_answers import answer_with_reply
-from goalport.server.publish.goal_tools import CallPolicy
-from goalport.server.publish.output import WrittenResult
+from goalport.store import ProcessStore
 
 _NO_REPLY: Final = "The conversation has gone on, and nothing was replied to this message."
+_FREE: Final = "free"
+_HELD: Final = "held "
+"""Begins what is kept while a message is being said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,33 @@ class Task:
         return f"{self.process.id}:{self.message_id}" if self.message_id else self.process.id
 
 
-async def reply_of_task(state: McpState, task: Task) -> WrittenResult | None:
-    """The answer to the call that began a turn; None while the turn goes on, or if its conversation is gone.
+async def session_of_process(platform: AgentPlatform, process: AgentProcess, caller: Caller) -> ChatSession | None:
+    """The session that a process belongs to; None for one of a goal, or of a conversation that is not there any more.
+
+    Raises `StoreError`.
+    """
+    conversation = conversation_of(process) if process.options.turns else None
+    if conversation is None:
+        return None
+    session = await AgentProcessChatbot(platform, process.agent.name).find_session(conversation.id, caller)
+    return session if session is not None and session.process_id == process.id else None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """What came of a turn that is over."""
+
+    said: Sequence[ConversationMessage]
+    failure: str
+    """Why there is no reply, or only a part of one; empty: nothing has failed."""
+
+
+async def end_of_turn(session: ChatSession, task: Task) -> TurnEnd | None:
+    """What came of the turn that a task is; None while it goes on, or waits for a person.
 
     Raises `HandedOver` if this program ends first, and `StoreError`.
     """
-    process, session = task.process, await session_of_process(state, task.process)
-    if session is None:
-        return None
-    entries = session.conversation.entries
+    process, entries = task.process, session.conversation.entries
     begin = next((place for place, each in enumerate(entries) if each.id == task.message_id), len(entries))
     end = next((place for place, each in enumerate(entries) if place > begin and each.role == "user"), None)
     said, failure = [each for each in entries[begin:end] if each.role == "assistant"], ""
@@ -60,14 +78,7 @@ async def reply_of_task(state: McpState, task: Task) -> WrittenResult | None:
         failure = "" if turn is None else (await turn.result()).failure
     elif not said:
         failure = _NO_REPLY
-    policy, most = CallPolicy.of_process(process), state.settings.max_result_bytes
-    return answer_with_reply(policy, process, session.conversation, said, failure, max_bytes=most)
-
-
-KEY: Final = "goalport/idempotencyKey"
-_FREE: Final = "free"
-_HELD: Final = "held "
-"""Begins what is kept while a message is being said."""
+    return TurnEnd(said, failure)
 
 
 class SaidOnce:
@@ -80,16 +91,14 @@ class SaidOnce:
 
 
 @asynccontextmanager
-async def said_once(state: McpState, params: CallToolRequestParams) -> AsyncGenerator[SaidOnce]:
-    """A context in which a call says its message, unless it was said before under the same key.
+async def said_once(store: ProcessStore, call: IdempotentCall | None) -> AsyncGenerator[SaidOnce]:
+    """A context in which a call says its message, unless it was said before under the same key; None: it has no key.
 
-    Raises `BadInput` for a key that is not valid, was used with other arguments, or is held, and `StoreError`.
+    Raises `BadInput` for a key that was used with other arguments, or is held, and `StoreError`.
     """
-    key = (params.meta or {}).get(KEY)
-    if key is None:
+    if call is None:
         yield SaidOnce()
         return
-    call, store = IdempotentCall.of(current_caller(), params.name, key, params.arguments or {}), state.platform.store
     held = f"{_HELD}{secrets.token_hex(8)}"
     digest, kept = await store.join(call.name, call.digest, held)
     if digest != call.digest:
