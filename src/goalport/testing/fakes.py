@@ -4,6 +4,7 @@ No models, tools or guards are involved. `goalport.testing.models` scripts only 
 real. User guide, section 3.26.1.
 """
 
+import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,16 +19,17 @@ from goalport.base.events import Event
 from goalport.base.observe import RareLog
 from goalport.base.words import with_article
 from goalport.knowledge.references import LlmReference, NamedReferences, Reference
-from goalport.models.llm import TextDelta, ThinkingDelta, UserMessage
+from goalport.models.llm import AssistantMessage, TextDelta, ThinkingDelta, UserMessage
 from goalport.models.prompts import PromptContributor, Templates, Text
-from goalport.runtime.ai import Ai, Engine, Interaction, Request, StreamedObject
+from goalport.runtime.ai import Ai, Engine, Interaction, Operation, Request, StreamedObject
 from goalport.runtime.process import (
     SERVICE_TYPES,
     ActionContext,
     AgentProcess,
-    PlatformServices,
     ProcessOptions,
+    ProcessPlatform,
     Scope,
+    SpendingHook,
     agent_tool,
 )
 from goalport.runtime.process.parameters import fill, missing
@@ -273,49 +275,56 @@ def _declaration(method: Callable[..., object], services: frozenset[type]) -> Ac
     raise AssertionError(f"Expected an action or a condition of {agent.name}, but came {method!r}. Mark it.")
 
 
-def _no_child(*asked: object) -> AgentProcess:
-    raise AssertionError(f"Expected no process to be started here, but one was: {asked!r}.")
+class _NoPlatform(ProcessPlatform):
+    """In place of the platform: nothing is stored, and nothing runs that could end or go on."""
 
+    def __init__(self, services: Sequence[object], engine: Engine) -> None:
+        self._services, self._engine = services, engine
+        self._limiter = CapacityLimiter(_THREADS)
+        self.retry, self.rare_log, self.on_spending = RetryPolicy(), RareLog(), SpendingHook()
+        self.tells_errors, self.keep_journals, self.max_object_bytes, self.prepare = True, False, sys.maxsize, None
 
-async def _no_step(asked: AgentProcess) -> None:
-    raise AssertionError(f"Expected no step to be taken here, but one was: {asked.id}.")
+    @property
+    def limiter(self) -> CapacityLimiter:
+        return self._limiter
 
+    def service(self, kind: type, /) -> object | None:
+        return next((each for each in self._services if isinstance(each, kind)), None)
 
-async def _not_stored(_: AgentProcess) -> None:
-    """Nothing is stored."""
+    def engine(self, operation: Operation, groups: ToolGroupResolver, /) -> Engine:
+        return self._engine
 
+    def start_child(self, *asked: object) -> AgentProcess:
+        raise AssertionError(f"Expected no process to be started here, but one was: {asked!r}.")
 
-def _nothing(*_: object) -> None:
-    """Nothing runs that could end or go on."""
+    def resume(self, process: AgentProcess, /, *objects: object) -> None:
+        """Nothing goes on."""
+
+    def ended_idle(self, process: AgentProcess, /) -> None:
+        """Nothing is stored."""
+
+    def unfollowed(self, process: AgentProcess, /) -> None:
+        """Nothing is kept."""
+
+    async def step(self, process: AgentProcess, /) -> None:
+        raise AssertionError(f"Expected no step to be taken here, but one was: {process.id}.")
+
+    async def checkpoint(self, process: AgentProcess, /) -> None:
+        """Nothing is stored."""
+
+    async def store_steps(self, process: AgentProcess, /) -> None:
+        """Nothing is stored."""
+
+    async def send_message(
+        self, process: AgentProcess, message_id: str, message: AssistantMessage, /
+    ) -> AssistantMessage:
+        return message
 
 
 def _process(caller: Caller, groups: Sequence[ToolGroup], services: Sequence[object], engine: Engine) -> AgentProcess:
     """A process of an agent without actions, in the state in which an action runs."""
-
-    def service(kind: type) -> object | None:
-        return next((each for each in services if isinstance(each, kind)), None)
-
-    def the_engine(*_: object) -> Engine:
-        return engine
-
-    lent = PlatformServices[AgentProcess](
-        limiter=CapacityLimiter(_THREADS),
-        groups=ToolGroupResolver(groups),
-        service=service,
-        start_child=_no_child,
-        engine=the_engine,
-        ended_idle=_nothing,
-        resume=_nothing,
-        step=_no_step,
-        checkpoint=_not_stored,
-        store_steps=_not_stored,
-        retry=RetryPolicy(),
-        tells_errors=True,
-        keep_journals=False,
-        spent=_nothing,
-        rare_log=RareLog(),
-    )
     scope = Scope(Agent("Test", "Stands in for the agent whose action is tested"))
-    process = AgentProcess("test", scope, ProcessOptions(), caller, lent)
+    platform = _NoPlatform(services, engine)
+    process = AgentProcess("test", scope, ProcessOptions(), caller, platform, ToolGroupResolver(groups))
     process.begin()
     return process

@@ -80,7 +80,7 @@ async def test_a_blackboard_comes_back_from_records_that_were_made_along_the_way
     await store.save([recorder.changes(process)], lease, wake_at=None, release=True)
 
     def make(record: ProcessRecord, _: AgentProcess | None) -> AgentProcess:
-        return AgentProcess(record.id, process.scope, process.options, process.caller, process.services)
+        return AgentProcess(record.id, process.scope, process.options, process.caller, process.platform, process.groups)
 
     ((found, again),) = restored((await store.family(process.id))[0], make).items()
     assert seen(found.blackboard) == seen(process.blackboard)

@@ -222,7 +222,7 @@ async def test_a_killed_process_rests_when_what_it_started_has_stopped() -> None
     class Impatient:
         @achieves_goal(description="Offer a room")
         async def offer(self, room: Room, process: AgentProcess) -> Offer:
-            child = process.services.start_child(process, "", Slow(), Booking, [room])
+            child = process.platform.start_child(process, "", Slow(), Booking, [room])
             await anyio.lowlevel.checkpoint()
             child.kill("Too slow.")
             return Offer(room.number)

@@ -294,4 +294,4 @@ async def test_a_context_of_a_plain_fixture_works_in_a_test_that_is_async(kitche
     told = [each.message for each in kitchen.events if isinstance(each, ProgressUpdated)]
     assert sorted(told) == ["Cake", "Soup"]
     with pytest.raises(AssertionError, match="no process to be started"):
-        kitchen.process.services.start_child(kitchen.process, "FakeAgent.cook", "Cook", Dish, ())
+        kitchen.process.platform.start_child(kitchen.process, "FakeAgent.cook", "Cook", Dish, ())

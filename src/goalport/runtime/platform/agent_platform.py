@@ -44,7 +44,7 @@ from goalport.runtime.platform.backends import (
 from goalport.runtime.platform.declared_services import DeclaredServices, line_of
 from goalport.runtime.platform.deployments import Deployments
 from goalport.runtime.platform.durability import unstorable_in
-from goalport.runtime.platform.erasure import Erased, Keepers
+from goalport.runtime.platform.erasure import Erased, erase_caller
 from goalport.runtime.platform.knowledge import DocumentsOfPlatform, document_index, workspace_references
 from goalport.runtime.platform.process_engine import ProcessEngine
 from goalport.runtime.platform.process_factory import Inputs
@@ -211,7 +211,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         )
         self.processes.keep_journals, self.processes.max_object_bytes = keep_journals, max_object_bytes
         self.conversations = Conversations(self.store.conversations, self.processes.erase)
-        self.processes.turns.hooks = ConversationTurns(self)
+        self.processes.turns = ConversationTurns(self)
         self.chatbots = Chatbots(self)
         self.ai = self._engines.ai(lambda: self.groups, self.processes.listeners)
         self.agents = self._no_deployments()
@@ -537,16 +537,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         Documents stay, and no longer name the caller among their readers. With `dry_run` it is only counted.
         Raises `StoreError`; what is erased by then stays erased.
         """
-        keepers = Keepers(
-            self.store,
-            lambda: self.processes.running,
-            self.processes.erase,
-            self.conversations,
-            self.contexts,
-            self.documents,
-            lambda whose, end: self.upstream.sign_ins_of(whose, end=end),
-        )
-        return await keepers.erase_caller(caller, dry_run=dry_run)
+        return await erase_caller(self, caller, dry_run=dry_run)
 
     async def answer(
         self, process_id: str, question_id: str | None = None, response: object = None, *, declined: str = ""

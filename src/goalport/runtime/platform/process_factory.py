@@ -20,8 +20,8 @@ from goalport.runtime.process import (
     ContextRepository,
     Definition,
     Listeners,
-    PlatformServices,
     ProcessOptions,
+    ProcessPlatform,
     ProcessState,
     Scope,
     Spending,
@@ -84,20 +84,20 @@ def given_to_child(
 class ProcessFactory:
     """Makes processes.
 
-    Parameters: `contexts` keeps the objects with which processes may begin. `services` gives the services of the
-    platform to a process with certain tool groups. `listeners` receive the events of all processes. `scope_of` gives
-    the scope of an agent, and `groups` the tool groups of the platform.
+    Parameters: `contexts` keeps the objects with which processes may begin. `platform` is what they need of it.
+    `listeners` receive the events of all processes. `scope_of` gives the scope of an agent, and `groups` the tool
+    groups of the platform.
     """
 
     def __init__(
         self,
         contexts: ContextRepository,
-        services: Callable[[ToolGroupResolver], PlatformServices[AgentProcess]],
+        platform: ProcessPlatform,
         listeners: Listeners,
         scope_of: Callable[[object], Scope],
         groups: Callable[[], ToolGroupResolver],
     ) -> None:
-        self._contexts, self._services, self._listeners = contexts, services, listeners
+        self._contexts, self._platform, self._listeners = contexts, platform, listeners
         self._scope_of, self._groups = scope_of, groups
         self._written: tuple[ProcessOptions, Json] | None = None
         """The options that were written last, and what was written: most processes have those of the platform."""
@@ -116,7 +116,8 @@ class ProcessFactory:
             scope,
             options,
             inputs.caller,
-            self._services(groups),
+            self._platform,
+            groups,
             goals=goals,
             parent=inputs.parent,
             started_by=inputs.started_by,
@@ -147,7 +148,7 @@ class ProcessFactory:
             else:
                 process.begin_with(context)
         if options.prune and planner_for(process.agent, options).looks_ahead:
-            process.narrow(pruned(process.scope, process.blackboard, process.goals, process.services.groups))
+            process.narrow(pruned(process.scope, process.blackboard, process.goals, process.groups))
 
     def _listen(self, process: AgentProcess) -> None:
         if process.parent is not None:
@@ -166,7 +167,8 @@ class ProcessFactory:
             definition.scope,
             definition.options,
             record.caller,
-            self._services(definition.groups),
+            self._platform,
+            definition.groups,
             goals=state.goals,
             parent=parent,
             started_by=state.started_by,

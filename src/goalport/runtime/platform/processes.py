@@ -1,29 +1,34 @@
-"""The processes of a platform: it starts each in a task of its own, finds them by id, continues and ends them.
+"""The processes of a platform: each is started in a task of its own, found by its id, told, continued and ended.
 
-Below: the process and its repository. Above: the platform, which has one `Processes`.
+Where another program runs a process, it gets a command. What a process is told is stored before whoever told it goes
+on. Below: the process and its repository. Above: the platform, which has one `Processes`.
 """
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from logging import getLogger
-from typing import Final, Protocol
-from weakref import WeakKeyDictionary
+from typing import Final, cast
+from uuid import uuid4
+from weakref import WeakKeyDictionary, WeakSet
 
+import anyio
 from anyio import CancelScope, CapacityLimiter
 
 from goalport.agents.domain import RetryPolicy
-from goalport.base.errors import BadInput, GoalportError, StoreError, UnknownName
+from goalport.base.caller import Caller
+from goalport.base.errors import BadInput, GoalportError, StoreError, UnknownName, Unreadable, Unstorable
 from goalport.base.observe import RareLog
 from goalport.base.secrecy import register_secrets, secrets_in_environment
 from goalport.models.llm import AssistantMessage
 from goalport.runtime.ai import Engine, Operation
-from goalport.runtime.platform.erasure import Erasure
+from goalport.runtime.chat import ConversationTurns
 from goalport.runtime.platform.process_engine import Deliveries, ProcessEngine
 from goalport.runtime.platform.process_factory import Inputs, ProcessFactory, given_to_child
-from goalport.runtime.platform.replicas import Replicas, end_command, execute
-from goalport.runtime.platform.steering import ExpiryTimers, Steering, interrupted_in, park, ready_in, update_ancestors
+from goalport.runtime.platform.replicas import Command, Replicas
 from goalport.runtime.process import (
     AgentProcess,
     AgentProcessRepository,
@@ -33,23 +38,27 @@ from goalport.runtime.process import (
     Killed,
     Listeners,
     LoggedEvent,
-    PlatformServices,
     ProcessOptions,
+    ProcessPlatform,
     ProcessStatus,
     Scope,
     SpendingHook,
     StoredContexts,
     Stuck,
     Terminated,
+    begin_turn,
     decline,
     drive,
     family_of,
+    find_question,
     kill_unreadable,
     retried,
+    settle,
     step,
     with_descendants,
 )
-from goalport.store import Codec, ProcessRecord, ProcessStore, Seals
+from goalport.runtime.process.family import interrupted_in, ready_after, ready_in, stop_interrupted, update_ancestors
+from goalport.store import Codec, Json, ProcessStore, Sealed, Seals
 from goalport.tools import ToolGroupResolver
 
 _log = getLogger(__name__)
@@ -57,9 +66,15 @@ _WRITTEN_WITHIN: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Seconds to wait, again and again, for a process that another program has begun under a key and not written yet."""
 _AT_A_TIME: Final = 100
 """How many events are read at a time."""
+_STORE_SECONDS: Final = 5.0
+"""How long whoever tells a process something waits until that is stored."""
+_END_SECONDS: Final = 5.0
+"""The most seconds that the sender of a command to end a process waits until it has stopped."""
+_MOST_SKEW: Final = 120.0
+"""By how many seconds the clock of a database may be ahead."""
 
 
-class Processes:
+class Processes(ProcessPlatform):
     """The processes that this platform runs or still keeps."""
 
     def __init__(
@@ -76,42 +91,34 @@ class Processes:
         seals: Seals | None = None,
         process_engine: ProcessEngine | None = None,
     ) -> None:
-        self._thread_limits = ThreadLimits(max_threads)
-        self._service = service
-        self._scope_of = scope_of
-        self._engine = engine
-        self._retry = retry
+        self._max_threads = max_threads
+        self._limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
+        self._service, self._scope_of, self._engine = service, scope_of, engine
+        self._durable = store.durable
         self._closed = False
-        self._lent: tuple[object, PlatformServices[AgentProcess]] | None = None
-        """What the last process was lent, after all of it that may be different for the next."""
-        self._rare_log = RareLog()
-        self.on_spending = SpendingHook()
         self._running: dict[asyncio.Task[None], AgentProcess] = {}
-        self._timers = ExpiryTimers(self.expire)
+        self._timed: WeakSet[AgentProcess] = WeakSet()
+        """The processes with timers for their questions, where no store says when to wake, or its clock is ahead."""
         self.drives = True
+        """Whether this program runs processes; otherwise it leaves them to others."""
         register_secrets(self, secrets_in_environment(os.environ))
-        self.tells_errors = True
-        """Whether the messages of unexpected exceptions are shown to callers, and not only written to the log."""
+        self.retry, self.tells_errors, self.rare_log, self.on_spending = retry, True, RareLog(), SpendingHook()
         self.keep_journals = False  # `AgentPlatform` says what it means
         self.max_object_bytes = 64 * 1024 * 1024
-        self.prepare: Callable[[Sequence[type], object], Awaitable[None]] | None = None
-        """Enters what services have to be entered for an action."""
+        self.prepare = None
+        self.turns: ConversationTurns | None = None
+        """What happens around the turns of a process that talks to people."""
         self.listeners = Listeners()
         """The listeners for every event of the platform and of its processes."""
         self.contexts = contexts or StoredContexts(store, self.codec)
         """The stores of objects that outlive processes, by id."""
-        self._factory = ProcessFactory(self.contexts, self._services, self.listeners, scope_of, groups)
-        self._durable = store.durable
-        self.turns = Turns()
-        """What happens around the turns of a process that talks to people."""
+        self._factory = ProcessFactory(self.contexts, self, self.listeners, scope_of, groups)
         self._repository = AgentProcessRepository(store, self._factory, seals)
-        self.page_of_records = self._repository.lists.page
-        self.counts = self._repository.lists.counts
-        steering = Steering(self, self._repository, lambda: self._replicas)
-        self.answer, self.go_on = steering.answer, steering.go_on
-        self.tell, self.stop_turn, self.recover = steering.tell, steering.stop_turn, steering.recover
-        self._replicas = Replicas(self._repository, self._continue_family, partial(execute, self), lease_seconds)
-        self.erase = Erasure(self.find, self._repository, self._replicas).erase
+        self.checkpoint, self.store_steps = self._repository.checkpoint, self._repository.store_steps
+        self.unfollowed, self.live = self._repository.let_go, self._repository.live
+        lists = self._repository.lists
+        self.records, self.page_of_records, self.counts = lists.records, lists.page, lists.counts
+        self._replicas = Replicas(self._repository, self._continue_family, self._execute, lease_seconds)
         self._deliveries = Deliveries(process_engine, self._repository, self._continue_family, lease_seconds)
 
     async def open(self) -> None:
@@ -125,9 +132,37 @@ class Processes:
         self._replicas.takes_over, self.drives = False, drive
         self._deliveries.stand_aside()
 
+    @property
+    def limiter(self) -> CapacityLimiter:
+        """How many worker threads may be busy at once on the running event loop; a limiter belongs to one loop.
+
+        Raises `GoalportError` where none is running.
+        """
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise GoalportError(
+                "Expected a running event loop, in which processes run, but there is none. Call this in an `async def`"
+                " that asyncio.run(…) runs, or use AgentInvocation.on(platform).returning(…).invoke_sync(…)."
+            ) from None
+        known = self._limiters.get(loop)
+        if known is None:
+            known = self._limiters[loop] = CapacityLimiter(self._max_threads)
+        return known
+
+    def service(self, kind: type, /) -> object | None:
+        return self._service(kind)
+
+    def engine(self, operation: Operation, groups: ToolGroupResolver, /) -> Engine:
+        return self._engine(operation, groups)
+
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
-        """A process that has not begun; it is found by its id once it has. Raises `GoalportError` after `close`."""
+        """A process that has not begun; it is found by its id once it has.
+
+        Raises `GoalportError` after `close`, and where no event loop is running.
+        """
         self._refuse_if_closed()
+        _ = self.limiter  # there is one only where an event loop runs
         process = self._factory.create(scope, inputs, options, groups)
         if self._durable and not options.ephemeral:
             parent = inputs.parent
@@ -168,84 +203,34 @@ class Processes:
             else:
                 instead_of = known_id
 
-    def _services(self, groups: ToolGroupResolver) -> PlatformServices[AgentProcess]:
-        """What a process is lent, shared with those before it to which the same was lent."""
-        limiter = self._thread_limits.here()
-        differs = limiter, groups, self.tells_errors, self.keep_journals, self.max_object_bytes, self.prepare
-        if self._lent is not None and self._lent[0] == differs:
-            return self._lent[1]
-        services = PlatformServices(
-            limiter,
-            groups,
-            self._service,
-            self._start_child,
-            self._engine,
-            self._ended_idle,
-            self.resume,
-            self._step,
-            self._repository.checkpoint,
-            self._repository.store_steps,
-            self._retry,
-            self.tells_errors,
-            self.keep_journals,
-            self.on_spending,
-            self._rare_log,
-            self.turns.send,
-            self.max_object_bytes,
-            self._repository.let_go,
-            self.prepare,
-        )
-        self._lent = differs, services
-        return services
-
     def codec(self, owner: str) -> Codec:
         """What reads and writes the values of a process, by its id, or of what else has values of its own."""
         return self._repository.records_of.codec(owner)
 
-    async def _continue_family(self, root: AgentProcess) -> None:
-        """Go on with a family that nobody ran, or whose time to wake has come; this program has its lease."""
-        family = family_of(root)
-        for each in family:
-            if any(question.expired for question in each.questions):
-                self.expire(each)
-        if self.go_on_with(family) or not self._timers.set_soon(family):
-            await self._repository.save(root)
-
-    def go_on_with(self, family: Sequence[AgentProcess]) -> bool:
-        """Go on with what a program left in the middle of its work. Returns whether there is anything.
-
-        What it had been asked to end, and had not yet, ends now.
-        """
-        for each in family:
-            each.end_as_requested()
-        interrupted, ready = interrupted_in(family), ready_in(family)
-        for each in ready:
-            park(each, interrupted) if interrupted else self.begin(each)
-        return bool(ready)
-
-    def _start_child(
-        self, parent: AgentProcess, action: str, agent: object, kind: type, inputs: Sequence[object]
+    def start_child(
+        self, parent: AgentProcess, action: str, agent: object, kind: type, inputs: Sequence[object], /
     ) -> AgentProcess:
         scope = self._scope_of(agent)
         given, options = given_to_child(scope, parent, action, kind, inputs)
-        process = self.create(scope, given, options, parent.services.groups)
+        process = self.create(scope, given, options, parent.groups)
         self.begin(process)
         return process
+
+    async def send_message(
+        self, process: AgentProcess, message_id: str, message: AssistantMessage, /
+    ) -> AssistantMessage:
+        return message if self.turns is None else await self.turns.send(process, message_id, message)
 
     async def find(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`, and `Unreadable` if today's classes cannot take it."""
         self._replicas.start()
         found = await self.look_at(process_id)
         for each in family_of(found):
-            if not self._durable and each.status is ProcessStatus.WAITING and each not in self._timers:
-                self._timers.set(each)  # it was made of its records: no timer has run meanwhile
+            if not self._durable and each.status is ProcessStatus.WAITING and each not in self._timed:
+                self._set_timer(each)  # it was made of its records: no timer has run meanwhile
                 if any(question.expired for question in each.questions):
-                    self.expire(each)
+                    self._expire(each)
         return found
-
-    def live(self, process_id: str) -> AgentProcess | None:
-        """The process of that id that is in the memory of this program, as this program knows it."""
-        return self._repository.live(process_id)
 
     async def look_at(self, process_id: str) -> AgentProcess:
         """The process of that id as the store has it now; nothing follows from that. Raises as `find` does."""
@@ -254,12 +239,6 @@ class Processes:
             raise UnknownName("process", process_id, None)  # ids are secrets of those who started the processes
         return found
 
-    async def kill_unreadable(self, process_id: str, reason: str) -> None:
-        """End a process that today's classes cannot read, and its family, whoever runs it. Raises `StoreError`."""
-        kill = partial(kill_unreadable, self._repository.store, process_id, reason)
-        if not await kill():
-            await self._replicas.send_to(process_id, end_command(Killed(reason)), kill)
-
     async def events(self, process: AgentProcess, after: int) -> AsyncGenerator[LoggedEvent]:
         """The events of a process, and of those that it started, after the one of that number, as they happen."""
         self._replicas.start()
@@ -267,14 +246,14 @@ class Processes:
         unsubscribe = root.subscribe(Alarm(root.notify_waiters))
         try:
             while True:
-                ended, version = process.status.ended and not process.untold, self._repository.version(root)
+                ended, version = process.status.ended and not process.untold, root.version or 0
                 found = await self._repository.events.read(root, after, _AT_A_TIME)
                 members = {each.id for each in with_descendants(process)}
                 for number, event in found:
                     after = number
                     if event is not None and (process is root or event.process_id in members):
                         yield LoggedEvent(number, event)
-                if found or version != self._repository.version(root):
+                if found or version != (root.version or 0):
                     continue
                 if ended:
                     return
@@ -286,10 +265,6 @@ class Processes:
         """Find the classes of stored objects anew, because a workspace was loaded again."""
         self._repository.records_of.renew_types()
         self._replicas.renew()
-
-    async def records(self) -> Sequence[ProcessRecord]:
-        """What is known of all processes that are still kept, oldest first."""
-        return await self._repository.lists.records()
 
     @property
     def taken_over(self) -> int:
@@ -325,11 +300,14 @@ class Processes:
             elif process is not None and not process.status.ended:
                 process.kill("The platform was closed.")
         await asyncio.gather(*(task for task in running if task.get_loop() is here), return_exceptions=True)
-        await self.turns.close()
+        if self.turns is not None:
+            await self.turns.close()
         if self._durable:
             await self._repository.save_all()
 
-    def resume(self, process: AgentProcess, *objects: object) -> None:
+    # What runs.
+
+    def resume(self, process: AgentProcess, /, *objects: object) -> None:
         """Continue a process that waits or is stuck, with more objects on its blackboard; any other is not changed.
 
         The processes that wait for it count as running again. Callable from any thread. Raises `BadInput` for one in
@@ -355,55 +333,90 @@ class Processes:
 
         process.on_loop(start)
 
-    def let_go_on(self, process: AgentProcess) -> None:
+    def _let_go_on(self, process: AgentProcess) -> None:
         """Continue a process that need not wait any more; one that runs step by step is ready for the next step."""
         if not process.stepped and self.drives:
             self.resume(process)
         elif process.status is ProcessStatus.WAITING and process.idle:
             process.reopen()
 
-    async def _step(self, process: AgentProcess) -> None:
+    async def step(self, process: AgentProcess, /) -> None:
         self._refuse_if_closed()
         await asyncio.wait([self.begin(process, stepped=True)])  # a step goes on when the wait is cancelled
 
     def begin(self, process: AgentProcess, *, stepped: bool = False) -> asyncio.Task[None]:
         """Run a process from now on in a task of the running event loop; with `stepped` it takes one step only."""
 
-        async def run(process: AgentProcess) -> None:
-            if not await self._enter(process):
-                return
-            if self._deliveries.wanted(process):
-                await self._deliveries.hand_over(process)
-                return
-            if process.options.turns and not await self.turns.prepare(process):
-                await (self._repository.release(process) if process.elsewhere else self._save(process))
-                return
-            if self._durable:
-                process.tell_when_stored(ends=self._repository.is_stored(process))
-            try:
-                await (step if stepped else drive)(process)
-            finally:
-                if process.options.turns:
-                    await self.turns.keep(process)
-                if process.elsewhere:
-                    await self._repository.release(process)
-                elif process.outcome is not None and not process.driven:
-                    self._continue_others(process)
-                    await self._save(process)
-                elif stepped and self._repository.is_stored(process):
-                    await self._repository.save(process)
-                process.stored()
-
         def forget(task: asyncio.Task[None]) -> None:
             del self._running[task]
             process.release_frames()
 
-        task = process.launch(run, forget, stepped=stepped)
+        task = process.launch(self._run_step if stepped else self._run, forget, stepped=stepped)
         self._running[task] = process
         self._repository.hold(process)
         self._replicas.start()
         update_ancestors(process)
         return task
+
+    async def _run_step(self, process: AgentProcess) -> None:
+        await self._run(process, stepped=True)
+
+    async def _run(self, process: AgentProcess, *, stepped: bool = False) -> None:
+        if not await self._enter(process):
+            return
+        if self._deliveries.wanted(process):
+            await self._deliveries.hand_over(process)
+            return
+        turns = self.turns if process.options.turns else None
+        if turns is not None and not await self._begin_turn(process, turns):
+            await (self._repository.release(process) if process.elsewhere else self._save(process))
+            return
+        if self._durable:
+            process.tell_when_stored(ends=self._repository.is_stored(process))
+        try:
+            await (step if stepped else drive)(process)
+        finally:
+            if turns is not None and not process.elsewhere:
+                await self._end_turn(process, turns)
+            if process.elsewhere:
+                await self._repository.release(process)
+            elif process.outcome is not None and not process.driven:
+                self._continue_others(process)
+                await self._save(process)
+            elif stepped and self._repository.is_stored(process):
+                await self._repository.save(process)
+            process.stored()
+
+    async def _begin_turn(self, process: AgentProcess, turns: ConversationTurns) -> bool:
+        """Prepare a turn of a process. Returns False if it does not run: it is stuck, or another program has it.
+
+        Who ends the process or its turn meanwhile need not wait for this: the run ends as soon as it has begun.
+        """
+        try:
+            with CancelScope() as process.cancel_scope:
+                if process.end_requested is None:
+                    await retried(process, lambda: turns.before_run(process))
+        except Exception as error:
+            expected = isinstance(error, GoalportError)
+            if not expected:
+                _log.exception("The turn of process %s did not begin.", process.id)
+            if process.end_requested is None and not process.elsewhere:
+                words = error if expected else process.words_for(error)
+                process.settle(Stuck(f"It cannot go on. {words}", turn_failed=True))
+                return False
+        finally:
+            process.cancel_scope = None
+        if process.elsewhere:
+            process.release()
+        return not process.elsewhere
+
+    async def _end_turn(self, process: AgentProcess, turns: ConversationTurns) -> None:
+        """Keep what a process has done that rests now."""
+        try:
+            await retried(process, lambda: turns.after_run(process))
+        except Exception as error:
+            unexpected = None if isinstance(error, GoalportError) else error
+            _log.warning("What process %s has said was not kept: %s", process.id, error, exc_info=unexpected)
 
     async def _enter(self, process: AgentProcess) -> bool:
         """Prepare a process that begins to run, and the store for it. Returns False if it cannot run here."""
@@ -419,12 +432,11 @@ class Processes:
             self._continue_others(process)
             self._repository.drop(process)
             return False
-        if entered and not process.over:
-            process.notify_waiters()
-            return True
-        process.release()
+        if not entered or process.over:
+            process.release()
+            entered = False
         process.notify_waiters()
-        return False
+        return entered
 
     async def _equip(self, process: AgentProcess) -> bool:
         """Give a process what it begins with besides its inputs. Returns False if that cannot be had."""
@@ -443,7 +455,66 @@ class Processes:
             return False
         return True
 
-    def _ended_idle(self, process: AgentProcess) -> None:
+    async def _continue_family(self, root: AgentProcess) -> None:
+        """Go on with a family that nobody ran, or whose time to wake has come; this program has its lease."""
+        family = family_of(root)
+        for each in family:
+            if any(question.expired for question in each.questions):
+                self._expire(each)
+        early = [each for each in family if (left := _seconds_left(each)) is not None and left < _MOST_SKEW]
+        if not self._go_on_with(family) and early:  # the clock of the store is ahead of this one
+            for each in early:
+                self._set_timer(each)
+        else:
+            await self._repository.save(root)
+
+    def _go_on_with(self, family: Sequence[AgentProcess]) -> bool:
+        """Go on with what a program left in the middle of its work. Returns whether there is anything.
+
+        What it had been asked to end, and had not yet, ends now.
+        """
+        for each in family:
+            each.end_as_requested()
+        interrupted, ready = interrupted_in(family), ready_in(family)
+        for each in ready:
+            stop_interrupted(each, interrupted) if interrupted else self.begin(each)
+        return bool(ready)
+
+    def _continue_others(self, process: AgentProcess) -> None:
+        """Continue what waited for a process that has ended now, or waits."""
+        update_ancestors(process)
+        if process.status is ProcessStatus.WAITING:
+            if not self._repository.is_stored(process) or not self._durable:
+                self._set_timer(process)
+        elif process.parent is not None and process.parent.progress.unpark(process):
+            self._let_go_on(process.parent)
+
+    async def _save(self, process: AgentProcess) -> None:
+        try:
+            await self._repository.save(process)
+        finally:
+            process.stored()
+        store = self._repository.store
+        for overflow in await store.overflow() if process.status is ProcessStatus.WAITING else ():
+            longest = await self._repository.find(overflow)
+            if longest is not None:
+                longest.terminate(f"More than {store.max_waiting:,} processes wait, and it had waited longest.")
+
+    def _set_timer(self, process: AgentProcess) -> None:
+        """Decline the next of its questions when that expires."""
+        self._timed.add(process)
+        if (left := _seconds_left(process)) is not None:
+            asyncio.get_running_loop().call_later(max(left, 0), self._expire, process)
+
+    def _expire(self, process: AgentProcess) -> None:
+        for question in process.questions.open:
+            if question.expired:
+                decline(process, question, "Nobody answered in time.", "expired")
+        self._let_go_on(process)
+
+    # What ends.
+
+    def ended_idle(self, process: AgentProcess, /) -> None:
         if self._durable:
             process.tell_when_stored(ends=True)
         if self._repository.has(process):
@@ -458,7 +529,7 @@ class Processes:
         assert isinstance(wanted, Killed | Terminated)
 
         async def taken() -> bool:
-            return await self._repository.claim(process) or not await self._replicas.send(process, end_command(wanted))
+            return await self._repository.claim(process) or not await self._replicas.send(process, _to_end(wanted))
 
         try:
             mine = await retried(process, taken)
@@ -470,124 +541,189 @@ class Processes:
         if mine and not process.over:  # the store knew something newer of it, from which it was made again
             process.end(wanted)
 
-    def _continue_others(self, process: AgentProcess) -> None:
-        """Continue what waited for a process that has ended now, or waits."""
-        update_ancestors(process)
-        if process.status is ProcessStatus.WAITING:
-            if not self._repository.is_stored(process) or not self._durable:
-                self._timers.set(process)
-        elif process.parent is not None and process.parent.progress.unpark(process):
-            self.let_go_on(process.parent)
+    async def kill_unreadable(self, process_id: str, reason: str) -> None:
+        """End a process that today's classes cannot read, and its family, whoever runs it. Raises `StoreError`."""
+        kill = partial(kill_unreadable, self._repository.store, process_id, reason)
+        if not await kill():
+            await self._replicas.send_to(process_id, _to_end(Killed(reason)), kill)
 
-    async def _save(self, process: AgentProcess) -> None:
-        try:
-            await self._repository.save(process)
-        finally:
-            process.stored()
-        store = self._repository.store
-        for overflow in await store.overflow() if process.status is ProcessStatus.WAITING else ():
-            longest = await self._repository.find(overflow)
-            if longest is not None:
-                longest.terminate(f"More than {store.max_waiting:,} processes wait, and it had waited longest.")
+    async def erase(self, process_id: str, reason: str) -> None:
+        """End a process that a caller started, with its family, and drop all that is stored of them, for good.
 
-    def expire(self, process: AgentProcess) -> None:
-        for question in process.questions.open:
-            if question.expired:
-                decline(process, question, "Nobody answered in time.", "expired")
-        self.let_go_on(process)
-
-
-class ThreadLimits:
-    """Limits how many worker threads are busy at once, on each event loop.
-
-    A limiter belongs to the event loop on which it is waited for, and a platform may be used on several, one by one.
-    """
-
-    def __init__(self, max_threads: int) -> None:
-        self._max_threads = max_threads
-        self._known: WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = WeakKeyDictionary()
-
-    def here(self) -> CapacityLimiter:
-        """The limiter of the running event loop. Raises `GoalportError` where none is running."""
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            raise GoalportError(
-                "Expected a running event loop, in which processes run, but there is none. Call this in an `async def`"
-                " that asyncio.run(…) runs, or use AgentInvocation.on(platform).returning(…).invoke_sync(…)."
-            ) from None
-        known = self._known.get(loop)
-        if known is None:
-            known = self._known[loop] = CapacityLimiter(self._max_threads)
-        return known
-
-
-class TurnHooks(Protocol):
-    """What is called around the runs of a process that goes on from turn to turn."""
-
-    async def before_run(self, process: AgentProcess, /) -> None:
-        """Prepare a process that is going to run."""
-        ...
-
-    async def after_run(self, process: AgentProcess, /) -> None:
-        """Keep what a process has done that rests now, before it is stored."""
-        ...
-
-    async def send(self, process: AgentProcess, message_id: str, message: AssistantMessage, /) -> AssistantMessage:
-        """Keep a message that an action sends, and return it as it is kept."""
-        ...
-
-    async def close(self) -> None:
-        """End what is done beside the turns."""
-        ...
-
-
-class Turns:
-    """Calls the hooks, and waits for the store as long as it takes."""
-
-    def __init__(self) -> None:
-        self.hooks: TurnHooks | None = None
-        """What is called; None: nothing happens around turns."""
-
-    async def prepare(self, process: AgentProcess) -> bool:
-        """Prepare a process that is going to run. Returns False if it does not: it is stuck, or another program has it.
-
-        Who ends the process or its turn meanwhile need not wait for this: the run ends as soon as it has begun.
+        Nothing happens if there is none of that id. Raises `StoreError`.
         """
-        hooks = self.hooks
+        if self._repository.live(process_id):
+            with suppress(UnknownName, Unreadable):
+                process = await self.find(process_id)
+                process.kill(reason)
+                await process.rest()
+        erased = partial(self._repository.erase, process_id)
+        while not await erased() and await self._replicas.send_to(process_id, _to_end(Killed(reason)), erased):
+            pass  # the program that ran it has ended it, and gives its lease back next
+
+    # What processes are told.
+
+    async def answer(self, process: AgentProcess, question_id: str | None, response: object, declined: str) -> None:
+        """Settle a question of a process, or of one that it started, and continue what waited for it.
+
+        `declined` is the reason why a person says no; empty: `response` is the answer. Once it returns, the answer is
+        stored. Raises `UnknownName`, `BadInput` and `AlreadyAnswered`, as `AgentPlatform.answer` says; `StoreError`.
+        """
+        had = self._repository.has(process)
+        if self._durable and not await self._repository.claim(process):
+            codec = self.codec(process.id)
+            try:  # the response is encrypted if there is a key, as it may be a password
+                given = codec.encode(Sealed(response))
+            except Unstorable:
+                given = codec.encode(response)
+            command = {"do": "answer", "question": question_id, "response": given, "declined": declined}
+            if await self._replicas.send(process, command):
+                return
+        if not had and self.drives:
+            self._go_on_with(family_of(process))
         try:
-            with CancelScope() as process.cancel_scope:
-                if hooks is not None and process.end_requested is None:
-                    await retried(process, lambda: hooks.before_run(process))
-        except Exception as error:
-            expected = isinstance(error, GoalportError)
-            if not expected:
-                _log.exception("The turn of process %s did not begin.", process.id)
-            if process.end_requested is None and not process.elsewhere:
-                words = error if expected else process.words_for(error)
-                process.settle(Stuck(f"It cannot go on. {words}", turn_failed=True))
-                return False
-        finally:
-            process.cancel_scope = None
-        if process.elsewhere:
-            process.release()
-        return not process.elsewhere
+            asker, question = find_question(process, question_id)
+            if question.expired:
+                self._expire(asker)
+            settle(asker, question, response, declined)
+        except GoalportError:
+            if self._durable:
+                await self._repository.release(process)
+            raise
+        await self._store_and_continue(asker)
 
-    async def keep(self, process: AgentProcess) -> None:
-        """Keep what a process has done that rests now."""
-        hooks = self.hooks
-        try:
-            if hooks is not None and not process.elsewhere:
-                await retried(process, lambda: hooks.after_run(process))
-        except Exception as error:
-            unexpected = None if isinstance(error, GoalportError) else error
-            _log.warning("What process %s has said was not kept: %s", process.id, error, exc_info=unexpected)
+    async def tell(
+        self, process: AgentProcess, objects: Sequence[object], caller: Caller | None = None, token: str = ""
+    ) -> None:
+        """Begin a turn of a process with more objects, as soon as it rests; they are stored when this returns.
 
-    async def send(self, process: AgentProcess, message_id: str, message: AssistantMessage, /) -> AssistantMessage:
-        """Keep a message that an action sends, and return it as it is kept."""
-        return message if self.hooks is None else await self.hooks.send(process, message_id, message)
+        `caller` is the party of its caller with the scopes of today. `token` identifies what is told: two programs may
+        try to tell it, when one takes the process from the other. Raises `BadInput` if the process has ended for good,
+        or an action of it was interrupted; `Unstorable` and `StoreError`.
+        """
+        token = token or uuid4().hex
+        if process.status is ProcessStatus.NOT_STARTED and process.idle and not self._repository.is_stored(process):
+            begin_turn(process, objects, caller, token)
+            self.begin(process)
+            await self._repository.once_stored(process)
+            return
+        while True:
+            had = self._repository.has(process)
+            if self._durable and not await self._repository.claim(process):
+                codec = self.codec(process.id)
+                written, by = [codec.encode(each) for each in objects], codec.encode(caller)
+                if await self._replicas.send(process, {"do": "tell", "objects": written, "caller": by, "token": token}):
+                    return
+                had = False  # its program is gone, and this one has it now
+            if not had and self.drives and self._go_on_with(family_of(process)):
+                continue  # a program had ended in the middle of its turn
+            if not process.active:
+                break
+            await process.rest()
+        refusal = ""
+        if process.over:
+            refusal = f"Process {process.id} has ended: {process.status}. Nothing more can be told."
+        elif process.progress.interrupted:
+            refusal = (
+                f"Process {process.id} was interrupted in an action that may not be repeated. Look at what it has done,"
+                f" then run `goalport resume {process.id}` with `--retry` or `--skip`."
+            )
+        if refusal or not begin_turn(process, objects, caller, token):
+            await self._repository.release(process)
+            if refusal:
+                raise BadInput(refusal)
+            return
+        await self._store_and_continue(process)
 
-    async def close(self) -> None:
-        """End what is done beside the turns."""
-        if self.hooks is not None:
-            await self.hooks.close()
+    async def _store_and_continue(self, process: AgentProcess) -> None:
+        """Let a process go on that was told something, once that is stored. Raises `StoreError` if that takes long."""
+        if not (self._durable and self._repository.is_stored(process)):
+            self._let_go_on(process)
+            return
+        # As long as something is expected of it, its family is not let go.
+        go_on = process.expect(lambda: self._let_go_on(process) if self.drives else None)
+
+        async def store() -> None:
+            try:
+                if process.idle:
+                    process.reopen()
+                await self._repository.checkpoint(process)
+            finally:
+                go_on()
+            if not self.drives:
+                await self._repository.release(process)
+
+        storing = process.beside(store())
+        if not (await asyncio.wait([storing], timeout=_STORE_SECONDS))[0]:
+            told = f"What the process was told could not be stored within {_STORE_SECONDS:g} s."
+            look = (
+                "It is kept in memory, and stored as soon as that works. Look at the process before you send it again."
+            )
+            raise StoreError("of processes", told, look, unknown=True)
+        await storing
+
+    async def recover(self, process: AgentProcess) -> None:
+        """Go on with a process whose program ended in the middle of its work; not if another program runs it.
+
+        Programs that take over what others left do so by themselves, after a while. Raises `StoreError`, `Unreadable`.
+        """
+        if self._repository.has(process) or not self.drives:
+            return
+        if await self._repository.claim(process) and not self._go_on_with(family_of(process)):
+            await self._repository.release(process)
+
+    async def go_on(self, process: AgentProcess, *, retry: bool) -> None:
+        """Go on with a family in which actions were interrupted that may not be repeated.
+
+        `retry`: they begin again; otherwise they are left out. Raises `BadInput` if none was interrupted.
+        """
+        held = await self._repository.claim(process)
+        if not held and await self._replicas.send(process, {"do": "go on", "retry": retry}):
+            return
+        ready = ready_after(family_of(process), retry=retry)
+        if ready is None:
+            await self._repository.release(process)
+            raise BadInput(f"Process {process.id} is {process.status}: no action of it was interrupted.")
+        for each in ready:
+            self.begin(each) if self.drives else each.reopen()
+        if not self.drives:
+            await self._repository.save(process)
+
+    async def stop_turn(self, process: AgentProcess, reason: str) -> None:
+        """Stop the turn of a process, whoever runs it; nothing happens if nobody does. Raises `StoreError`."""
+        if process.driven or not self._durable or await self._repository.claim(process):
+            process.stop_turn(reason)
+            await self._repository.release(process)
+        else:
+            await self._replicas.send(process, {"do": "stop turn", "reason": reason})
+
+    async def _execute(self, process_id: str, command: Command) -> None:
+        """Carry out a command of another program. Raises what it is refused with."""
+        process, codec = await self.find(process_id), self.codec(process_id)
+        match command:
+            case {"do": "answer", "question": str() | None as question, "declined": str(declined)}:
+                await self.answer(process, question, codec.decode(command["response"]), declined)
+            case {"do": "end", "kill": bool(kill), "reason": str(reason)}:
+                process.end(Killed(reason) if kill else Terminated(reason))
+                with anyio.move_on_after(_END_SECONDS):
+                    await process.rest()
+            case {"do": "go on", "retry": bool(retry)}:
+                await self.go_on(process, retry=retry)
+            case {"do": "tell", "caller": caller, "token": str(token)}:
+                told = [codec.decode(each) for each in cast("list[Json]", command["objects"])]
+                await self.tell(process, told, cast("Caller | None", codec.decode(caller)), token)
+            case {"do": "stop turn", "reason": str(reason)}:
+                process.stop_turn(reason)
+            case _:
+                raise BadInput(f"Process {process_id} runs in a program that does not know this command.")
+
+
+def _to_end(wanted: Killed | Terminated) -> Command:
+    """The command to end a process."""
+    return {"do": "end", "kill": isinstance(wanted, Killed), "reason": wanted.reason}
+
+
+def _seconds_left(process: AgentProcess) -> float | None:
+    """Until when the next of its open questions expires."""
+    times = [each.expires_at.timestamp() for each in process.questions.open if each.expires_at is not None]
+    return min(times) - time.time() if times else None

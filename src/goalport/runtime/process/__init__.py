@@ -2,12 +2,12 @@
 
 from goalport.runtime.process.action_progress import ActionInvocation, Failure
 from goalport.runtime.process.action_tools import Decider, agent_tool, require_type, with_awaiting
-from goalport.runtime.process.agent_process import AgentProcess, PlatformServices
+from goalport.runtime.process.agent_process import AgentProcess, ProcessPlatform
 from goalport.runtime.process.context import ActionContext, OperationContext, run_subagent
 from goalport.runtime.process.contexts import Context, ContextRepository, StoredContexts
 from goalport.runtime.process.effects import decline, find_question, settle
 from goalport.runtime.process.event_log import LoggedEvent
-from goalport.runtime.process.family_records import family_of, with_descendants
+from goalport.runtime.process.family import family_of, with_descendants
 from goalport.runtime.process.formulation import pruned
 from goalport.runtime.process.ids import new_id
 from goalport.runtime.process.ledger import Budget, Ledger, Spending, SpendingHook
@@ -82,8 +82,8 @@ __all__ = [
     "OperationContext",
     "Outcome",
     "Planner",
-    "PlatformServices",
     "ProcessOptions",
+    "ProcessPlatform",
     "ProcessState",
     "ProcessStatus",
     "ProcessView",

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence, Set as AbstractSet
-from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
+from typing import Any, Protocol, Self, TypeVar, cast
 
 from anyio import CancelScope, CapacityLimiter, current_time
 from anyio.lowlevel import checkpoint_if_cancelled
@@ -34,7 +34,7 @@ from goalport.models.llm import AssistantMessage, TokenUsage
 from goalport.runtime.ai import TOOL_CONTEXT, Engine, Operation, SentPrompts, ToolContext, tool_context
 from goalport.runtime.process.action_progress import MOST_WORDS, ActionInvocation, ActionProgress, Failure, in_words
 from goalport.runtime.process.contexts import Context
-from goalport.runtime.process.ledger import FIRST_TURN, NOTHING, Ledger, Spending, TurnStart
+from goalport.runtime.process.ledger import FIRST_TURN, NOTHING, Ledger, Spending, SpendingHook, TurnStart
 from goalport.runtime.process.lifecycle import (
     Completed,
     Failed,
@@ -57,37 +57,75 @@ _NONE = frozenset[str]()
 _spending_lock = threading.Lock()
 
 
+class ProcessPlatform(Protocol):
+    """What a process needs of the platform that runs it."""
+
+    retry: RetryPolicy
+    """How often an action that fails is tried again, unless the action says otherwise."""
+    tells_errors: bool
+    """Whether the message of an unexpected exception is shown to callers, and not only written to the log."""
+    keep_journals: bool
+    """Whether the history keeps what models replied and tools returned."""
+    max_object_bytes: int
+    """About how much memory the result of an action may take."""
+    rare_log: RareLog
+    """Logs which actions block the event loop, each once in a minute."""
+    on_spending: SpendingHook
+    prepare: "Callable[[Sequence[type], object], Awaitable[None]] | None"
+    """Enters the services of these types, and makes what an agent waits for; None: there is nothing of the kind."""
+
+    @property
+    def limiter(self) -> CapacityLimiter:
+        """How many `def` functions may run in worker threads at once."""
+        ...
+
+    def service(self, kind: type, /) -> object | None:
+        """The platform's service of a type, or None."""
+        ...
+
+    def engine(self, operation: Operation, groups: ToolGroupResolver, /) -> Engine:
+        """What carries out an action's requests of models."""
+        ...
+
+    def start_child(
+        self, parent: "AgentProcess", action: str, agent: object, kind: type, inputs: Sequence[object], /
+    ) -> "AgentProcess":
+        """Start a process for an action that needs a result of the type `kind`."""
+        ...
+
+    def resume(self, process: "AgentProcess", /, *objects: object) -> None:
+        """Continue a process that waits or is stuck, with more objects on its blackboard."""
+        ...
+
+    def ended_idle(self, process: "AgentProcess", /) -> None:
+        """Store a process that was ended while nothing ran in it."""
+        ...
+
+    def unfollowed(self, process: "AgentProcess", /) -> None:
+        """Note that the last follower of a process has left."""
+        ...
+
+    async def step(self, process: "AgentProcess", /) -> None:
+        """Run one step of a process that is not running."""
+        ...
+
+    async def checkpoint(self, process: "AgentProcess", /) -> None:
+        """Store a process between two of its actions."""
+        ...
+
+    async def store_steps(self, process: "AgentProcess", /) -> None:
+        """Store what the running actions of a process have done so far."""
+        ...
+
+    async def send_message(
+        self, process: "AgentProcess", message_id: str, message: AssistantMessage, /
+    ) -> AssistantMessage:
+        """Keep a message of an action before its event is told, in place of one of the same id; return it as kept."""
+        ...
+
+
 class AgentProcess(Lifecycle):
     """A process of one agent, on behalf of one caller (user guide, section 3.2)."""
-
-    __slots__ = (
-        "_behind",
-        "_prompts",
-        "_runs_since",
-        "_seconds_run",
-        "_subscribers",
-        "agent",
-        "blackboard",
-        "caller",
-        "failure",
-        "forgotten",
-        "goal",
-        "goals",
-        "lasting",
-        "ledger",
-        "listeners",
-        "options",
-        "plan",
-        "progress",
-        "questions",
-        "scope",
-        "services",
-        "started_by",
-        "trace",
-        "traced",
-        "turn_start",
-        "usage",
-    )
 
     def __init__(
         self,
@@ -95,7 +133,8 @@ class AgentProcess(Lifecycle):
         scope: Scope,
         options: ProcessOptions,
         caller: Caller,
-        services: "PlatformServices[AgentProcess]",
+        platform: ProcessPlatform,
+        groups: ToolGroupResolver,
         *,
         goals: Sequence[str] | None = None,
         parent: Self | None = None,
@@ -112,7 +151,8 @@ class AgentProcess(Lifecycle):
         """The name of the action that started it."""
         self.trace = current_trace()
         """Where it was started in a trace, which its spans are parts of also when another program lets it go on."""
-        self.scope, self.options, self.caller, self.services = scope, options, caller, services
+        self.scope, self.options, self.caller = scope, options, caller
+        self.platform, self.groups = platform, groups
         self.agent: Agent = scope.agent  # with the actions of components
         self.goals = tuple(scope.goals if goals is None else goals)
         self.listeners = Listeners(options.listeners)  # where there are none, no events are made
@@ -211,7 +251,7 @@ class AgentProcess(Lifecycle):
             return
         if not self.driven:
             self.settle(wanted)
-            self.services.ended_idle(self)
+            self.platform.ended_idle(self)
         elif self.cancel_scope is not None and (isinstance(wanted, Killed) or not self.acting):
             self.cancel_scope.cancel()
 
@@ -224,7 +264,7 @@ class AgentProcess(Lifecycle):
 
         In any other state this does nothing. Callable from any thread.
         """
-        self.services.resume(self, *objects)
+        self.platform.resume(self, *objects)
 
     async def tick(self) -> ProcessStatus:
         """Take one step: plan, and run the first action of the plan. Returns the new status.
@@ -233,7 +273,7 @@ class AgentProcess(Lifecycle):
         not changed. Raises `GoalportError` while something else runs it.
         """
         if not self.over:
-            await self.services.step(self)
+            await self.platform.step(self)
         return self.status
 
     async def run(self) -> Outcome:
@@ -263,7 +303,7 @@ class AgentProcess(Lifecycle):
         def unsubscribe() -> None:
             remove()
             if not self.followed:
-                self.services.unfollowed(self)
+                self.platform.unfollowed(self)
 
         return unsubscribe
 
@@ -308,7 +348,7 @@ class AgentProcess(Lifecycle):
         """
         entry = Spending(self.id, action, model, usage, seconds)
         self.charge(entry)
-        self.services.spent(entry)
+        self.platform.on_spending.tell(entry)
 
     def charge(self, entry: Spending) -> None:
         """Add an entry to the ledgers of this process and those that started it."""
@@ -332,7 +372,7 @@ class AgentProcess(Lifecycle):
         Messages of goalport's own errors are made for people. The message of any other error is included only where the
         platform's `tells_errors` is set; otherwise the text names its class and says that the log has it.
         """
-        if self.services.tells_errors or isinstance(error, GoalportError):
+        if self.platform.tells_errors or isinstance(error, GoalportError):
             return in_words(error)
         if isinstance(error, BaseExceptionGroup):
             return excerpt("; ".join(map(self.words_for, leaves(cast("BaseException", error)))), MOST_WORDS)
@@ -391,13 +431,13 @@ class AgentProcess(Lifecycle):
         due = self.lasting and not soon and (self._behind or not late)
         self._behind = self.lasting and soon
         if due:
-            await self.services.checkpoint(self)
+            await self.platform.checkpoint(self)
             await checkpoint_if_cancelled()
 
     async def store_steps(self) -> None:
         """Store what the running actions have done so far, if its steps are stored."""
         if self.lasting:
-            await self.services.store_steps(self)
+            await self.platform.store_steps(self)
             await checkpoint_if_cancelled()
 
     def release_frames(self) -> None:
@@ -456,7 +496,7 @@ class AgentProcess(Lifecycle):
 
         The exception is kept only where the platform's `tells_errors` is set.
         """
-        self.failure = Failure(reason, action, error if self.services.tells_errors else None)
+        self.failure = Failure(reason, action, error if self.platform.tells_errors else None)
 
     def follow_children(self) -> bool:
         """Update the state from the sub-processes that its actions wait for, while it is not running itself.
@@ -523,55 +563,3 @@ class AgentProcess(Lifecycle):
         if self.listeners.attentive:
             self.emit(ProcessFinished(outcome.status, outcome.reason, process_id=self.id))
         self.notify_waiters()
-
-
-P = TypeVar("P")
-
-
-async def sent_to_nobody(_process: object, _message_id: str, message: AssistantMessage) -> AssistantMessage:
-    """The message itself: nothing keeps it."""
-    return message
-
-
-class PlatformServices(NamedTuple, Generic[P]):
-    """The services of the platform that a process, a `P`, uses."""
-
-    limiter: CapacityLimiter
-    """How many `def` functions may run in worker threads at once."""
-    groups: ToolGroupResolver
-    service: Callable[[type], object | None]
-    """The platform's service of a type, or None."""
-    start_child: Callable[[P, str, object, type, Sequence[object]], P]
-    """Starts a process for an action. Takes the parent process, the action's name, the agent, the result's type and the
-    input objects."""
-    engine: Callable[[Operation, ToolGroupResolver], Engine]
-    """Returns what carries out an action's requests of models. Takes the operation and a resolver of tool groups."""
-    ended_idle: Callable[[P], None]
-    """Called with a process that was ended while nothing ran in it."""
-    resume: Callable[..., None]
-    """Continues a process that waits or is stuck. Takes the process, and objects for its blackboard."""
-    step: Callable[[P], Awaitable[object]]
-    """Runs one step of a process that is not running."""
-    checkpoint: Callable[[P], Awaitable[None]]
-    """Stores a process between two of its actions."""
-    store_steps: Callable[[P], Awaitable[None]]
-    """Stores what the running actions of a process have done so far."""
-    retry: RetryPolicy
-    """How often an action that fails is tried again, unless the action says otherwise."""
-    tells_errors: bool
-    """Whether the message of an unexpected exception is shown to callers, and not only written to the log."""
-    keep_journals: bool
-    """Whether the history keeps what models replied and tools returned."""
-    spent: Callable[[Spending], None]
-    """Called with each request of a model that a process has paid for, from any thread."""
-    rare_log: RareLog
-    """Logs which actions block the event loop, each once in a minute."""
-    send_message: Callable[[P, str, AssistantMessage], Awaitable[AssistantMessage]] = sent_to_nobody
-    """Keeps a message that an action sends, before its event is told. Takes the process, the message's id and the
-    message, and returns the message as it is kept; one of the same id takes the place of the earlier one."""
-    max_object_bytes: int = 64 * 1024 * 1024
-    """About how much memory the result of an action may take."""
-    unfollowed: Callable[[P], None] = lambda _: None
-    """Called with a process whose last follower has left."""
-    prepare: "Callable[[Sequence[type], object], Awaitable[None]] | None" = None
-    """Enters the services of these types, and makes what an agent waits for; None: there is nothing of the kind."""

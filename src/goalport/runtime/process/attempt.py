@@ -199,7 +199,7 @@ class _Asker:
     def withdraw(self, question: Question, /) -> None:
         process = self.attempt.process
         if process.withdraw_question(question) and process.status is ProcessStatus.WAITING:
-            process.services.resume(process)
+            process.platform.resume(process)
 
     async def progress(self, done: float, of: float | None, message: str | None, /) -> None:
         far = f"{done:g}" if of is None else f"{done:g}/{of:g}"

@@ -53,7 +53,7 @@ async def send_message(attempt: Attempt, message: Sendable) -> AssistantMessage:
         return known
     process, message_id = attempt.process, id_of_step(name)
     whole = await _whole(attempt, message_id, message)
-    sent = await process.services.send_message(process, message_id, whole)
+    sent = await process.platform.send_message(process, message_id, whole)
     attempt.journal.note_message(name, sent)
     process.emit(MessageSent(message_id, sent.content, action=attempt.action, process_id=process.id))
     return sent
@@ -169,10 +169,10 @@ class OperationContext:
         Its cost is added to the process, and the budget is checked before each request.
         """
         if self._ai is None:
-            lent = self.process.services
             declared = self.process.scope.actions.get(self.action)
             roles = () if declared is None else declared.roles
-            self._ai = Ai(lent.engine(ActionOperation(self), lent.groups), Interaction(tool_groups=roles))
+            engine = self.process.platform.engine(ActionOperation(self), self.process.groups)
+            self._ai = Ai(engine, Interaction(tool_groups=roles))
         return self._ai
 
     @property
@@ -241,7 +241,7 @@ class OperationContext:
             try:
                 if is_async(function):
                     return await Timed(function(**arguments), self._warn_of_blocking)
-                call, limiter = partial(function, **arguments), self.process.services.limiter
+                call, limiter = partial(function, **arguments), self.process.platform.limiter
                 result = await in_thread(call, limiter, self._report_full_limiter)
                 return await cast("Awaitable[object]", result) if hasattr(result, "__await__") else result
             except CancelledError:
@@ -254,11 +254,11 @@ class OperationContext:
             " a thread, or await what takes long."
         )
         name = self.action or "A function"
-        self.process.services.rare_log.log(_log.warning, name, text, name, seconds)
+        self.process.platform.rare_log.log(_log.warning, name, text, name, seconds)
 
     def _report_full_limiter(self) -> None:
         words = (
-            f"{self.action or 'A function'} waits for a thread: all {self.process.services.limiter.total_tokens:g}"
+            f"{self.action or 'A function'} waits for a thread: all {self.process.platform.limiter.total_tokens:g}"
             " run `def` functions, perhaps some that nobody waits for any more. max_threads sets how many may."
         )
         _log.info("Process %s: %s", self.process.id, words)
@@ -296,8 +296,8 @@ class ActionContext(OperationContext):
             (TOOL_CONTEXT, ToolContext(self.process, lambda: self.ai.engine, tool_context().callers)),
             (PLACE, ""),
             (CALL_SITE, ActionCalls(self)),
-            (SERVICES, self.process.services.service),
-            (PREPARE, self.process.services.prepare),
+            (SERVICES, self.process.platform.service),
+            (PREPARE, self.process.platform.prepare),
         )
 
     @overload
@@ -379,7 +379,7 @@ class ActionContext(OperationContext):
         if child is None:
             _refuse_ephemeral(self.process, "start others")
             _refuse_depth(self.process)
-            child = self.process.services.start_child(self.process, self.action, agent, kind, inputs)
+            child = self.process.platform.start_child(self.process, self.action, agent, kind, inputs)
             self.journal.note_child(entry, child)
         try:
             outcome = await child.wait()

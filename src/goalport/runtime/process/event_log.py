@@ -123,7 +123,7 @@ class EventLogs:
                 process = here()
                 return process is not None and self._holds(process)
 
-            log = self._logs[root] = EventLog(holds, dialogue=root.services.keep_journals)
+            log = self._logs[root] = EventLog(holds, dialogue=root.platform.keep_journals)
             if new:
                 log.on_event(ProcessCreated(root.agent.name, root.caller.id, process_id=root.id, at=root.created_at))
             root.listeners.add(log)

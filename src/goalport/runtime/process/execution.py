@@ -93,7 +93,7 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     finally:
         process.end_action()
     journal = progress.journals[action.name]
-    attempts, steps = journal.attempts, journal.kept_steps if process.services.keep_journals else ()
+    attempts, steps = journal.attempts, journal.kept_steps if process.platform.keep_journals else ()
     missing = tuple(journal.missing.values())
     _clean_up(process, action)
     words, cost = end.words(process), process.ledger.settle(action.name)
@@ -171,7 +171,7 @@ async def _run(process: AgentProcess, action: Action) -> _End:
             _log.debug("Where the model failed:", exc_info=True)
         elif not isinstance(failure, BadInput):
             # Where callers are told that the log has it, it has it whatever its level is.
-            level = INFO if process.services.tells_errors else ERROR
+            level = INFO if process.platform.tells_errors else ERROR
             _log.log(level, "Process %s: %s failed and is left out.", process.id, action.name, exc_info=True)
         return _End("failed", error=failure)
     if isinstance(result, SomeOf) and next(parts_of(result), None) is None:
@@ -227,7 +227,7 @@ def _clean_up(process: AgentProcess, action: Action) -> None:
 
 async def _attempts(process: AgentProcess, action: Action) -> object:
     """Try an action as often as its retry policy says, and return its result."""
-    policy = action.settings.retry or process.services.retry
+    policy = action.settings.retry or process.platform.retry
     delays, attempt = policy.delays(), 0
     while True:
         attempt += 1
@@ -259,10 +259,10 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
             context.take_tools(_tools(process, action, ActionOperation(context)))
         result = await context.call(action.function, **arguments)
     # Storing and sending it takes several times as much memory, which all other calls would go without.
-    if (size := estimated_size(result)) > process.services.max_object_bytes:
+    if (size := estimated_size(result)) > process.platform.max_object_bytes:
         raise NonRetryable(
             f"The result of {action.name} takes about {size / 2**20:,.0f} MiB of memory, and may take"
-            f" {process.services.max_object_bytes / 2**20:,.0f} (max_object_bytes). Keep it in a file, and say where."
+            f" {process.platform.max_object_bytes / 2**20:,.0f} (max_object_bytes). Keep it in a file, and say where."
         )
     return result
 
@@ -280,7 +280,7 @@ def _require_access(process: AgentProcess, action: Action, arguments: Mapping[st
 
 async def _obtain_groups(process: AgentProcess, action: Action) -> None:
     """Have people sign in for the tools of an action. Raises `NonRetryable` if it cannot run without them."""
-    groups = process.services.groups
+    groups = process.groups
     for role in action.settings.tool_groups:
         await groups.obtain(ToolGroupRequirement(role))
     for each in action.requirements:
@@ -291,7 +291,7 @@ async def _obtain_groups(process: AgentProcess, action: Action) -> None:
 
 
 def _tools(process: AgentProcess, action: Action, operation: ActionOperation) -> tuple[Tool, ...]:
-    groups, seconds = process.services.groups, process.options.tool_delay
+    groups, seconds = process.groups, process.options.tool_delay
     for role in action.roles:
         if why := groups.lacking(role):
             operation.note_missing(role, why)

@@ -78,7 +78,7 @@ def _problem(
 def observe(process: AgentProcess, answers: Mapping[Fact, bool | None]) -> WorldState:
     """The facts as they are now; conditions that were not evaluated yet are unknown."""
     scope = process.scope
-    known = scope.world_on(process.blackboard, process.services.groups, process.progress.has_run)
+    known = scope.world_on(process.blackboard, process.groups, process.progress.has_run)
     if not answers:
         return known
     return WorldState(
@@ -141,7 +141,7 @@ async def _figure(
         problem = f"gave {figure!r:.100}, not a number{' from 0 up' if least == 0 else ''}"
     text = "Cost %s of %s %s: it counts as %g."
     kind = f"{process.agent.name} {cost.name}"
-    process.services.rare_log.log(_log.warning, kind, text, cost.name, action.name, problem, faulty)
+    process.platform.rare_log.log(_log.warning, kind, text, cost.name, action.name, problem, faulty)
     return faulty
 
 

@@ -62,9 +62,6 @@ class SpendingHook:
         self.asked: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
         """Called after each request of a model, its name, the seconds, and whether it failed; it must not raise."""
 
-    def __call__(self, entry: Spending) -> None:
-        self.tell(entry)
-
 
 class Ledger:
     """The entries of a process and of the processes that its actions started."""

@@ -155,30 +155,6 @@ Outcome = Completed | Waiting | Stuck | Failed | Terminated | Killed
 class Lifecycle:
     """The state of a process from its beginning to its end, with the process that started it and those it started."""
 
-    __slots__ = (
-        "__weakref__",
-        "_driven",
-        "_due",
-        "_elsewhere",
-        "_finished_at",
-        "_gone",
-        "_outcome",
-        "_status",
-        "_storing",
-        "_storing_ends",
-        "_tasks",
-        "_waiters",
-        "acting",
-        "cancel_scope",
-        "children",
-        "created_at",
-        "end_requested",
-        "id",
-        "parent",
-        "stepped",
-        "version",
-    )
-
     def __init__(self, process_id: str, parent: Self | None) -> None:
         self.id = process_id
         self.parent = parent

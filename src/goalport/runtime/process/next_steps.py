@@ -68,7 +68,7 @@ def stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
     """The outcome of a process that lacks what an explanation says."""
     failed_conditions = process.progress.failed_conditions
     explanation = explanation.with_reasons(
-        process.services.groups.why_unmet, lambda condition: failed_conditions.get(condition, "")
+        process.groups.why_unmet, lambda condition: failed_conditions.get(condition, "")
     )
     reason = declined_actions(process) + explanation.summary() + _hint(process, explanation)
     return Stuck(reason, input_may_help=not explanation.lacks_only_groups)

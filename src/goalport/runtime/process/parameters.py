@@ -44,7 +44,7 @@ def missing(parameters: Iterable[Parameter], blackboard: Blackboard) -> list[str
 
 async def fill(parameters: Sequence[Parameter], owner: object, context: ActionContext) -> dict[str, object]:
     """An argument for each parameter, by name. What has to be entered for it is."""
-    prepare = context.process.services.prepare
+    prepare = context.process.platform.prepare
     if prepare is not None:
         await prepare([each.type for each in parameters if isinstance(each, Injected | ProvidedInput)], owner)
     return {each.name: _argument(each, owner, context) for each in parameters}
@@ -85,7 +85,7 @@ def _aggregation(each: Input, blackboard: Blackboard) -> object | None:
 
 def _service(kind: type, context: ActionContext) -> object:
     of_run = _RUN_SERVICES.get(kind)
-    return context.process.services.service(kind) if of_run is None else of_run(context)
+    return context.process.platform.service(kind) if of_run is None else of_run(context)
 
 
 def _provided(parameter: ProvidedInput, owner: object, context: ActionContext) -> object:

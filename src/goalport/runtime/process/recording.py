@@ -300,7 +300,7 @@ class Recorder:
         if board.hidden:
             hidden = Ranges(self._hidden.of(tuple(map(board.entries.__getitem__, board.hidden)), self._number))
         journals = progress.journals
-        if process.services.keep_journals and self._record is None and not progress.begun:
+        if process.platform.keep_journals and self._record is None and not progress.begun:
             named = {name: self._number(each) for name, each in board.names.items() if name != DEFAULT_BINDING}
             self._given = {"": len(board.entries), **named}
         return _end_state(process)._replace(
@@ -407,7 +407,7 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
         or (finished_at is not None and (finished_at - process.created_at).total_seconds() >= _LONG),
         result=result,
         seconds_run=process.seconds_run,
-        definition=Definition(process.scope, options, process.services.groups),
+        definition=Definition(process.scope, options, process.groups),
         state=state,
     )
 

@@ -22,16 +22,8 @@ from goalport.base.caller import Caller
 from goalport.base.errors import LeaseHeld, LeaseLost, StoreError, Unreadable, Unstorable
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.event_log import EventLogs
-from goalport.runtime.process.family_records import (
-    DUE_NOW,
-    Definitions,
-    FamilyRecords,
-    family_of,
-    is_alone,
-    is_busy,
-    is_watched,
-    wakes_at,
-)
+from goalport.runtime.process.family import DUE_NOW, due_at, family_of, is_busy, is_watched
+from goalport.runtime.process.family_records import Definitions, FamilyRecords, is_alone
 from goalport.runtime.process.ids import ID
 from goalport.runtime.process.lifecycle import ProcessStatus, Terminated
 from goalport.runtime.process.recording import record_of, remains_of
@@ -269,7 +261,7 @@ class AgentProcessRepository:
         lease = self._leases.pop(root.id, None) or Lease(root.id)
         with self._unsaved.saving(family):
             lease = await self.store.save(
-                [*changes.values()], lease, wake_at=wakes_at(family), release=True, events=events
+                [*changes.values()], lease, wake_at=due_at(family), release=True, events=events
             )
         self._confirm(root, changes, events)
         root.note_version(lease.version)
@@ -294,7 +286,7 @@ class AgentProcessRepository:
     ) -> None:
         """Save records of a family under the lease of this program."""
         lease, events = self._leases.get(root.id) or Lease(root.id), self.events.unstored(root)
-        wake_at = wakes_at(family_of(root)) if release else DUE_NOW
+        wake_at = due_at(family_of(root)) if release else DUE_NOW
         try:
             new = await self.store.save([*changes.values()], lease, wake_at=wake_at, release=release, events=events)
         except LeaseLost:

@@ -233,12 +233,12 @@ async def _ask(context: ActionContext, choices: Sequence[_Choice], calls: list[_
 
 
 def _ai(context: ActionContext) -> Ai:
-    chosen = context.process.options.supervisor_llm
-    lent = context.process.services
+    process = context.process
+    chosen = process.options.supervisor_llm
     if chosen is None:
-        models = lent.service(Models)
+        models = process.platform.service(Models)
         chosen = LlmOptions(role=_ROLE) if isinstance(models, Models) and _ROLE in models.roles else LlmOptions()
-    ai = Ai(lent.engine(_Rounds(context), lent.groups), Interaction())
+    ai = Ai(process.platform.engine(_Rounds(context), process.groups), Interaction())
     return ai.with_llm(chosen).with_system_prompt(_TASK)
 
 
