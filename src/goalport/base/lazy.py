@@ -5,7 +5,8 @@ checkers the same names. Nothing of the library is below.
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 
 
@@ -38,3 +39,18 @@ def lazy_rooms(package: str, *rooms: str) -> Callable[[str], object]:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return load
+
+
+@contextmanager
+def models_built_late() -> Generator[None]:
+    """Pydantic models of modules that are imported in the block get their validators when they are first used.
+
+    The MCP SDK has 500 of them, and a server needs a few.
+    """
+    from pydantic import BaseModel
+
+    BaseModel.model_config["defer_build"] = True
+    try:
+        yield
+    finally:
+        del BaseModel.model_config["defer_build"]

@@ -19,6 +19,7 @@ from cyclopts import Parameter
 from goalport.base.errors import BadInput, WorkspaceError
 from goalport.base.garbage import without_collection
 from goalport.base.handshake import EarlyHandshake
+from goalport.base.lazy import models_built_late
 from goalport.cli.options import WorkspaceFolder, workspace_root
 
 _SIGNS = ("agents", "tools", "mcp_config.json", "server/settings.toml")
@@ -99,9 +100,10 @@ def _serve_stdio(root: Path, options: Mapping[str, object], *, reload: bool) -> 
     handshake = EarlyHandshake(root)
     with _stdout_to_stderr():
         # These import all libraries; a client over stdio does not have to wait for that.
-        from goalport.cli.workspace import open_workspace, warn_without_agents
-        from goalport.server.auth.key_file import KEY_VARIABLE
-        from goalport.server.site import serve_stdio
+        with models_built_late():
+            from goalport.cli.workspace import open_workspace, warn_without_agents
+            from goalport.server.auth.key_file import KEY_VARIABLE
+            from goalport.server.site import serve_stdio
 
         loaded = open_workspace(root, **options)
     warn_without_agents(loaded)
@@ -125,8 +127,9 @@ def _serve_http(root: Path, options: Mapping[str, object], *, reload: bool, inse
         return anyio.run(supervise, settings, [sys.executable, *sys.orig_argv[1:]])
     with without_collection():
         # These import all libraries, which the supervisor does not need.
-        from goalport.cli.workspace import open_with_settings, warn_without_agents
-        from goalport.server.site import serve_http
+        with models_built_late():
+            from goalport.cli.workspace import open_with_settings, warn_without_agents
+            from goalport.server.site import serve_http
 
         is_first = channel is None or channel.announces
         with _warnings(shown=is_first):
