@@ -9,16 +9,16 @@ from typing import Final
 
 import pytest
 
-__all__ = ["measured"]
+__all__ = ["MEASURED", "measured"]
 
-_VARIABLE: Final = "COVERAGE_PROCESS_CONFIG"
+MEASURED: Final = "COVERAGE_PROCESS_CONFIG"
 """What makes a program measure itself: `coverage run` sets it for the processes below it."""
 # pytest's first process keeps it, because the workers that it starts are to be measured.
-_CONFIG: Final = os.environ.pop(_VARIABLE, None) if "PYTEST_XDIST_WORKER" in os.environ else None
+_CONFIG: Final = os.environ.pop(MEASURED, None) if "PYTEST_XDIST_WORKER" in os.environ else None
 
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The programs that this test starts are measured, if tests are."""
     if _CONFIG is not None:
-        monkeypatch.setenv(_VARIABLE, _CONFIG)
+        monkeypatch.setenv(MEASURED, _CONFIG)

@@ -1,14 +1,17 @@
-"""Programs on a terminal of their own, and a person who reads its screen and presses keys. No test is in here."""
+"""`goalport` on a terminal of its own, and a person who reads its screen and presses keys. No test is in here."""
 
 import os
 import pty
 import re
 import select
-import subprocess
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+from tests.programs import fork
 
 UP, DOWN, SPACE, ENTER = "\x1b[A", "\x1b[B", " ", "\r"
 CTRL_C, CTRL_D, CTRL_U = "\x03", "\x04", "\x15"
@@ -21,7 +24,7 @@ class Screen:
     """All that a program has drawn, without the sequences that move the cursor and colour the text."""
 
     terminal: int
-    program: "subprocess.Popen[bytes]"
+    program: ForkServerProcess
     raw: bytes = b""
     seen: int = field(default=0)
     """The characters that were waited for before."""
@@ -47,7 +50,9 @@ class Screen:
         ends = time.monotonic() + seconds
         while self._read(ends):
             pass
-        return self.program.wait(max(ends - time.monotonic(), 1))
+        self.program.join(max(ends - time.monotonic(), 1))
+        assert self.program.exitcode is not None, self.text
+        return self.program.exitcode
 
     def _read(self, ends: float) -> bool:
         """Read what is drawn next; False if the program has ended or the time is over."""
@@ -62,24 +67,15 @@ class Screen:
 
 
 @contextmanager
-def on_terminal(
-    command: list[str], env: Mapping[str, str], cwd: str | os.PathLike[str] | None = None
-) -> Generator[Screen]:
-    """A program whose input, output and errors are a terminal; it is ended with the block."""
+def on_terminal(arguments: Sequence[str], env: Mapping[str, str], cwd: Path | None = None) -> Generator[Screen]:
+    """`goalport` with these arguments, whose input, output and errors are a terminal; it is ended with the block."""
     ours, theirs = pty.openpty()
-    # The program is the first of a session whose terminal this is, as Ctrl-C needs it.
-    with subprocess.Popen(
-        command,
-        cwd=cwd,
-        env={**os.environ, **env},
-        preexec_fn=lambda: os.login_tty(theirs),  # noqa: PLW1509 - it calls nothing that takes a lock
-        pass_fds=[theirs],
-    ) as program:
-        os.close(theirs)
-        try:
-            yield Screen(ours, program)
-        finally:
-            if program.poll() is None:
-                program.kill()
-            program.wait()
-            os.close(ours)
+    ends = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    program = fork(arguments, {**os.environ, **env}, cwd, **ends, terminal=True)
+    os.close(theirs)
+    try:
+        yield Screen(ours, program)
+    finally:
+        program.kill()
+        program.join()
+        os.close(ours)

@@ -6,7 +6,6 @@ import queue
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import IO, Any, NoReturn
 
 import pytest
 
+from tests.programs import GOALPORT, fork
 from tests.proxies import round_robin_beside
 
 CLIENTS = Path(__file__).parent
@@ -24,7 +24,6 @@ NODE_PACKAGES = CLIENTS / "node" / "node_modules"
 CONFORMANCE = str(NODE_PACKAGES / "@modelcontextprotocol/conformance/dist/index.js")
 INSPECTOR = str(NODE_PACKAGES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js")
 MCP_REMOTE = str(NODE_PACKAGES / "mcp-remote/dist/proxy.js")
-GOALPORT = str(Path(sys.executable).with_name("goalport"))
 READY = re.compile(r"goalport ready on (?P<address>http://127\.0\.0\.1:\d+)/mcp")
 
 
@@ -100,15 +99,24 @@ def started(
     """A process that serves until the block ends; entered when it says on stderr that it is ready."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as process:
         assert process.stderr is not None
-        lines: queue.Queue[str] = queue.Queue()
-        reader = Thread(target=_copy, args=(process.stderr, lines))
-        reader.start()
-        try:
-            yield _first_match(ready, lines, seconds)
-        finally:
-            process.terminate()
-            _end(process)
-            reader.join()
+        with _read(process.stderr) as lines:
+            try:
+                yield _first_match(ready, lines, seconds)
+            finally:
+                process.terminate()
+                _end(process)
+
+
+@contextmanager
+def _read(stream: IO[str]) -> Generator["queue.Queue[str]"]:
+    """The lines of a stream that ends when the block does."""
+    lines: queue.Queue[str] = queue.Queue()
+    reader = Thread(target=_copy, args=(stream, lines))
+    reader.start()
+    try:
+        yield lines
+    finally:
+        reader.join()
 
 
 def _copy(stream: IO[str], lines: "queue.Queue[str]") -> None:
@@ -156,10 +164,18 @@ class Served:
 
 @contextmanager
 def serving(workspace: Path, scratch: Path, *options: str, port: str = "0", **settings: str) -> Generator[Served]:
-    command = [GOALPORT, "serve", "--workspace", str(workspace), "--port", port, *options]
+    arguments = ["serve", "--workspace", str(workspace), "--port", port, *options]
     env = environment(scratch, **{f"GOALPORT_{name.upper()}": value for name, value in settings.items()})
-    with started(command, READY, env) as ready:
-        yield Served(workspace, ready["address"])
+    reading, writing = os.pipe()
+    server = fork(arguments, env, stderr=writing)
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as errors, _read(errors) as lines:
+        try:
+            yield Served(workspace, _first_match(READY, lines, 60)["address"])
+        finally:
+            server.terminate()
+            server.join(20)
+            server.kill()
 
 
 @contextmanager

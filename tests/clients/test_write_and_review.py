@@ -16,7 +16,7 @@ from mcp import Client
 
 from tests.clients.playing import ANSWER, Heard, Request, Script, calls_in, follow, follow_async
 from tests.clients.python_client import MODES, Person, tools_of
-from tests.clients.running import CLIENTS, GOALPORT, ROOT, Served, environment, obeying, serving
+from tests.clients.running import CLIENTS, ROOT, Served, environment, obeying, serving
 from tests.clients.test_mcpo import bridged, caller
 from tests.providers import Providers
 from tests.rooms.serve.askers import Answering
@@ -143,7 +143,7 @@ def test_a_story_is_finished_over_rest(stories: Served) -> None:
 
 
 def test_a_story_is_finished_on_a_terminal(tmp_path: Path) -> None:
-    command = [GOALPORT, "run", "--goal", TOOL, "--input", json.dumps(IDEA)]
+    command = ["run", "--goal", TOOL, "--input", json.dumps(IDEA)]
     with on_terminal(command, environment(tmp_path, TERM="xterm"), cwd=ROOT) as screen:
         for story, comment in zip((FIRST, SECOND), COMMENTS, strict=True):
             screen.until(story).press(comment, ENTER)

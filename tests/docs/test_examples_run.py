@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.running import GOALPORT, environment
+from tests.clients.running import environment
 from tests.docs.fences import ADDRESS, ROOT, Fence, all_fences, script, with_python, write_files
 from tests.docs.readers import run_as_reader
 from tests.forks import FORKS
@@ -71,7 +71,7 @@ def test_the_questions_of_a_page_are_answered_on_a_terminal(tmp_path: Path) -> N
     write_files(page, tmp_path)
     shown = re.search(r"goalport (run --goal book_trip --input '[^']*')", (ROOT / page).read_text(encoding="utf-8"))
     assert shown
-    command = [GOALPORT, *shlex.split(shown[1])]
+    command = shlex.split(shown[1])
     with on_terminal(command, environment(tmp_path, TERM="xterm"), cwd=tmp_path) as screen:
         for question, answer in (("Oslo", "2"), ("breakfast", ""), ("180 euros?", "y")):
             screen.until(question).press(answer, ENTER)

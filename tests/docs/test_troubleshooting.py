@@ -2,17 +2,15 @@
 
 import os
 import shlex
-import subprocess
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.clients.running import GOALPORT
 from tests.docs.fences import Fence, fences, write_files
+from tests.programs import ran
 
 PAGE = "docs/troubleshooting.md"
-PATIENCE = 120
 NEEDS_MORE = {"goalport models", "goalport tools", "goalport mcp check"}
 """Their output depends on the machine, or on a server that is down."""
 
@@ -31,14 +29,6 @@ def shown() -> list[tuple[str, Fence]]:
 @pytest.mark.parametrize(("command", "output"), shown(), ids=str)
 def test_a_command_prints_what_the_page_shows(command: str, output: Fence, tmp_path: Path) -> None:
     write_files(PAGE, tmp_path)
-    done = subprocess.run(
-        [GOALPORT, *shlex.split(command)[1:]],
-        cwd=tmp_path,
-        env={**os.environ, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = ran(shlex.split(command)[1:], {**os.environ, "NO_COLOR": "1"}, tmp_path)
     for line in output.text.splitlines():
         assert line in done.stdout + done.stderr, command

@@ -1,9 +1,8 @@
 """Starts `goalport serve` as a process, listens to what it says on stderr, and makes clients. No test is in here."""
 
 import os
-import sys
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,14 @@ from typing import Any
 import anyio
 from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.client.sse import sse_client
-from mcp.client.stdio import stdio_client
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
 
-GOALPORT = str(Path(sys.executable).with_name("goalport"))
+from tests.measured import MEASURED
+from tests.programs import GOALPORT, Program, forked
+
 READY = "goalport ready on "
 WAYS = [(transport, era) for transport in ("http", "sse", "stdio") for era in ("auto", "legacy")]
 """Every transport in both eras of the protocol."""
@@ -56,7 +58,7 @@ class Heard:
 class Running:
     """A server that listens on HTTP."""
 
-    process: Process
+    process: Program
     heard: Heard
     address: str
     announced: str = ""
@@ -84,12 +86,22 @@ async def running(
     root: Path, files: Mapping[str, str], *options: str, port: int = 0, **settings: str
 ) -> AsyncGenerator[Running]:
     """Serve a workspace over HTTP for as long as the block lasts, if nobody ends the server before."""
-    command = [GOALPORT, "serve", "--workspace", str(workspace(root, files)), "--port", str(port), *options]
+    arguments = ["serve", "--workspace", str(workspace(root, files)), "--port", str(port), *options]
     env = {**os.environ, **{f"GOALPORT_{name.upper()}": value for name, value in settings.items()}}
-    async with started(command, env=env) as (process, heard):
+    async with _program(arguments, env) as (process, heard):
         said = await heard.until(READY)
         line = next(line for line in said.splitlines() if line.startswith(READY))
         yield Running(process, heard, line.removeprefix(READY).removesuffix("/mcp"), said)
+
+
+@asynccontextmanager
+async def _program(arguments: list[str], env: Mapping[str, str]) -> AsyncGenerator[tuple[Program, Heard]]:
+    if MEASURED in env:  # a program measures itself from its start on
+        async with started([GOALPORT, *arguments], env=env) as pair:
+            yield pair
+        return
+    async with _heard() as (heard, errors), forked(arguments, env, stderr=errors) as process:
+        yield process, heard
 
 
 @asynccontextmanager
@@ -120,18 +132,51 @@ async def over_stdio(
     root: Path, files: Mapping[str, str], era: str, **options: Any
 ) -> AsyncGenerator[tuple[Client, Heard]]:
     """A client that starts its server, and what that server says; it listens on after the client has gone."""
-    place = workspace(root, files)
+    arguments = ["serve", "--transport", "stdio", "--workspace", str(workspace(root, files))]
+    async with _heard() as (heard, errors), Client(_piped(arguments, errors), mode=era, **options) as client:
+        yield client, heard
+
+
+@asynccontextmanager
+async def _heard() -> AsyncGenerator[tuple[Heard, int]]:
+    """What is said to a file until all who have it have closed it."""
     heard = Heard()
     reading, writing = os.pipe()
-    server = StdioServerParameters(
-        command=GOALPORT, args=["serve", "--transport", "stdio", "--workspace", str(place)], env=dict(os.environ)
-    )
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_listen_to_pipe, reading, heard)
-        with os.fdopen(writing, "w") as errors:
-            async with Client(stdio_client(server, errlog=errors), mode=era, **options) as client:
-                yield client, heard
-    os.close(reading)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_listen_to_pipe, reading, heard)
+            yield heard, writing
+    finally:
+        os.close(reading)
+
+
+@asynccontextmanager
+async def _piped(arguments: list[str], errors: int) -> AsyncGenerator[Any]:
+    """The transport of a client to a program: a message in each line of its standard input and output."""
+    (their_input, ours), (output, theirs) = os.pipe(), os.pipe()
+    received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read() -> None:
+        with os.fdopen(output, encoding="utf-8") as lines, received:
+            async for line in anyio.wrap_file(lines):
+                with suppress(anyio.BrokenResourceError):
+                    await received.send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
+
+    async def write() -> None:
+        with suppress(BrokenPipeError), os.fdopen(ours, "w", encoding="utf-8") as lines, sent:
+            async for each in sent:
+                lines.write(each.message.model_dump_json(by_alias=True, exclude_unset=True) + "\n")
+                await anyio.wrap_file(lines).flush()
+
+    async with (
+        forked(arguments, os.environ, stdin=their_input, stdout=theirs, stderr=errors),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(read)
+        tasks.start_soon(write)
+        with incoming, outgoing:
+            yield incoming, outgoing
 
 
 async def _listen_to_pipe(reading: int, heard: Heard) -> None:

@@ -2,16 +2,14 @@
 
 import json
 import os
-import signal
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, run
 
 import pytest
 
+from tests.programs import ran
 from tests.providers import Providers
-from tests.rooms.cli.conftest import PROGRAM
 from tests.stories.servers import workspace
 from tests.terminals import CTRL_C, CTRL_D, ENTER, UP, Screen, on_terminal
 
@@ -76,7 +74,7 @@ def opened(environment: Mapping[str, str], tmp_path: Path) -> Opened:
 
     @contextmanager
     def chat(*options: str, command: str = "chat", **variables: str) -> Generator[Screen]:
-        with on_terminal([str(PROGRAM), command, *options], {**environment, **variables}, place) as screen:
+        with on_terminal([command, *options], {**environment, **variables}, place) as screen:
             yield screen
 
     return chat
@@ -124,9 +122,9 @@ def test_an_approval_is_asked_and_a_question_that_is_answered_elsewhere_goes_on_
         screen.until("/answer asks it again").until("you>").press("/answer", ENTER).until("number:")
 
         def goalport(*words: str) -> str:
-            command, env = [PROGRAM, *words], {**os.environ, **environment}
-            place = tmp_path / "work"
-            return run(command, cwd=place, env=env, stdin=DEVNULL, stdout=PIPE, timeout=60, check=True).stdout.decode()
+            done = ran(words, {**os.environ, **environment}, tmp_path / "work")
+            assert done.returncode == 0, done.stderr
+            return done.stdout
 
         (process,) = json.loads(goalport("ps", "--json"))
         goalport("answer", process["process"], '{"number": 9}')
@@ -174,8 +172,8 @@ def test_a_chat_that_was_killed_in_a_reply_goes_on_with_it(opened: Opened, aimoc
     with opened() as screen:
         screen.until("you>").press("My name is Ada", ENTER).until("Hello Ada.").until("you>")
         screen.press("slow", ENTER).until("word1 word2")
-        os.kill(screen.program.pid, signal.SIGKILL)
-        screen.program.wait()
+        screen.program.kill()
+        screen.program.join()
     with opened("--continue") as screen:
         screen.until("you> slow").until("Now I am done.").until("you>")
         screen.press("What is my name?", ENTER).until("You are Ada.").until("you>").press(CTRL_D)

@@ -2,15 +2,17 @@
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx2
+from anyio.to_thread import run_sync
 from mcp.client import ClientRequestContext
 from mcp_types import CallToolResult, ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 
-from tests.stories.servers import GOALPORT, running, workspace
+from tests.programs import ran
+from tests.stories.servers import running, workspace
 
 TRADES = """
 from dataclasses import dataclass
@@ -115,11 +117,8 @@ NOTHING_FITS = "No agent fits well enough."
 async def goalport(*arguments: str, root: Path, typed: str = "", **settings: str) -> list[str]:
     """The lines that the program prints."""
     environment: Mapping[str, str] = {**os.environ, "HOME": str(root), "NO_COLOR": "1", **settings}
-    with anyio.fail_after(60):
-        ran = await anyio.run_process(
-            [GOALPORT, *arguments], input=typed.encode(), env=environment, cwd=root, check=False
-        )
-    return [each for each in ran.stdout.decode().splitlines() if each]
+    said = await run_sync(partial(ran, arguments, environment, root, typed=typed))
+    return [each for each in said.stdout.splitlines() if each]
 
 
 async def test_messages_go_to_agents_their_questions_and_results_into_the_conversation(tmp_path: Path) -> None:

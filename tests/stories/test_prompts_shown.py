@@ -4,15 +4,16 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
-import anyio
+from anyio.to_thread import run_sync
 
 from goalport import AgentPlatform, Ai, ProcessOptions, UserInput, achieves_goal, agent
 from goalport.events import Event, ModelCalled
 from goalport.models import Image, Message, UserMessage
 from goalport.testing import ScriptedModel
+from tests.programs import ran
 from tests.rooms.llm.servers import chat, serving
 from tests.rooms.toy_domain import Story
-from tests.stories.servers import GOALPORT, workspace
+from tests.stories.servers import workspace
 
 SHOP = '''
 from dataclasses import dataclass
@@ -63,10 +64,10 @@ def texts_in(body: dict[str, Any]) -> list[str]:
 async def test_the_terminal_shows_each_text_that_the_provider_gets(tmp_path: Path) -> None:
     async with serving(chat(None, (10, 5), tool_calls=[COUNT]), chat(OFFER, (10, 5))) as provider:
         files = {"agents/seller.py": SHOP, "server/settings.toml": SETTINGS.format(address=provider.address)}
-        ran = await run(workspace(tmp_path, files))
+        done = await run(workspace(tmp_path, files))
 
-    assert ran.returncode == 0, ran.stderr.decode()
-    shown = [line.strip() for line in ran.stderr.decode().splitlines()]
+    assert done.returncode == 0, done.stderr
+    shown = [line.strip() for line in done.stderr.splitlines()]
     first, second = provider.bodies
     for text in (*texts_in(first), *texts_in(second)):
         for line in filter(None, map(str.strip, text.splitlines())):
@@ -77,9 +78,9 @@ async def test_the_terminal_shows_each_text_that_the_provider_gets(tmp_path: Pat
     assert 'calls count {"what": "pears"}' in shown
 
 
-async def run(root: Path) -> CompletedProcess[bytes]:
+async def run(root: Path) -> "CompletedProcess[str]":
     wanted = ["--goal", "offer", "--workspace", str(root), "--input", '{"content": "I want pears"}', "-p"]
-    return await anyio.run_process([GOALPORT, "run", *wanted], check=False)
+    return await run_sync(ran, ["run", *wanted])
 
 
 @agent(description="Talks")

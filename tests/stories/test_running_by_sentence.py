@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.providers import Providers
-from tests.rooms.cli.conftest import PROGRAM, Command, goalport, home
+from tests.rooms.cli.conftest import Command, goalport, home
 from tests.terminals import CTRL_C, CTRL_U, ENTER, on_terminal
 
 __all__ = ["goalport", "home"]
@@ -193,7 +193,7 @@ def test_a_run_is_drawn_with_its_steps_and_a_form_and_its_result_as_markdown(
     aimock: Providers, singers: Path, environment: Mapping[str, str]
 ) -> None:
     aimock.answer("Which of these candidates", content=ratings(Singer=0.9, Whistler=0.2), usage={})
-    with on_terminal([str(PROGRAM), "run", "Sing of bees"], environment, singers) as screen:
+    with on_terminal(["run", "Sing of bees"], environment, singers) as screen:
         screen.until("Singer was chosen with a confidence of 0.90")
         screen.until("How many verses?").until("verses:").press("three", ENTER)
         screen.until("It should be a whole number.").press(CTRL_U, "3", ENTER)
@@ -210,7 +210,7 @@ def test_prompts_and_replies_are_shown_in_panels_above_the_steps(
     aimock: Providers, shipped: Path, environment: Mapping[str, str]
 ) -> None:
     teach_news(aimock)
-    with on_terminal([str(PROGRAM), "run", LYNDA, "-p", "-r"], environment, shipped) as screen:
+    with on_terminal(["run", LYNDA, "-p", "-r"], environment, shipped) as screen:
         screen.until("─ prompt of ranking").until("│ Which of these candidates").until("─ reply of gpt-4.1-mini ─")
         screen.until("StarNewsFinder was chosen").until("─ prompt of").until("│ Create a person from this user input")
         screen.until("─ reply of gpt-4.1-mini ─").until("Scorpio").until("│ calls search")
@@ -224,7 +224,7 @@ def test_in_open_mode_a_goal_is_chosen_and_its_start_is_taken_from_the_sentence_
 ) -> None:
     aimock.answer("Which of these candidates", content=ratings(sleep=0.2, whistle=0.9))
     aimock.answer("Take a Tune", content={"result": None, "failure": "Which tune?"})
-    with on_terminal([str(PROGRAM), "run", "Whistle, please", "--open"], environment, singers) as screen:
+    with on_terminal(["run", "Whistle, please", "--open"], environment, singers) as screen:
         screen.until("whistle was chosen").until("Whistle a tune: some details are missing.")
         screen.until("name:").press("Greensleeves", ENTER)
         screen.until("✓ Whistler.whistle").until("Greensleeves whistled")
@@ -242,7 +242,7 @@ def test_the_planner_and_the_model_can_be_chosen(aimock: Providers, shipped: Pat
 
 def test_ctrl_c_stops_what_is_drawn(aimock: Providers, singers: Path, environment: Mapping[str, str]) -> None:
     aimock.answer("Which of these candidates", content=ratings(Sleeper=0.9))
-    with on_terminal([str(PROGRAM), "run", "Sleep"], environment, singers) as screen:
+    with on_terminal(["run", "Sleep"], environment, singers) as screen:
         screen.until("Sleeper.sleep").press(CTRL_C)
         assert screen.ended() == 130
         assert "Stopped." in screen.text
@@ -253,7 +253,7 @@ def test_no_control_character_reaches_the_terminal(
     aimock: Providers, singers: Path, environment: Mapping[str, str]
 ) -> None:
     aimock.answer("Which of these candidates", content=ratings(Singer=0.9))
-    command = [str(PROGRAM), "run", "Sing \x1b]0;of\x07 \u202ebees\x9b 🐝", "-p", "--json"]
+    command = ["run", "Sing \x1b]0;of\x07 \u202ebees\x9b 🐝", "-p", "--json"]
     with on_terminal(command, {**environment, "TERM": "dumb"}, singers) as screen:
         screen.until("      Sing  bees 🐝").until("verses:").press("1", ENTER)
         screen.until(r'"# Sing \u001b]0;of\u0007 \u202ebees\u009b 🐝')

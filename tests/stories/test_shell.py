@@ -5,12 +5,12 @@ import stat
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from subprocess import CompletedProcess, run
+from subprocess import CompletedProcess
 
 import pytest
 
+from tests.programs import ran
 from tests.providers import Providers
-from tests.rooms.cli.conftest import PROGRAM
 from tests.terminals import CTRL_C, CTRL_D, ENTER, Screen, on_terminal
 
 BANK = """
@@ -84,7 +84,7 @@ def opened(bank: Path, environment: Mapping[str, str]) -> Opened:
 
     @contextmanager
     def shell() -> Generator[Screen]:
-        with on_terminal([str(PROGRAM), "shell"], environment, bank) as screen:
+        with on_terminal(["shell"], environment, bank) as screen:
             yield screen.until("Ctrl-D to leave.").until("goalport>")
 
     return shell
@@ -93,8 +93,7 @@ def opened(bank: Path, environment: Mapping[str, str]) -> Opened:
 @pytest.fixture
 def piped(bank: Path, environment: Mapping[str, str]) -> Callable[[str], CompletedProcess[str]]:
     def shell(lines: str) -> CompletedProcess[str]:
-        command = [PROGRAM, "shell", "--workspace", str(bank)]
-        return run(command, env={**environment}, capture_output=True, text=True, timeout=60, check=False, input=lines)
+        return ran(["shell", "--workspace", str(bank)], environment, typed=lines)
 
     return shell
 
@@ -147,7 +146,7 @@ def test_on_the_simplest_terminal_ctrl_c_and_a_history_that_cannot_be_written_en
     environment: Mapping[str, str], bank: Path
 ) -> None:
     (bank / ".goalport").write_text("no folder")
-    with on_terminal([str(PROGRAM), "shell"], {**environment, "TERM": "dumb"}, bank) as screen:
+    with on_terminal(["shell"], {**environment, "TERM": "dumb"}, bank) as screen:
         screen.until("the history is not kept").until("goalport>").press(CTRL_C).until("goalport>")
         screen.press("x wait", ENTER).until("euros:").press(CTRL_C).until("with its question open").until("goalport>")
         screen.press("rate fixed", ENTER).until("fixed: 3 %").until("goalport>")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,8 @@ import httpx2
 import pytest
 from anyio import to_thread
 
-from tests.stories.servers import GOALPORT, Running, running
+from tests.programs import ran
+from tests.stories.servers import Running, running
 from tests.terminals import CTRL_C, CTRL_U, DOWN, ENTER, Screen, on_terminal
 
 pytestmark = pytest.mark.usefixtures("measured")
@@ -56,18 +56,7 @@ class Baker:
 
 
 async def goalport(*words: str, code: int = 0, env: Mapping[str, str] | None = None) -> tuple[str, str]:
-    def run() -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [GOALPORT, *words],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **(env or {})},
-        )
-
-    done = await to_thread.run_sync(run)
+    done = await to_thread.run_sync(ran, words, {**os.environ, **(env or {})})
     assert done.returncode == code, (words, done.stdout, done.stderr)
     return done.stdout, done.stderr
 
@@ -80,7 +69,7 @@ async def begun(server: Running) -> str:
 
 @contextmanager
 def answering(server: Running, process_id: str) -> Generator[Screen]:
-    command = [GOALPORT, "answer", process_id, "--server", server.address]
+    command = ["answer", process_id, "--server", server.address]
     with on_terminal(command, {"TERM": "xterm"}) as screen:
         yield screen
 

@@ -8,11 +8,13 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from anyio.to_thread import run_sync
 from mcp import Client
 from mcp.client import ClientRequestContext
 from mcp_types import CallToolResult, ElicitRequestFormParams, ElicitRequestParams, ElicitResult, TextContent
 
-from tests.stories.servers import GOALPORT, Running, running, workspace
+from tests.programs import ran
+from tests.stories.servers import Running, running, workspace
 
 TOOLS = """
 import asyncio
@@ -275,9 +277,9 @@ async def test_marked_methods_of_an_object_at_module_level_are_published(server:
         assert (await call(client, "entries")).structured_content == {"result": 1999}
         assert (await call(client, "audit")).structured_content == {"result": "In short: 1999"}
     twice = {"tools/ledgers.py": LEDGERS + "other = Ledger(2000)"}
-    command = [GOALPORT, "check", "--workspace", str(workspace(tmp_path, twice))]
-    checked = await anyio.run_process(command, check=False, env={"HOME": str(tmp_path)})
-    assert "ledgers.py:20: several exported tools are called 'audit'" in checked.stdout.decode()
+    command = ["check", "--workspace", str(workspace(tmp_path, twice))]
+    checked = await run_sync(ran, command, {"HOME": str(tmp_path)})
+    assert "ledgers.py:20: several exported tools are called 'audit'" in checked.stdout
 
 
 async def test_it_has_a_budget_and_its_failures_are_told_as_those_of_goals(server: Running) -> None:
@@ -331,9 +333,8 @@ def _lines_of(path: Path) -> list[str]:
 
 async def test_check_says_what_they_are_and_that_their_model_is_not_ready(tmp_path: Path) -> None:
     files = {**FILES, "tools/helpful.py": re.sub(r"(?m)^model = .*", "", TOOLS)}
-    command = [GOALPORT, "check", "--workspace", str(workspace(tmp_path, files))]
-    checked = await anyio.run_process(command, check=False, env={"PATH": "", "HOME": str(tmp_path)})
-    said = checked.stdout.decode()
+    command = ["check", "--workspace", str(workspace(tmp_path, files))]
+    said = (await run_sync(ran, command, {"PATH": "", "HOME": str(tmp_path)})).stdout
     assert "not ready" in said
     assert "tools.summarize" in said
     assert "tools.pay" not in said

@@ -2,17 +2,18 @@
 
 import os
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
 
+import anyio
 import httpx2
 import pytest
 
 from goalport.store.tables import LATEST_VERSION, MIGRATIONS, steps_after
 from tests.postgres import PostgresServer
-from tests.stories.servers import GOALPORT, running
+from tests.programs import ran
+from tests.stories.servers import running
 from tests.stories.test_rest import FILES, ORDER
 
 STEP = len(MIGRATIONS) + 1
@@ -39,8 +40,7 @@ def place(request: pytest.FixtureRequest) -> str:
 
 
 def run(command: list[str], folder: Path, store: str = "sqlite") -> tuple[int, str]:
-    env = {**os.environ, "GOALPORT_STORE": store}
-    done = subprocess.run(command, cwd=folder, env=env, check=False, capture_output=True, text=True)
+    done = ran(command, {**os.environ, "GOALPORT_STORE": store}, folder)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -82,8 +82,9 @@ async def test_an_older_server_goes_on_beside_a_program_that_has_expanded_the_sc
     ):
         begun = await http.post("/api/v1/process", json={**ORDER, "wait": 20})
         links = begun.json()["links"]
-        code, said = run([sys.executable, "-c", NEWER], tmp_path, place)
-        assert (code, "The store of processes is that of goalport" in said) == (0, True), said
+        command = [sys.executable, "-c", NEWER]
+        newer = await anyio.run_process(command, cwd=tmp_path, env={**os.environ, "GOALPORT_STORE": place})
+        assert "The store of processes is that of goalport" in (newer.stdout + newer.stderr).decode()
         assert (await http.get("/health/ready")).status_code == 200
         # One that begins now goes on with what the other has stored, too.
         async with (
@@ -95,7 +96,7 @@ async def test_an_older_server_goes_on_beside_a_program_that_has_expanded_the_sc
             assert (await other.get("/health/ready")).status_code == 200
         assert (await http.get(links["self"])).json()["result"] == {"content": "30 cm with ham"}
         assert (await http.post("/api/v1/process", json=ORDER)).status_code == 202
-    code, said = run([GOALPORT, "ps", "--all"], tmp_path, place)
+    code, said = run(["ps", "--all"], tmp_path, place)
     assert (code, "completed" in said) == (0, True), said
     if place == "sqlite":
         assert steps_in(tmp_path) == [-STEP, *range(1, STEP)]
@@ -108,9 +109,9 @@ def test_commands_that_look_leave_a_store_of_an_earlier_version_as_it_is(tmp_pat
     versions = map("insert into schema_version values ({}, 0)".format, range(1, LATEST_VERSION))
     assert steps_in(tmp_path, *made, *versions) == [*range(1, LATEST_VERSION)]
     for command in (["ps"], ["show", "one"], ["kill", "one"], ["conversations", "list"], ["prune", "--keep", "1"]):
-        code, said = run([GOALPORT, *command], tmp_path)
+        code, said = run(command, tmp_path)
         assert (code, "`goalport upgrade` changes the store" in said) == (1, True), said
         assert steps_in(tmp_path) == [*range(1, LATEST_VERSION)]
-    assert run([GOALPORT, "upgrade"], tmp_path)[0] == 0
+    assert run(["upgrade"], tmp_path)[0] == 0
     assert steps_in(tmp_path) == [*range(1, LATEST_VERSION + 1)]
-    assert run([GOALPORT, "ps"], tmp_path) == (0, "No process is stored.\n")
+    assert run(["ps"], tmp_path) == (0, "No process is stored.\n")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from goalport.cli import execute
+from tests.programs import ran
 
 PROGRAM = Path(sys.executable).with_name("goalport")
 TERMINAL = {"TERM": "xterm", "COLUMNS": "200"}
@@ -51,19 +52,10 @@ def goalport(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def program(home: Path) -> Command:
-    """The program as it is installed, in a process of its own."""
+    """The program in a process of its own."""
 
     def run(*arguments: str, stdin: str = "", cwd: Path | None = None) -> Ran:
-        done = subprocess.run(
-            [PROGRAM, *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            cwd=cwd,
-            env={**os.environ, "HOME": str(home)},
-        )
+        done = ran(arguments, {**os.environ, "HOME": str(home)}, cwd, typed=stdin)
         return Ran(done.returncode, done.stdout, done.stderr)
 
     return run

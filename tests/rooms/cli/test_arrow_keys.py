@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.rooms.cli.conftest import PROGRAM
 from tests.terminals import CTRL_C, CTRL_D, CTRL_U, DOWN, ENTER, SPACE, Screen, on_terminal
 
 BINDER = """
@@ -90,7 +89,7 @@ class Inn:
     def make(self, room: Room, reason: str, paid: VisitedUrl) -> Stay:
         return Stay(f"{room.name}: {reason}")
 """
-RUN = [str(PROGRAM), "run", "--goal", "make", "--input", '{"content": "x"}', "--quiet"]
+RUN = ["run", "--goal", "make", "--input", '{"content": "x"}', "--quiet"]
 
 
 @pytest.fixture
