@@ -4,17 +4,15 @@ A run is a process with the calls that wait for it. It knows nothing of protocol
 its calls by what is here.
 """
 
-import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Self
 from weakref import WeakValueDictionary
 
 from goalport.base.caller import Caller
-from goalport.base.errors import BadInput, UnknownName, Unreadable
-from goalport.base.events import Event
+from goalport.base.errors import BadInput, HandedOver, StoreError, UnknownName, Unreadable
 from goalport.runtime.platform.agent_platform import AgentPlatform
 from goalport.runtime.process import AgentProcess
 
@@ -43,12 +41,24 @@ def end_for_caller(platform: AgentPlatform, process: AgentProcess, reason: str) 
 
 
 class Watch:
-    """One call that waits for a run. When the last one leaves, a process that is not detached is ended."""
+    """One call that waits for a run. When the last one leaves, a process that is not detached is ended.
+
+    As a context it ends with the block, and leaves where the block is left by a cancellation or an error.
+    """
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self.process, self.detached = run.process, run.detached
         run.watches.add(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or issubclass(kind, HandedOver | StoreError):
+            self.end()
+        else:
+            self.leave()
 
     def end(self) -> None:
         """Stop watching, as the call has its answer."""
@@ -61,32 +71,6 @@ class Watch:
             run.watches.discard(self)
             if not run.watches and not run.detached and run.process.outcome is None:
                 end_for_caller(run.platform, run.process, CANCELLED)
-
-
-class Following:
-    """The events of a process while it runs in this program: a listener."""
-
-    def __init__(self) -> None:
-        self._news: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._left = False
-        """Whether nobody reads any more: the process may go on for long."""
-
-    def on_event(self, event: Event, /) -> None:
-        """Keep an event for `events_of`."""
-        if not self._left:
-            self._news.put_nowait(event)
-
-    async def events_of(self, process: AgentProcess) -> AsyncGenerator[Event]:
-        """What was heard, until the process rests. Raises `HandedOver` if this program ends first."""
-        rest = asyncio.create_task(process.wait())
-        rest.add_done_callback(lambda _: self._news.put_nowait(None))
-        try:
-            while (event := await self._news.get()) is not None:
-                yield event
-            await rest
-        finally:
-            self._left = True
-            rest.cancel()
 
 
 class Disconnect:

@@ -8,6 +8,7 @@ from goalport.runtime.process.contexts import Context, ContextRepository, Stored
 from goalport.runtime.process.effects import decline, find_question, settle
 from goalport.runtime.process.event_log import LoggedEvent
 from goalport.runtime.process.family import family_of, with_descendants
+from goalport.runtime.process.follower import Follower, Heartbeat, Rested, follow
 from goalport.runtime.process.formulation import pruned
 from goalport.runtime.process.ids import new_id
 from goalport.runtime.process.ledger import Budget, Ledger, Spending, SpendingHook
@@ -71,6 +72,8 @@ __all__ = [
     "Failed",
     "Failure",
     "FirstOf",
+    "Follower",
+    "Heartbeat",
     "Killed",
     "Ledger",
     "Listeners",
@@ -88,6 +91,7 @@ __all__ = [
     "ProcessStatus",
     "ProcessView",
     "Question",
+    "Rested",
     "Schedule",
     "Scope",
     "Spending",
@@ -109,6 +113,7 @@ __all__ = [
     "drive",
     "family_of",
     "find_question",
+    "follow",
     "kill_unreadable",
     "new_id",
     "planner_for",

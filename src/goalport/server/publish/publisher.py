@@ -5,21 +5,24 @@ One publisher serves all doors (`site.app.Door`) of a server. It starts no proce
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Literal, Protocol
 
 import anyio
 from anyio import to_thread
 
+from goalport.base.caller import Caller
 from goalport.base.errors import SettingsError
+from goalport.base.events import EventListener
 from goalport.runtime.chat import ChatbotMark, Turn, TurnResult
 from goalport.runtime.platform import AgentPlatform
-from goalport.runtime.platform.runs import CANCELLED, Runs
+from goalport.runtime.platform.runs import CANCELLED, IdempotentCall, Runs
 from goalport.runtime.process import AgentProcess
 from goalport.server.publish.audit_trail import AuditTrail
 from goalport.server.publish.calls import Call, OpenCalls
 from goalport.server.publish.exported_tools import exported_groups
+from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.limits import Limits
 from goalport.server.publish.publication import Publication, publish
 from goalport.workspace import Workspace
@@ -156,6 +159,40 @@ class Publisher:
             for each in now:
                 if each not in known:
                     _log.log(level, "%s", each)
+
+
+async def start_goal(
+    publisher: Publisher,
+    goal: GoalTool,
+    objects: Sequence[object],
+    caller: Caller,
+    *,
+    once: IdempotentCall | None = None,
+    stored: bool = True,
+    listener: EventListener | None = None,
+) -> AgentProcess:
+    """A process of a goal, counted among those of its caller; or the one that the same call began `once` already.
+
+    `stored`: it is there once it is stored, so that its caller may find it by its id alone. `listener` hears it from
+    its beginning. Raises `LimitReached`, `StoreError`, and `BadInput` if the key of `once` has had other arguments.
+    """
+    platform, goals = publisher.platform, goal.goals
+    key = None if once is None else (once.name, once.digest)
+
+    async def start() -> AgentProcess:
+        if stored:
+            begun = platform.start_stored(goal.agent, *objects, once=key, goals=goals, caller=caller, listener=listener)
+        elif key is None:
+            return platform.start(goal.agent, *objects, goals=goals, caller=caller)
+        else:
+            begun = platform.start_once(*key, goal.agent, *objects, goals=goals, caller=caller)
+        process = await begun
+        if process is None:
+            assert once is not None
+            once.refuse()
+        return process
+
+    return await publisher.limits.started(caller, start)
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ interrupts. Above: the door.
 """
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final, cast
@@ -22,11 +23,11 @@ from ag_ui.core import (
 from pydantic_core import from_json
 
 from goalport.base.errors import BadInput, ToolError
-from goalport.base.events import MessageSent
+from goalport.base.events import Event, MessageSent
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned
-from goalport.runtime.platform.runs import Following, IdempotentCall, Watch, process_of
-from goalport.runtime.process import AgentProcess, Completed, Outcome
+from goalport.runtime.platform.runs import IdempotentCall, Watch, process_of
+from goalport.runtime.process import AgentProcess, Completed, Follower, Heartbeat, Outcome, Rested
 from goalport.server.doors.agui.interrupts import RunRefused, answers, interrupt_of
 from goalport.server.doors.agui.run_events import RunEvents
 from goalport.server.doors.agui.transcript import SharedState, last_text
@@ -34,7 +35,7 @@ from goalport.server.publish.answers import reason_of, text_of, written_by
 from goalport.server.publish.calls import Call
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.own_resources import question_view
-from goalport.server.publish.publisher import Publisher
+from goalport.server.publish.publisher import Publisher, start_goal
 
 _BETWEEN: Final = ":"
 """Stands between the ids of a process and of its question; neither has it in it."""
@@ -57,45 +58,38 @@ class GoalRun:
 
         Raises `RunRefused`, `BadInput`, `LimitReached`, `StoreError` and `HandedOver`.
         """
-        following = Following()
-        resume = self._given.resume
-        process = await (self._resumed(resume, following) if resume else self._started(following))
+        resume, follower = self._given.resume, Follower()
+        process = await (self._resumed(resume, follower) if resume else self._started(follower))
         self._call.process = process
         told = {"id": process.id, "goal": self._tool.tool.name}
         for each in self._state.snapshot(process=told, plan=None, questions=[], result=None):
             yield each
-        watch = Watch(self._publisher.runs.of(process, detached=self._tool.policy.detached))
-        try:
-            async for event in following.events_of(process):
-                for each in self._events.of(event):
-                    yield each
-            watch.end()
-        finally:
-            watch.leave()
-        for each in (*self._events.close(), *self._end(process, await process.wait())):
-            yield each
+        with Watch(self._publisher.runs.of(process, detached=self._tool.policy.detached)):
+            async with aclosing(follower.follow(process)) as items:
+                async for item in items:
+                    for each in self._told(process, item):
+                        yield each
 
-    async def _started(self, following: Following) -> AgentProcess:
-        given = self._input()
-        objects = self._tool.arguments.begin(given)
+    def _told(self, process: AgentProcess, item: Event | Heartbeat | Rested) -> Iterator[BaseEvent]:
+        match item:
+            case Rested(outcome=outcome) if outcome is not None:
+                yield from self._events.close()
+                yield from self._end(process, outcome)
+            case Rested() | Heartbeat():
+                pass
+            case event:
+                yield from self._events.of(event)
+
+    async def _started(self, follower: Follower) -> AgentProcess:
+        given, tool = self._input(), self._tool
+        objects = tool.arguments.begin(given)
         key = sha256(f"{self._given.thread_id}\n{self._given.run_id}".encode()).hexdigest()
-        once = IdempotentCall.of(self._caller, self._tool.tool.name, f"agui {key}", given)
-        start = partial(self._begun, objects, once, following)
-        return await self._publisher.limits.started(self._caller, start)
-
-    async def _begun(self, objects: Sequence[object], once: IdempotentCall, following: Following) -> AgentProcess:
-        tool = self._tool
-        process = await self._publisher.platform.start_stored(
-            tool.agent,
-            *objects,
-            once=(once.name, once.digest),
-            goals=tool.goals,
-            caller=self._caller,
-            listener=following,
-        )
-        if process is None:
-            raise RunRefused("repeated-run", "This thread has had a run of this id already, with other input.")
-        return process
+        once = IdempotentCall.of(self._caller, tool.tool.name, f"agui {key}", given)
+        try:
+            return await start_goal(self._publisher, tool, objects, self._caller, once=once, listener=follower)
+        except BadInput:
+            told = "This thread has had a run of this id already, with other input."
+            raise RunRefused("repeated-run", told) from None
 
     def _input(self) -> Mapping[str, Any]:
         """What the goal starts from: the member `input` of the forwarded properties, or of the state, or what was said.
@@ -112,7 +106,7 @@ class GoalRun:
             raise BadInput(f"{told} Give them as an object, in the member `input` of the state or of forwardedProps.")
         return {field: last_text(self._given.messages)}
 
-    async def _resumed(self, resume: Sequence[ResumeEntry], following: Following) -> AgentProcess:
+    async def _resumed(self, resume: Sequence[ResumeEntry], follower: Follower) -> AgentProcess:
         """The process that goes on with answers."""
         ids = [each.interrupt_id.partition(_BETWEEN) for each in resume]
         found = {process_id for process_id, _, _ in ids}
@@ -125,7 +119,7 @@ class GoalRun:
         ]
         read = answers(process, entries)
         assert process is not None
-        process.subscribe(following)
+        process.subscribe(follower)
         for each in read:
             await self._publisher.platform.answer(process.id, each.question.id, each.response, declined=each.declined)
             self._publisher.audit_trail.answered(

@@ -5,7 +5,6 @@ an error result with one sentence, and its traceback goes to the log.
 """
 
 import logging
-from functools import partial
 
 from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
@@ -15,7 +14,7 @@ from goalport.base.errors import BadInput, HandedOver, StoreError, UnknownName
 from goalport.base.words import first_line
 from goalport.runtime.platform.kept_results import KEEPER, KeptResult
 from goalport.runtime.platform.runs import IDEMPOTENCY_KEY, IdempotentCall
-from goalport.runtime.process import AgentProcess, DirectCalls, Failed, Stuck, Terminated
+from goalport.runtime.process import DirectCalls, Failed, Stuck, Terminated
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.admission import GONE, admitted, limit_wire
 from goalport.server.doors.mcp.asking_calls import asks_client, call_asking
@@ -38,6 +37,7 @@ from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.limits import LimitReached, Place
 from goalport.server.publish.output import Wire, WrittenResult, document_of
 from goalport.server.publish.publication import PublishedTool
+from goalport.server.publish.publisher import start_goal
 from goalport.server.publish.raw import RawTool
 
 _log = logging.getLogger(__name__)
@@ -124,8 +124,11 @@ async def _call_goal(
     state = context.state
     earlier, as_task = earlier_round(params), context.sdk is not None and gets_task(context.sdk, goal.policy)
     if earlier is None:
-        begin = partial(_begin, context, goal, params, stored=as_task)
-        process = await state.publisher.limits.started(current_caller(), begin)
+        arguments, caller = params.arguments or {}, current_caller()
+        key = (params.meta or {}).get(IDEMPOTENCY_KEY)
+        once = None if key is None else IdempotentCall.of(caller, goal.tool.name, key, arguments)
+        objects = goal.arguments.begin(arguments)
+        process = await start_goal(state.publisher, goal, objects, caller, once=once, stored=as_task)
     else:
         process = await state.known_process(earlier.process_id, current_caller())
     call.process = process
@@ -136,23 +139,3 @@ async def _call_goal(
     if isinstance(outcome, Stuck | Terminated) or (isinstance(outcome, Failed) and not outcome.caller_mistake):
         _log.warning("%s (process %s) %s: %s", goal.tool.name, process.id, outcome.status, outcome.reason)
     return answer
-
-
-async def _begin(context: CallContext, goal: GoalTool, params: CallToolRequestParams, *, stored: bool) -> AgentProcess:
-    """Start a process, or join the one that was started under the same idempotency key; `stored`: once it is stored."""
-    platform, arguments = context.state.platform, params.arguments or {}
-    objects, caller = goal.arguments.begin(arguments), current_caller()
-    key = (params.meta or {}).get(IDEMPOTENCY_KEY)
-    if key is None:
-        if not stored:
-            return platform.start(goal.agent, *objects, goals=goal.goals, caller=caller)
-        begun = await platform.start_stored(goal.agent, *objects, goals=goal.goals, caller=caller)
-        assert begun is not None
-        return begun
-    call = IdempotentCall.of(caller, goal.tool.name, key, arguments)
-    once = call.name, call.digest
-    if stored:
-        joined = await platform.start_stored(goal.agent, *objects, once=once, goals=goal.goals, caller=caller)
-    else:
-        joined = await platform.start_once(*once, goal.agent, *objects, goals=goal.goals, caller=caller)
-    return joined or call.refuse()

@@ -126,7 +126,7 @@ class StoredResponses:
     async def _of_goal(self, given: str, model: GoalModel, process: AgentProcess) -> _Stored:
         reply = None
         if process.outcome is not None:
-            reply = await gathered(GoalReply(self._platform, process, model, self._publisher.runs))
+            reply = await gathered(GoalReply(process, model, self._publisher.runs))
         first = next(iter(process.blackboard.history), "")  # none, if an action has cleared the blackboard
         start: str | dict[str, str] = to_jsonable_python(first, by_alias=True, fallback=str)
         said = UserMessage(start if isinstance(start, str) else start.get(model.field, ""))

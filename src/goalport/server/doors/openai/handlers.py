@@ -20,7 +20,7 @@ from goalport.base.errors import AlreadyAnswered, HandedOver, ModelError, StoreE
 from goalport.models.llm import Message, UserMessage
 from goalport.runtime.chat import ChatSession, Turn, cheapest
 from goalport.runtime.platform import AgentPlatform
-from goalport.runtime.process import AgentProcess, new_id
+from goalport.runtime.process import AgentProcess, Follower, new_id
 from goalport.server.auth import current_caller
 from goalport.server.doors.openai.answering import answered_process, answering_turn, asking_process, said_in
 from goalport.server.doors.openai.completions import ChatFormat
@@ -44,13 +44,12 @@ from goalport.server.doors.openai.replies import (
     WholeReply,
     gathered,
     response_of,
-    start,
 )
 from goalport.server.doors.openai.requests import ChatRequest, ResponseRequest, read_request
 from goalport.server.doors.openai.responses import ResponseFormat
 from goalport.server.publish.faults import unavailable_words
 from goalport.server.publish.limits import LimitReached
-from goalport.server.publish.publisher import counted_turn, note_turn
+from goalport.server.publish.publisher import counted_turn, note_turn, start_goal
 from goalport.server.publish.questions_in_words import Unclear, asked_in
 from goalport.server.web import AnswerStream, HttpDoor, admitted, client_left
 from goalport.server.web.endpoint import body_of, call_of
@@ -192,6 +191,7 @@ class ChatHandlers:
     async def _reach(self, request: Request, asked: _Asked, model: GoalModel, said: Sequence[Message]) -> _Begun:
         """Go on with the process that has asked what the history ends with, or that is named; or start one."""
         named = asked.previous_response_id if isinstance(asked, ResponseRequest) else ""
+        follower = None
         process = await asking_process(self._publisher, model, said, named)
         late = process is not None and ResponseId.read(named) not in {None, response_of(process)}
         if process is not None and process.status.ended and not (asked_in(said) or late or _sent_before(request)):
@@ -199,8 +199,9 @@ class ChatHandlers:
         elif process is None and isinstance(asked, ResponseRequest) and asked.goes_on:
             raise not_found(named or asked.conversation_id, model)
         if process is None:
-            begin = partial(start, self._platform, model, said, current_caller())
-            process = await self._publisher.limits.started(current_caller(), begin)
+            follower = Follower()
+            objects = model.tool.arguments.begin({model.field: said[-1].content})
+            process = await start_goal(self._publisher, model.tool, objects, current_caller(), listener=follower)
         else:
             try:
                 unclear = await answered_process(self._publisher, process, said)
@@ -209,7 +210,7 @@ class ChatHandlers:
             if unclear is not None:
                 return _Begun(WholeReply(unclear.words), process=process)
         call_of(request).process = process
-        return _Begun(GoalReply(self._platform, process, model, self._publisher.runs), process=process)
+        return _Begun(GoalReply(process, model, self._publisher.runs, follower), process=process)
 
     async def _talk(
         self, request: Request, asked: _Asked, model: ChatbotModel, named: str, said: Sequence[Message]

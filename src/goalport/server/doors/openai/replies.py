@@ -4,20 +4,18 @@ A reply knows no wire format. Above: `completions` and `responses`, which write 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol, final
 
-from goalport.base.caller import Caller
-from goalport.base.errors import HandedOver, StoreError, ToolError
+from goalport.base.errors import ToolError
 from goalport.base.events import MessageDelta, MessageSent, ProgressUpdated
-from goalport.models.llm import AssistantMessage, Message, TokenUsage, UserMessage
+from goalport.models.llm import AssistantMessage, TokenUsage
 from goalport.runtime.chat import ChatbotMark, Turn, TurnResult
 from goalport.runtime.chat.conversation import REPLY_SEPARATOR
-from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.platform.runs import Runs, Watch
-from goalport.runtime.process import AgentProcess, Completed, Outcome, Waiting
+from goalport.runtime.process import AgentProcess, Completed, Follower, Outcome, Rested, Waiting, follow
 from goalport.server.doors.openai.identity import ResponseId
 from goalport.server.doors.openai.models import GoalModel
 from goalport.server.publish.answers import reason_of, text_of
@@ -196,16 +194,6 @@ class _Said:
         return self.more(message, text.removeprefix(known)) if text != known and text.startswith(known) else ""
 
 
-async def start(platform: AgentPlatform, model: GoalModel, said: Sequence[Message], caller: Caller) -> AgentProcess:
-    """Start a process from the last message. Raises `BadInput` if that is no input of the goal, and `StoreError`."""
-    last = said[-1]
-    assert isinstance(last, UserMessage)
-    objects = model.tool.arguments.begin({model.field: last.content})
-    process = await platform.start_stored(model.tool.agent, *objects, goals=model.tool.goals, caller=caller)
-    assert process is not None  # only a call that is made `once` gives none
-    return process
-
-
 def response_of(process: AgentProcess) -> ResponseId:
     """The id of the response that tells how the process goes on now; with each answer of a person, it is another."""
     return ResponseId(process.id, str(sum(each.status != "open" for each in process.questions)))
@@ -215,36 +203,26 @@ def response_of(process: AgentProcess) -> ResponseId:
 class GoalReply:
     """The result of a process as a reply; its progress comes as notes."""
 
-    def __init__(self, platform: AgentPlatform, process: AgentProcess, model: GoalModel, runs: Runs) -> None:
-        self._platform = platform
+    def __init__(self, process: AgentProcess, model: GoalModel, runs: Runs, follower: Follower | None = None) -> None:
+        """`follower` was there when the process began."""
         self._process = process
         self._model = model
+        self._items = follow(process) if follower is None else follower.follow(process)
         self._watch = Watch(runs.of(process, detached=model.tool.policy.detached))
         self._failure = ""
 
     async def pieces(self) -> AsyncGenerator[Piece]:
         """The progress, and then the result, or what a person has to answer."""
-        news: asyncio.Queue[str | None] = asyncio.Queue()
-        following, ending = asyncio.create_task(self._follow(news)), asyncio.create_task(self._process.wait())
-        # A process that waits goes on telling of itself once it is answered, but this reply ends.
-        ending.add_done_callback(lambda _: following.cancel() if self._process.open_questions else None)
-        following.add_done_callback(lambda _: news.put_nowait(None))
-        try:
-            while (progress := await news.get()) is not None:
-                yield Note(progress)
-            outcome = await ending
-            self._watch.end()
-            yield Text(self._text_of(outcome))
-        finally:
-            following.cancel()
-            ending.cancel()
-
-    async def _follow(self, news: "asyncio.Queue[str | None]") -> None:
-        with suppress(HandedOver, StoreError):  # waiting for the end tells of them too
-            async with aclosing(self._platform.events(self._process.id)) as events:
-                async for each in events:
-                    if isinstance(each.event, ProgressUpdated):
-                        news.put_nowait(each.event.message)
+        async with aclosing(self._items) as items:
+            async for each in items:
+                match each:
+                    case ProgressUpdated(message=message):
+                        yield Note(message)
+                    case Rested(outcome=outcome) if outcome is not None:
+                        self._watch.end()
+                        yield Text(self._text_of(outcome))
+                    case _:
+                        pass
 
     async def end(self) -> ReplyEnd:
         """What the process has cost, and whether it has failed."""

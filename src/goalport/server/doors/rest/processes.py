@@ -4,8 +4,7 @@ What is started here is stored from the beginning, so that whoever got its id fi
 its answer waits for a result has no id yet: its process is killed as over MCP. Above: the door.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -34,7 +33,7 @@ from goalport.server.publish.forms import Form, form_of
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.publication import Publication
 from goalport.server.publish.published_arguments import PublishedArguments
-from goalport.server.publish.publisher import Publisher
+from goalport.server.publish.publisher import Publisher, start_goal
 from goalport.server.web.admission import admitted, client_left
 from goalport.server.web.endpoint import HttpDoor, body_of, call_of, read, root_of
 from goalport.server.web.problems import Problem, invalid
@@ -87,8 +86,7 @@ class ProcessHandlers:
         call.name, call.arguments = tool.tool.name, tuple(asked.input or asked.bindings or ())
         self._require(self._publisher.publication.scopes.tools[tool.tool.name])
         async with admitted(self._limits, request, begins=True):
-            start = partial(self._started, tool, asked, request.headers.get(_KEY))
-            call.process = process = await self._limits.started(current_caller(), start)
+            call.process = process = await self._started(tool, asked, request.headers.get(_KEY))
             run = self._publisher.runs.of(process, detached=tool.policy.detached)
             return answer_to(process, await _outcome_for(request, run, asked.wait), root_of(request))
 
@@ -97,20 +95,10 @@ class ProcessHandlers:
         arguments = tool.arguments if asked.bindings is None else PublishedArguments.by_type(tool.arguments.kinds)
         objects = _read(arguments, given, within)
         try:
-            return await self._once(tool, objects, key, given)
+            once = None if key is None else IdempotentCall.of(current_caller(), tool.tool.name, key, given)
+            return await start_goal(self._publisher, tool, objects, current_caller(), once=once)
         except BadInput as error:
             raise invalid([f"Idempotency-Key: {error}"], str(error)) from None
-
-    async def _once(self, tool: GoalTool, objects: Sequence[object], key: str | None, given: object) -> AgentProcess:
-        caller = current_caller()
-        call = None if key is None else IdempotentCall.of(caller, tool.tool.name, key, given)
-        process = await self._platform.start_stored(
-            tool.agent, *objects, once=call and (call.name, call.digest), goals=tool.goals, caller=caller
-        )
-        if process is None:
-            assert call is not None
-            call.refuse()
-        return process
 
     def _tool(self, asked: StartRequest) -> GoalTool:
         """The published goal that a request names, perhaps one that its caller may not start. Raises `Problem`."""
@@ -280,22 +268,18 @@ async def _outcome_for(request: Request, run: Run, seconds: float) -> Outcome | 
     """The outcome of a run; if its client leaves before the answer, its watch on the run ends (`Watch.leave`)."""
     if not seconds:
         return await _outcome_within(run.process, 0)
-    watch, outcome = Watch(run), None
-    try:
+    outcome = None
+    with Watch(run) as watch:
+
+        async def leave() -> None:
+            await client_left(request)
+            watch.leave()
+
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_leave_with, request, watch)
+            tasks.start_soon(leave)
             outcome = await _outcome_within(run.process, seconds)
             tasks.cancel_scope.cancel()
-        watch.end()
-    finally:
-        # After `end` this does nothing.
-        watch.leave()
     return outcome
-
-
-async def _leave_with(request: Request, watch: Watch) -> None:
-    await client_left(request)
-    watch.leave()
 
 
 async def _outcome_within(process: AgentProcess, seconds: float) -> Outcome | None:
