@@ -15,7 +15,7 @@ from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError
 from goalport.base.words import cleaned, corrections, one_line, requirement
 from goalport.cli.prompts import Option, Prompts, prompts_here
 from goalport.cli.terminal import say
-from goalport.server.publish.elicitation import FlatForm, FormField
+from goalport.server.publish.forms import FlatForm, FormField
 from goalport.server.publish.portability import Schema
 from goalport.tools import schema_problems
 
@@ -88,7 +88,7 @@ class _TerminalForm:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._flat = FlatForm.of(schema, whole=True)
-        whole = FormField((_ANSWER,), schema, needed=True, required=True, nullable=False)
+        whole = FormField(_ANSWER, schema, needed=True, nullable=False)
         self._fields = (whole,) if self._flat is None else self._flat.fields
         self._content: dict[str, Any] = {}
 

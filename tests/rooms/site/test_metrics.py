@@ -152,7 +152,7 @@ async def test_what_a_client_makes_up_becomes_no_label(tmp_path: Path) -> None:
 async def test_what_a_limit_refuses_is_counted(tmp_path: Path) -> None:
     publisher = state_of(tmp_path).publisher
     async with client_of(publisher) as client:
-        publisher.note_refusal("calls_per_minute")
+        publisher.calls.refused("calls_per_minute")
         assert (await numbers(client))['goalport_refusals_total{limit="calls_per_minute"}'] == 1
 
 

@@ -23,7 +23,7 @@ _DENIAL_SECONDS: Final = 60.0
 
 
 class AuditTrail:
-    """Notes what callers do on one server; as a `CallObserver` it notes calls."""
+    """Notes what callers do on one server."""
 
     def __init__(self, audit: Audit | None) -> None:
         self._audit = audit

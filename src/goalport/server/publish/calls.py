@@ -5,11 +5,12 @@ A door says who calls what, and what comes of it; one line of the log tells of e
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextvars import Token
 from random import Random
 from time import perf_counter
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from goalport.base.caller import Caller
 from goalport.base.observe import REQUEST_ID
@@ -20,14 +21,6 @@ from goalport.runtime.process import AgentProcess, Failed
 _log: Final = logging.getLogger("goalport.calls")
 _random: Final = Random()  # noqa: S311 - the id of a request is no secret
 """Not that of the program, which an agent may seed: its ids would come again."""
-
-
-class CallObserver(Protocol):
-    """Somebody who is told of calls."""
-
-    def on_call(self, call: "Call", /) -> None:
-        """Take note of a call that has ended, whether or not it was answered."""
-        ...
 
 
 class Call:
@@ -75,17 +68,17 @@ class Call:
     def __enter__(self) -> Self:
         self._began = perf_counter()
         self._token = None if REQUEST_ID.get() else REQUEST_ID.set(new_request_id())
-        self._calls.begin()
+        self._calls.opened(1)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._calls.end()
+        self._calls.opened(-1)
         self.seconds = perf_counter() - self._began
         self.status = self.status or self._status(kind)
         for each in self._calls.observers:
-            each.on_call(self)
+            each(self)
         if self._token is not None:
             REQUEST_ID.reset(self._token)
 
@@ -105,7 +98,10 @@ class OpenCalls:
         self.number = 0
         self.closing = asyncio.Event()
         """Set once a shutdown waits for the calls, so that they wait for no person any more."""
-        self.observers: list[CallObserver] = [CallLog()]
+        self.observers: list[Callable[[Call], None]] = [log_call]
+        """They are told of each call that has ended, whether or not it was answered."""
+        self.refusals: list[Callable[[str], None]] = []
+        """They are told of each call that a limit refuses: the name of the limit's setting."""
         self._none = asyncio.Event()
         self._none.set()
 
@@ -113,16 +109,18 @@ class OpenCalls:
         """A call, which is open inside its context."""
         return Call(self, door, name, caller)
 
-    def begin(self) -> None:
-        """Note that a call is open."""
-        self.number += 1
-        self._none.clear()
-
-    def end(self) -> None:
-        """Note that a call is no longer open."""
-        self.number -= 1
-        if not self.number:
+    def opened(self, more: int) -> None:
+        """Note that so many calls more are open, or fewer."""
+        self.number += more
+        if self.number:
+            self._none.clear()
+        else:
             self._none.set()
+
+    def refused(self, limit: str) -> None:
+        """Tell that a limit has refused something; `limit` is the name of its setting."""
+        for each in self.refusals:
+            each(limit)
 
     async def ended(self) -> None:
         """Wait until no call is open, because the server shuts down."""
@@ -130,31 +128,28 @@ class OpenCalls:
         await self._none.wait()
 
 
-class CallLog:
-    """Writes one line of the log for each call."""
-
-    def on_call(self, call: Call, /) -> None:
-        """Write the line of a call."""
-        if not _log.isEnabledFor(call.level):
-            return
-        caller, process = call.caller, call.process
-        name = call.name if call.known else hide(call.name)
-        fields: dict[str, object] = {"door": call.door, "call": name, "caller": caller.id}
-        who, about = caller.id, ""
-        if caller.issuer:
-            fields["issuer"] = caller.issuer
-            who = f"{caller.id} of {caller.issuer}"
-        fields["status"], fields["seconds"] = call.status, round(call.seconds, 6)
-        if process is not None:
-            spent = process.turn_usage
-            fields["process_id"], fields["cost"] = process.id, spent.cost
-            about = f" (process {process.id}, {spent.cost:.4f} USD)"
-            if spent.tokens:
-                fields["input_tokens"], fields["output_tokens"] = spent.input_tokens, spent.output_tokens
-                tokens = f"{spent.input_tokens:,} tokens in, {spent.output_tokens:,} out"
-                about = f" (process {process.id}, {spent.cost:.4f} USD, {tokens})"
-        message = f"{name} {call.status} after {call.seconds:.3f} s over {call.door} for {who}{about}"
-        _log.log(call.level, message, extra={FIELDS: fields})
+def log_call(call: Call) -> None:
+    """Write the line of the log for a call."""
+    if not _log.isEnabledFor(call.level):
+        return
+    caller, process, about = call.caller, call.process, ""
+    name = call.name if call.known else hide(call.name)
+    fields: dict[str, object] = {"door": call.door, "call": name, "caller": caller.id}
+    who = caller.id
+    if caller.issuer:
+        fields["issuer"] = caller.issuer
+        who = f"{caller.id} of {caller.issuer}"
+    fields["status"], fields["seconds"] = call.status, round(call.seconds, 6)
+    if process is not None:
+        spent = process.turn_usage
+        fields["process_id"], fields["cost"] = process.id, spent.cost
+        about = f"process {process.id}, {spent.cost:.4f} USD"
+        if spent.tokens:
+            fields["input_tokens"], fields["output_tokens"] = spent.input_tokens, spent.output_tokens
+            about += f", {spent.input_tokens:,} tokens in, {spent.output_tokens:,} out"
+        about = f" ({about})"
+    message = f"{name} {call.status} after {call.seconds:.3f} s over {call.door} for {who}{about}"
+    _log.log(call.level, message, extra={FIELDS: fields})
 
 
 def new_request_id() -> str:

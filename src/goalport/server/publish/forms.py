@@ -1,28 +1,27 @@
-"""How clients see and answer questions: one class for each kind of question, and one table of the kinds.
+"""Forms: how clients see and answer questions.
 
-A new kind is a class here, and an entry in `FORMS`. No other module compares kinds: the handle, the companion tools and
-the server use the form; the command line and other goalport servers, which follow a handle, use the JSON Schema of the
-answer. A form does not ask the question and does not record the answer. `companions`, `handle`, `doors.mcp` and the
-command line are above.
+Each kind of question has its form in `FORMS`; no other module compares kinds. The handle, the companion tools and the
+doors use the form; the command line and other goalport servers use the JSON Schema of the answer. `FlatForm` is the
+same schema as MCP elicitation shows it: a flat object of texts, numbers, yes-or-no fields and choices. Nothing here
+asks a question or records an answer.
 """
 
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, cast
+from dataclasses import dataclass, field, replace
+from math import ceil, floor
+from typing import Any, Final, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from goalport.agents.domain import WaitFor
-from goalport.agents.domain.wait_for import Choice, FormSubmission, Option, TextInput, UrlVisit
+from goalport.agents.domain.wait_for import Choice, FormSubmission, TextInput, UrlVisit
 from goalport.base.errors import BadInput
-from goalport.base.words import corrections, validation_problems
+from goalport.base.words import corrections, limit_told, validation_problems
 from goalport.runtime.process import Question
-from goalport.server.publish.elicitation import FlatForm
-from goalport.server.publish.portability import Schema
+from goalport.server.publish.portability import Schema, is_object
 from goalport.server.publish.published_arguments import PublishedArguments
 from goalport.tools.schemas import holds_secret
 
@@ -30,32 +29,34 @@ _ANSWER: Final = "answer"
 """The name of the only field of a form whose answer is not an object."""
 _CONFIRMED: Final = "confirmed"
 """The name of the only field where a client shows a yes or no as a form."""
-_ONCE_DONE: Final = "Once they say that it is done,"
 _CHOICE: Final = "choice"
 """The name of the only field of a form with options."""
 
 
 @dataclass(frozen=True, slots=True)
-class Form(ABC):
+class Form:
     """The form of the answer to one question."""
 
-    kind: ClassVar[str]
+    kind: str
     """The name of this kind of question, as clients see it."""
-
     schema: Schema
     """The JSON Schema of the answer."""
+    read: Callable[[Any], object]
+    """Makes the object of an answer. Raises `BadInput` with one line for each wrong field."""
+    ask: str
+    """What a model does to get the answer, up to the sentence that says how to send it, with null for it."""
+    put: str
+    """What it puts in place of null."""
+    url: str | None = None
+    """The address that the person opens, of a question that is answered there; None for all others."""
+    calls_back: bool = False
+    """Whether the page at the address says when it is done; a person's yes only agrees to open it then."""
+    options: Sequence[Mapping[str, str]] = ()
+    """What can be chosen, of a question with options: the key of each, and the label that the person reads."""
 
-    @classmethod
-    @abstractmethod
-    def of(cls, wait: WaitFor[Any]) -> "Form | None":
-        """The form of an answer to what is asked; None if it is not of this kind.
-
-        Raises one of `UNREADABLE` for a type that cannot be read from JSON.
-        """
-
-    @abstractmethod
-    def read(self, answer: Any) -> object:
-        """The object made from an answer. Raises `BadInput` with one line for each wrong field."""
+    def instruction(self, call: str) -> str:
+        """What a model does to get the answer; `call` is the sentence that says how to send it."""
+        return f"{self.ask} {call} {self.put}"
 
     def sent(self, answer: Any) -> Any:
         """The answer that a model sent: some hosts send the objects and booleans in arguments as JSON texts."""
@@ -68,193 +69,147 @@ class Form(ABC):
                 self.kind == "form" or cast("Mapping[str, Any]", value).keys() == fields.keys()
             ):
                 return cast("Mapping[str, Any]", value)
-            if isinstance(value, bool) and self.schema.get("type") == "boolean":
+            if isinstance(value, bool) and self._is_yes_or_no:
                 return value
         return answer
-
-    @abstractmethod
-    def instruction(self, call: str) -> str:
-        """What a model does to get the answer; `call` is the sentence that says how to send it, with null for it."""
-
-    @property
-    def url(self) -> str | None:
-        """The address that the person opens, of a question that is answered there; None for all others."""
-        return None
-
-    @property
-    def calls_back(self) -> bool:
-        """Whether the page at the address says when it is done; a person's yes only agrees to open it then."""
-        return False
-
-    @property
-    def options(self) -> Sequence[Mapping[str, str]]:
-        """What can be chosen, of a question with options: the key of each, and the label that the person reads."""
-        return ()
 
     def elicitation(self, era: str) -> Schema | None:
         """The schema that MCP elicitation shows as a form, in a version of the protocol such as `2025-11-25`.
 
-        None where the protocol has no fields for the answer; its client gets the handle.
+        None where the protocol has no fields for the answer, such as for a form that nests; its client gets the handle.
         """
-        flat = FlatForm.of(self.schema)
-        return None if flat is None else flat.schema(era)
+        if not self._is_yes_or_no:
+            flat = FlatForm.of(self.schema)
+            return None if flat is None else flat.schema(era)
+        if self.calls_back:
+            return None
+        shown = {"title": "Yes"} if self.url is None else {"title": "It is done", "default": True}
+        return {
+            "type": "object",
+            "properties": {_CONFIRMED: {"type": "boolean", **shown}},
+            "required": [_CONFIRMED],
+        }
 
     def elicited(self, content: Mapping[str, Any]) -> Any:
         """The answer for `read` in what the person entered into a form of `elicitation`."""
+        if self._is_yes_or_no:
+            return content.get(_CONFIRMED)
         flat = FlatForm.of(self.schema)
         return dict(content) if flat is None else flat.answer(content)
 
-
-@dataclass(frozen=True, slots=True)
-class YesNoForm(Form):
-    """The form of a question that a person answers with yes or no."""
-
-    kind = "confirmation"
-
-    @classmethod
-    def of(cls, wait: WaitFor[Any]) -> "Form | None":
-        return cls({"type": "boolean"}) if wait.response_type is bool else None
-
-    def read(self, answer: Any) -> object:
-        try:
-            return TypeAdapter(bool).validate_python(answer)
-        except ValidationError as error:
-            raise _refusal(validation_problems(error, answer, root=_ANSWER)) from None
-
-    def elicitation(self, era: str) -> Schema | None:
-        name = _CONFIRMED
-        return {"type": "object", "properties": {name: {"type": "boolean", "title": "Yes"}}, "required": [name]}
-
-    def elicited(self, content: Mapping[str, Any]) -> Any:
-        return content.get(_CONFIRMED)
-
-    def instruction(self, call: str) -> str:
-        return f"Ask the person; then {call} Put true in place of null for a yes, false for a no."
-
-
-@dataclass(frozen=True, slots=True)
-class UrlForm(YesNoForm):
-    """The form of a question that a person answers by doing something at an address, which they open first."""
-
-    kind = "url"
-
-    _visit: UrlVisit
-
-    @classmethod
-    def of(cls, wait: WaitFor[Any]) -> "Form | None":
-        return cls({"type": "boolean"}, wait) if isinstance(wait, UrlVisit) else None
-
     @property
-    def url(self) -> str | None:
-        return self._visit.address
-
-    @property
-    def calls_back(self) -> bool:
-        return self._visit.calls_back
-
-    def read(self, answer: Any) -> object:
-        done = YesNoForm.read(self, answer)
-        if done and self.calls_back:
-            raise _refusal([f"{_ANSWER}: only the page itself says that it is done: open {self.url}"])
-        return done
-
-    def elicitation(self, era: str) -> Schema | None:
-        """The form by which a person who has opened the address says that it is done; none if the page says so."""
-        name = _CONFIRMED
-        done = {name: {"type": "boolean", "title": "It is done", "default": True}}
-        return None if self.calls_back else {"type": "object", "properties": done, "required": [name]}
-
-    def instruction(self, call: str) -> str:
-        once = "The page itself says when it is done; to wait for that," if self.calls_back else _ONCE_DONE
-        return (
-            f"Show the person this address, which they open themselves: {self.url} {once} {call} Put true in place of"
-            " null, or false if they refuse."
-        )
+    def _is_yes_or_no(self) -> bool:
+        return self.schema.get("type") == "boolean"
 
 
-@dataclass(frozen=True, slots=True)
-class FieldsForm(Form):
+def _fields_form(wait: WaitFor[Any]) -> Form:
     """The form of a question that a person answers with the fields of a type."""
-
-    kind = "form"
-
-    _arguments: PublishedArguments
-    _drafted: Mapping[str, object]
-    """The values that the person finds in the form, which count where a field is left out."""
-    _only: str
-    """The name of the only field, if the answer is not an object."""
-
-    @classmethod
-    def of(cls, wait: WaitFor[Any]) -> "Form | None":
-        draft = cast("object", wait.prefill) if isinstance(wait, FormSubmission) else None
-        return cls._of_type(wait.response_type, _ANSWER, draft)
-
-    @classmethod
-    def _of_type(cls, kind: object, name: str, draft: object = None) -> "FieldsForm":
-        arguments = PublishedArguments.of_fields(kind, name)
-        drafted = {} if draft is None else _drafted(kind, draft, arguments.schema, name)
-        return cls(_with_defaults(arguments.schema, drafted), arguments, drafted, name)
-
-    def read(self, answer: Any) -> object:
-        if not isinstance(answer, Mapping) and [*self.schema["properties"]] == [self._only]:
-            answer = {self._only: answer}
-        return _read(self._arguments, {**self._drafted, **answer} if isinstance(answer, Mapping) else answer)
-
-    def instruction(self, call: str) -> str:
-        schema = json.dumps(self.schema, ensure_ascii=False)
-        return (
-            f"Ask the person; then {call} Put their answer in place of null, valid against this JSON Schema: {schema}"
-        )
+    draft = cast("object", wait.prefill) if isinstance(wait, FormSubmission) else None
+    schema, read = _drafted(wait.response_type, draft)
+    put = f"Put their answer in place of null, valid against this JSON Schema: {json.dumps(schema, ensure_ascii=False)}"
+    return Form("form", schema, read, "Ask the person; then", put)
 
 
-@dataclass(frozen=True, slots=True)
-class TextForm(FieldsForm):
-    """The form of a question that a person answers with a text."""
-
-    kind = "input"
-
-    @classmethod
-    def of(cls, wait: WaitFor[Any]) -> "Form | None":
-        if not isinstance(wait, TextInput):
-            return None
-        return cls._of_type(wait.response_type, _ANSWER, wait.prefill or None)
-
-    def instruction(self, call: str) -> str:
-        return f"Ask the person; then {call} Put their text in place of null."
+def _yes_no_form(wait: WaitFor[Any]) -> Form | None:
+    if wait.response_type is not bool:
+        return None
+    put = "Put true in place of null for a yes, false for a no."
+    return Form("confirmation", {"type": "boolean"}, _yes_or_no, "Ask the person; then", put)
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceForm(Form):
+def _choice_form(wait: WaitFor[Any]) -> Form | None:
     """The form of a question that a person answers with one of some options."""
+    if not isinstance(wait, Choice):
+        return None
+    arguments = PublishedArguments.of_fields(wait.response_type, _CHOICE)
 
-    kind = "choice"
-
-    _arguments: PublishedArguments
-    _wait: Choice[Any]
-
-    @classmethod
-    def of(cls, wait: WaitFor[Any]) -> "Form | None":
-        if not isinstance(wait, Choice):
-            return None
-        arguments = PublishedArguments.of_fields(wait.response_type, _CHOICE)
-        return cls(arguments.schema, arguments, wait)
-
-    @property
-    def options(self) -> Sequence[Mapping[str, str]]:
-        return [{"key": each.key, "label": each.label} for each in self._wait.options]
-
-    def read(self, answer: Any) -> object:
-        given = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {_CHOICE: answer}
-        chosen = _read(self._arguments, given)
+    def read(answer: Any) -> object:
+        chosen = _read(arguments, answer if isinstance(answer, Mapping) else {_CHOICE: answer})
         try:
-            return self._wait.option(chosen).key
+            return wait.option(chosen).key
         except ValueError as error:
             raise _refusal([f"{_CHOICE}: {error}"]) from None
 
-    def instruction(self, call: str) -> str:
-        shown = "; ".join(_named(each) for each in self._wait.options)
-        put = "Put their option in place of null."
-        return f"Show the person the options and let them choose; then {call} {put} The options are: {shown}"
+    options = [{"key": each.key, "label": each.label} for each in wait.options]
+    shown = "; ".join(each.key if each.key == each.label else f"{each.key} ({each.label})" for each in wait.options)
+    ask = "Show the person the options and let them choose; then"
+    put = f"Put their option in place of null. The options are: {shown}"
+    return Form("choice", arguments.schema, read, ask, put, options=options)
+
+
+def _text_form(wait: WaitFor[Any]) -> Form | None:
+    if not isinstance(wait, TextInput):
+        return None
+    schema, read = _drafted(wait.response_type, wait.prefill or None)
+    return Form("input", schema, read, "Ask the person; then", "Put their text in place of null.")
+
+
+def _url_form(wait: WaitFor[Any]) -> Form | None:
+    """The form of a question that a person answers by doing something at an address, which they open first."""
+    if not isinstance(wait, UrlVisit):
+        return None
+
+    def read(answer: Any) -> object:
+        done = _yes_or_no(answer)
+        if done and wait.calls_back:
+            raise _refusal([f"{_ANSWER}: only the page itself says that it is done: open {wait.address}"])
+        return done
+
+    once = (
+        "The page itself says when it is done; to wait for that,"
+        if wait.calls_back
+        else "Once they say that it is done,"
+    )
+    ask = f"Show the person this address, which they open themselves: {wait.address} {once}"
+    put = "Put true in place of null, or false if they refuse."
+    return Form("url", {"type": "boolean"}, read, ask, put, url=wait.address, calls_back=wait.calls_back)
+
+
+FORMS: Final[Mapping[str, Callable[[WaitFor[Any]], Form | None]]] = {
+    "form": _fields_form,
+    "confirmation": _yes_no_form,
+    "choice": _choice_form,
+    "input": _text_form,
+    "url": _url_form,
+}
+"""The form of each kind of question, in the order in which clients see the kinds; None: what is asked is of another.
+
+The last kind that takes what is asked is used; the first kind takes everything.
+"""
+
+
+def form_of(question: Question) -> Form:
+    """The form of a question. Raises one of `UNREADABLE` if its answer's type cannot be read from JSON."""
+    return next(filter(None, (form(question.wait) for form in reversed(FORMS.values()))))
+
+
+def _drafted(kind: object, draft: object) -> tuple[Schema, Callable[[Any], object]]:
+    """The schema of an answer and what reads it; the values of a draft count where a field is left out."""
+    arguments = PublishedArguments.of_fields(kind, _ANSWER)
+    schema, drafted = arguments.schema, dict[str, object]()
+    fields = schema.get("properties", {})
+    if draft is not None:
+        values = TypeAdapter[object](cast("type", kind)).dump_python(draft, mode="json", by_alias=True, warnings=False)
+        found = cast("dict[str, object]", values) if isinstance(values, dict) else {_ANSWER: cast("object", values)}
+        drafted = {name: each for name, each in found.items() if name in fields and not holds_secret(fields[name])}
+        shown = {name: {**fields[name], "default": each} for name, each in drafted.items()}
+        required = [each for each in schema.get("required", ()) if each not in drafted]
+        schema = {key: value for key, value in schema.items() if key != "required"}
+        schema |= {"properties": {**fields, **shown}, **({"required": required} if required else {})}
+
+    def read(answer: Any) -> object:
+        if not isinstance(answer, Mapping) and [*fields] == [_ANSWER]:
+            answer = {_ANSWER: answer}
+        return _read(arguments, {**drafted, **answer} if isinstance(answer, Mapping) else answer)
+
+    return schema, read
+
+
+def _yes_or_no(answer: Any) -> bool:
+    try:
+        return TypeAdapter(bool).validate_python(answer)
+    except ValidationError as error:
+        raise _refusal(validation_problems(error, answer, root=_ANSWER)) from None
 
 
 def _read(arguments: PublishedArguments, answer: Any) -> Any:
@@ -268,36 +223,312 @@ def _refusal(problems: Sequence[str]) -> BadInput:
     return BadInput(corrections(problems, of="answer"), problems)
 
 
-def _named(option: Option[Any]) -> str:
-    return option.key if option.key == option.label else f"{option.key} ({option.label})"
+_TITLED_CHOICES: Final = "2025-11-25"
+"""The first protocol version with choices that have titles, several choices, and defaults of all fields."""
+_FORMATS: Final = frozenset({"date", "date-time", "email", "uri"})
+_COMBINATORS: Final = ("anyOf", "oneOf")
+_OPEN: Final = ("additionalProperties", "patternProperties")
+_KEPT: Final[Mapping[str, Sequence[str]]] = {
+    "string": ("minLength", "maxLength", "pattern"),
+    "integer": ("minimum", "maximum"),
+    "number": ("minimum", "maximum"),
+    "boolean": (),
+    "array": ("minItems", "maxItems"),
+}
+_LIMITS: Final = (
+    *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"),
+    *("minLength", "maxLength", "pattern", "minItems", "maxItems", "format"),
+)
+"""The keywords by which a value of the right kind may still be wrong, in the order in which a person is told."""
+_DEFAULTS: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
 
 
-def _drafted(kind: object, draft: object, schema: Schema, name: str) -> dict[str, object]:
-    """The values of a draft as JSON, by the names of their fields; not those of secrets."""
-    values = TypeAdapter[object](cast("type", kind)).dump_python(draft, mode="json", by_alias=True, warnings=False)
-    found = cast("dict[str, object]", values) if isinstance(values, dict) else {name: cast("object", values)}
-    fields = schema.get("properties", {})
-    return {name: value for name, value in found.items() if name in fields and not holds_secret(fields[name])}
+class _CannotBeShownError(Exception):
+    """A schema has something for which the protocol has no field."""
 
 
-def _with_defaults(schema: Schema, values: Mapping[str, object]) -> Schema:
-    """A schema of an object whose fields have these values as defaults, and so need not be filled in."""
-    if not values:
-        return schema
-    drafted = {name: {**schema["properties"][name], "default": value} for name, value in values.items()}
-    required = [each for each in schema.get("required", ()) if each not in values]
-    rest = {key: value for key, value in schema.items() if key != "required"}
-    properties = {**schema["properties"], **drafted}
-    return {**rest, "properties": properties, **({"required": required} if required else {})}
+@dataclass(frozen=True, slots=True)
+class FieldChoice:
+    """A value that can be chosen. The protocol has texts only, so others are shown as JSON."""
+
+    text: str
+    value: object
+    title: str
 
 
-FORMS: Final[Sequence[type[Form]]] = (FieldsForm, YesNoForm, ChoiceForm, TextForm, UrlForm)
-"""The kinds of questions, in the order in which clients see them.
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A field of an answer."""
 
-The last kind that takes what is asked is used; the first kind takes everything.
-"""
+    name: str
+    schema: Schema
+    """Without null, its own references and combinators."""
+    needed: bool
+    """Whether the answer must have it, if only as null."""
+    nullable: bool
+    choices: tuple[FieldChoice, ...] = ()
+    group: str = ""
+    """The object that it is a field of, if that stands in the answer."""
+    required: bool = field(init=False)
+    """Whether the person has to fill it in."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "required", self.needed and not self.nullable)
+
+    @property
+    def secret(self) -> bool:
+        """Whether what is typed must not be seen."""
+        return bool(self.schema.get("writeOnly") or self.schema.get("format") == "password")
+
+    def shown(self, *, titled: bool) -> Schema:
+        """The field as the protocol has it; not `titled` is the version without titles of choices and most defaults.
+
+        Raises `_CannotBeShownError`.
+        """
+        schema, kind, default = self.schema, str(self.schema["type"]), self.default
+        limits = () if self.choices and kind == "string" else _KEPT[kind]
+        shown: Schema = {"type": kind}
+        shown |= {key: schema[key] for key in ("title", "description", *limits) if key in schema}
+        if kind == "integer" and "exclusiveMinimum" in schema:
+            shown["minimum"] = floor(schema["exclusiveMinimum"]) + 1
+        if kind == "integer" and "exclusiveMaximum" in schema:
+            shown["maximum"] = ceil(schema["exclusiveMaximum"]) - 1
+        if self.choices:
+            shown |= self._shown_choices(titled=titled)
+        elif schema.get("format") in _FORMATS:
+            shown["format"] = schema["format"]
+        if default is not None and (titled or kind == "boolean"):
+            shown["default"] = default
+        # What the protocol has no keyword for is said in words.
+        unsaid = ["multipleOf"] if kind == "integer" else ["exclusiveMinimum", "exclusiveMaximum", "multipleOf"]
+        notes = [limit_told(key, schema[key]) for key in unsaid if key in schema]
+        notes += [f"format: {schema['format']}"] if schema.get("format", "date") not in _FORMATS else []
+        if told := "; ".join(filter(None, notes)):
+            shown["description"] = f"{shown['description']} ({told})" if shown.get("description") else told
+        return shown
+
+    def _shown_choices(self, *, titled: bool) -> Schema:
+        """The choices, bare where none has a title of its own."""
+        several, texts = self.schema["type"] == "array", [each.text for each in self.choices]
+        if several and not titled:
+            raise _CannotBeShownError
+        if not titled or all(each.title == each.text for each in self.choices):
+            return {"items": {"type": "string", "enum": texts}} if several else {"enum": texts}
+        options = [{"const": each.text, "title": each.title} for each in self.choices]
+        return {"items": {"anyOf": options}} if several else {"oneOf": options}
+
+    @property
+    def limits(self) -> Sequence[str]:
+        """What its value has to be beside a choice, in words for a person who is not shown its schema: `at least 1`."""
+        limits = [(key, self.schema[key]) for key in _LIMITS if key in self.schema]
+        told = [limit_told(*each) for each in limits if each != ("minLength", 1)]  # nobody answers with no text
+        return [*filter(None, told)]
+
+    @property
+    def default(self) -> object:
+        """The default as it stands in the field: the text of a choice, a list of them for several; None: none."""
+        default = self.schema.get("default")
+        if self.choices:
+            texts = {_as_json(each.value): each.text for each in self.choices}
+            if self.schema["type"] == "array":
+                chosen = [texts.get(_as_json(each)) for each in cast("list[object]", default or [])]
+                return chosen if default is not None and None not in chosen else None
+            return texts.get(_as_json(default))
+        kind = str(self.schema.get("type"))
+        fits = isinstance(default, _DEFAULTS.get(kind, (object,))) and (kind == "boolean") == isinstance(default, bool)
+        return default if fits else None
+
+    @property
+    def takes_empty_text(self) -> bool:
+        """Whether an empty text is a value of it, and not the lack of one."""
+        if self.choices:
+            return any(each.text == "" for each in self.choices)
+        return self.schema.get("type") == "string" and not self.schema.get("minLength") and "format" not in self.schema
+
+    def values(self, content: Mapping[str, Any]) -> Iterator[object]:
+        """The value in the answer for what a client sent; none where the field is left out."""
+        value = content.get(self.name)
+        if value is None or (value == "" and not self.required and not self.takes_empty_text):
+            if self.nullable and (self.needed or self.name in content):
+                yield None
+            return
+        values = {each.text: each.value for each in self.choices}
+        if isinstance(value, list):
+            items = cast("list[object]", value)
+            yield [values.get(each, each) if isinstance(each, str) else each for each in items]
+        else:
+            yield values.get(value, value) if isinstance(value, str) else value
 
 
-def form_of(question: Question) -> Form:
-    """The form of a question. Raises one of `UNREADABLE` if its answer's type cannot be read from JSON."""
-    return next(filter(None, (each.of(question.wait) for each in reversed(FORMS))))
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """An object in the object, whose fields stand beside the others for who fills in a form line by line."""
+
+    name: str
+    needed: bool
+    nullable: bool
+    default: Mapping[str, object]
+
+    def fields(self, schema: Schema) -> Iterator[FormField]:
+        """Its fields, as `address.city`."""
+        optional, required = self.nullable or not self.needed, schema.get("required", ())
+        for name, each in cast("Mapping[str, Schema]", schema["properties"]).items():
+            described = {**each, "default": self.default[name]} if name in self.default else dict(each)
+            if optional and name not in self.default:
+                described.pop("default", None)  # it would make an object that nobody wanted
+            needed = name in required and not optional and name not in self.default
+            yield replace(_field(f"{self.name}.{name}", described, needed=needed, whole=True), group=self.name)
+
+    def values(self, given: Mapping[str, object]) -> Iterator[object]:
+        """The object in the answer; none, where nothing of it was filled in and need not be."""
+        filled = any(each is not None for each in given.values())
+        if filled or (given and self.default) or (self.needed and not self.nullable):
+            yield {**self.default, **given}
+        elif self.needed:
+            yield None
+
+
+@dataclass(frozen=True, slots=True)
+class FlatForm:
+    """The fields of an answer that is an object."""
+
+    fields: tuple[FormField, ...]
+    _groups: tuple[_Group, ...] = ()
+
+    @classmethod
+    def of(cls, schema: Schema, *, whole: bool = False) -> "FlatForm | None":
+        """The form of an answer with this JSON Schema; None where MCP elicitation has no fields for it.
+
+        `whole`: fields are made also of what the protocol has none for, such as secrets, lists and the fields of
+        objects (`address.city`); None then stands for an answer that is no object of known fields.
+        """
+        if not is_object(schema) or not ("properties" in schema or not any(map(schema.get, _OPEN))):
+            return None
+        required, fields, groups = schema.get("required", ()), list[FormField](), list[_Group]()
+        try:
+            for name, each in cast("Mapping[str, object]", schema.get("properties", {})).items():
+                described, needed = cast("Schema", each) if isinstance(each, dict) else {}, name in required
+                inner, nullable = _without_null(described)
+                if whole and is_object(inner) and inner.get("properties") and not any(map(inner.get, _OPEN)):
+                    default = cast("Mapping[str, object]", inner.get("default") or {})
+                    groups.append(_Group(name, needed, nullable, default))
+                    fields += groups[-1].fields(inner)
+                else:
+                    fields.append(_field(name, described, needed=needed, whole=whole))
+        except _CannotBeShownError:
+            return None
+        return cls(tuple(fields), tuple(groups))
+
+    def schema(self, era: str) -> Schema | None:
+        """The schema of an elicitation in a version of the protocol; None where that version has no fields for it."""
+        try:
+            properties = {each.name: each.shown(titled=era >= _TITLED_CHOICES) for each in self.fields}
+        except _CannotBeShownError:
+            return None
+        required = [each.name for each in self.fields if each.required]
+        return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+    def answer(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer for the schema of the form. What has no field stays as it is, for the schema to refuse."""
+        names = {each.name for each in self.fields}
+        answer = {key: value for key, value in content.items() if key not in names}
+        values = [(each, value) for each in self.fields for value in each.values(content)]
+        for group in self._groups:
+            inside = {each.name[len(group.name) + 1 :]: value for each, value in values if each.group == group.name}
+            answer.update((group.name, made) for made in group.values(inside) if group.name not in answer)
+        return answer | {each.name: value for each, value in values if not each.group}
+
+
+def _field(name: str, given: Schema, *, needed: bool, whole: bool) -> FormField:
+    """A field, with the type that the protocol has for it, and its choices.
+
+    Raises `_CannotBeShownError` if the protocol has no field of its kind, unless it is to be made `whole`.
+    """
+    schema, nullable = _without_null(given)
+    made = FormField(name, schema, needed, nullable)
+    try:
+        items = _items(schema)
+        choices = tuple(_choices(schema if items is None else items))
+    except _CannotBeShownError:
+        if whole:
+            return made
+        raise
+    distinct = len({each.text for each in choices}) == len(choices)
+    has_kind = bool(choices) or str(schema.get("type")) in _DEFAULTS
+    if made.secret or not distinct or not has_kind:  # the specification forbids asking for secrets in a form
+        if whole:
+            return made
+        raise _CannotBeShownError
+    kind = ("string" if items is None else "array") if choices else schema["type"]
+    return replace(made, schema={**schema, "type": kind}, choices=choices)
+
+
+def _items(schema: Schema) -> Schema | None:
+    """The schema of the items of an array; None where a schema is of none."""
+    if schema.get("type") != "array":
+        return None
+    if "prefixItems" in schema or not isinstance(schema.get("items"), dict):
+        raise _CannotBeShownError
+    items, nullable = _without_null(schema["items"])
+    if nullable:
+        raise _CannotBeShownError
+    return items
+
+
+def _without_null(schema: Schema) -> tuple[Schema, bool]:
+    """A schema without the alternative null, and whether it had it; an alternative that is left alone is the schema."""
+    enum, nullable = schema.get("enum"), False
+    if enum is not None and None in enum:
+        schema, nullable = {**schema, "enum": [each for each in enum if each is not None]}, True
+    if isinstance(kinds := schema.get("type"), list):
+        left = [each for each in cast("list[str]", kinds) if each != "null"]
+        nullable = nullable or len(left) < len(cast("list[str]", kinds))
+        schema = {**schema, "type": left[0] if len(left) == 1 else left}
+    for key in _COMBINATORS:
+        if key in schema:
+            members = [each for each in schema[key] if each != {"type": "null"}]
+            nullable = nullable or len(members) < len(schema[key])
+            beside = {name: value for name, value in schema.items() if name != key}
+            # The one option of a choice stays an option, which has a title of its own.
+            only = members[0] if len(members) == 1 and "const" not in members[0] else _text(members)
+            schema = {**beside, key: members} if only is None else {**only, **beside}
+    return schema, nullable
+
+
+def _text(members: Sequence[Schema]) -> Schema | None:
+    """The text in the two ways in which a Decimal may be given, of which it is the exact one; None for others."""
+    by_type = {str(each.get("type")): each for each in members if "enum" not in each and "const" not in each}
+    return by_type["string"] if by_type.keys() == {"number", "string"} and len(members) == len(by_type) else None
+
+
+def _choices(schema: Schema) -> Iterator[FieldChoice]:
+    """What can be chosen; nothing for a schema that is no choice. Raises `_CannotBeShownError`."""
+    members = [each for key in _COMBINATORS for each in schema.get(key, ())]
+    if "const" in schema:
+        yield _choice(schema["const"], None)
+    elif "enum" in schema:
+        named = {_as_json(each["const"]): each.get("title") for each in members if "const" in each}
+        # Servers of older revisions have titles in `enumNames`.
+        titles: Sequence[object] = schema.get("enumNames") or [named.get(_as_json(each)) for each in schema["enum"]]
+        yield from map(_choice, schema["enum"], titles)
+    else:
+        for member in members:
+            if not {"const", "enum"} & member.keys():
+                raise _CannotBeShownError
+            yield from [_choice(member["const"], member.get("title"))] if "const" in member else _choices(member)
+
+
+def _choice(value: object, title: object) -> FieldChoice:
+    if isinstance(value, dict | list):
+        raise _CannotBeShownError
+    text = value if isinstance(value, str) else _as_json(value)
+    return FieldChoice(text, value, title if isinstance(title, str) else text)
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -42,7 +42,7 @@ HANDLE: Final[Schema] = {
                     "id": {"type": "string"},
                     "message": {"type": "string"},
                     "schema": {"type": "object", "description": "The JSON Schema of the answer"},
-                    "kind": {"type": "string", "enum": [each.kind for each in FORMS]},
+                    "kind": {"type": "string", "enum": [*FORMS]},
                     "options": {
                         "type": "array",
                         "description": "What can be chosen: the answer is a key, the person reads the labels",

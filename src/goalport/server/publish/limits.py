@@ -4,9 +4,10 @@ Every door asks here before it answers a call, so that it does not matter throug
 counts for itself; only costs are those of all programs that share a store. `publisher` is above.
 """
 
+import asyncio
 import math
 import time
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -18,10 +19,11 @@ from goalport.base.errors import GoalportError
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess
 from goalport.runtime.process.ledger import in_dollars
-from goalport.server.publish.fair_queue import FairQueue, Who
 from goalport.store import ProcessStore
 from goalport.workspace.settings import LimitSettings
 
+Who = tuple[str, str]
+"""A caller: its issuer and its id."""
 LimitKind = Literal["calls", "waiting_calls", "processes", "calls_per_minute", "cost_per_day"]
 _MINUTE: Final = 60.0
 _SOON: Final = 1.0
@@ -38,24 +40,77 @@ class LimitReached(GoalportError):
     def __init__(self, kind: LimitKind, reason: str, retry_seconds: float) -> None:
         self.kind: LimitKind = kind
         self.retry_seconds = max(1, math.ceil(retry_seconds))
-        super().__init__(f"{reason} Try again in {_in_words(self.retry_seconds)}.")
+        minutes = math.ceil(self.retry_seconds / _MINUTE)
+        soon = f"{self.retry_seconds} s" if self.retry_seconds <= _READABLE else f"{minutes} min"
+        after = soon if minutes <= _READABLE else f"{minutes // 60} h {minutes % 60} min"
+        super().__init__(f"{reason} Try again in {after}.")
 
 
-def _in_words(seconds: int) -> str:
-    if seconds <= _READABLE:
-        return f"{seconds} s"
-    minutes = math.ceil(seconds / _MINUTE)
-    return f"{minutes} min" if minutes <= _READABLE else f"{minutes // 60} h {minutes % 60} min"
+class FairQueue:
+    """The calls that wait for one of so many places. Their callers take turns, each in the order in which it called.
+
+    So the next place but one is another caller's, however many calls of one caller wait.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._lines: OrderedDict[Who, deque[asyncio.Future[None]]] = OrderedDict()
+        """Those who wait, by caller; the caller whose turn is next comes first."""
+
+    def take(self) -> bool:
+        """Take a place, if one is free."""
+        if self._free:
+            self._free -= 1
+            return True
+        return False
+
+    @property
+    def waiting(self) -> Counter[Who]:
+        """How many places each caller waits for."""
+        return Counter({who: len(line) for who, line in self._lines.items()})
+
+    def length(self, who: Who) -> int:
+        """How many places one caller waits for."""
+        return len(self._lines.get(who, ()))
+
+    async def wait(self, who: Who) -> None:
+        """Wait until a place is this caller's."""
+        if self.take():
+            return
+        place = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(who, deque()).append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self.leave()
+            elif place in self._lines.get(who, ()):
+                self._lines[who].remove(place)
+                if not self._lines[who]:
+                    del self._lines[who]
+            raise
+
+    def leave(self) -> None:
+        """Give a place back, to whoever's turn it is."""
+        while self._lines:
+            who, line = self._lines.popitem(last=False)
+            place = line.popleft()
+            if line:
+                self._lines[who] = line
+            if not place.done():
+                place.set_result(None)
+                return
+        self._free += 1
 
 
 class Limits:
-    """The limits of one server; `note_refusal` is told which limit refuses a call."""
+    """The limits of one server; `on_refusal` is told which limit refuses a call."""
 
     def __init__(
         self,
         platform: AgentPlatform,
         settings: LimitSettings,
-        note_refusal: Callable[[str], None],
+        on_refusal: Callable[[str], None],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -63,7 +118,7 @@ class Limits:
         self._processes = platform.processes
         self._settings = settings
         platform.limits_of = lambda caller: settings.of(caller).of_processes
-        self._note_refusal = note_refusal
+        self._on_refusal = on_refusal
         self._clock = clock
         self._queue = FairQueue(settings.total_calls) if settings.total_calls else None
         self._calls: Counter[Who] = Counter()
@@ -153,7 +208,7 @@ class Limits:
         begun.append(now)
 
     def _refusal(self, kind: LimitKind, reason: str, retry_seconds: float) -> LimitReached:
-        self._note_refusal(kind)
+        self._on_refusal(kind)
         return LimitReached(kind, reason, retry_seconds)
 
 
@@ -163,7 +218,7 @@ class Place:
     __slots__ = ("_calls", "_counted", "_queue", "_who", "held", "progress")
 
     def __init__(self, queue: FairQueue | None, calls: "Counter[Who] | None", who: Who) -> None:
-        self.held = queue is None or queue.take(who)
+        self.held = queue is None or queue.take()
         """Whether the call has its place; without it, it has to wait."""
         self.progress = 0.0
         """What the client was told of progress while the call waited: what follows has to be more."""
@@ -182,7 +237,7 @@ class Place:
         """Give the place back, since the call has been answered, has lost its client, or waits for a person."""
         if self.held and self._queue is not None:
             self.held = False
-            self._queue.leave(self._who)
+            self._queue.leave()
         if self._calls is not None and self._counted:
             self._counted = False
             self._calls[self._who] -= 1
@@ -197,7 +252,6 @@ class Place:
 
 _KEPT_SECONDS: Final = 5.0
 """For how many seconds counts what was read from the store."""
-_NEVER: Final = float("-inf")
 
 
 @dataclass
@@ -210,7 +264,7 @@ class _Day:
     ended: dict[str, float] = field(default_factory=dict[str, float])
     stored: Mapping[str, float] = field(default_factory=dict[str, float])
     """The costs by process as the store has them."""
-    read_at: float = _NEVER
+    read_at: float = -math.inf
 
 
 class DailyCosts:
@@ -243,29 +297,17 @@ class DailyCosts:
             del day.going_on[root]
             day.ended[root] = here[root]
         if self._store.durable and self._clock() >= day.read_at + _KEPT_SECONDS:
-            read_at = day.read_at
-            if read_at > _NEVER:
-                day.read_at = self._clock()  # for calls that come meanwhile counts what was read before
-            try:
-                day.stored = await self._store.spent(caller, day.begins)
-                read_at = self._clock()
-            finally:
-                day.read_at = read_at
+            day.stored = await self._store.spent(caller, day.begins)
+            day.read_at = self._clock()
         known = {**day.ended, **here}
-        others = (cost for root, cost in day.stored.items() if cost > known.get(root, 0.0))
-        ours = (cost for root, cost in known.items() if cost >= day.stored.get(root, 0.0))
-        return sum(others) + sum(ours)
+        return sum(max(known.get(root, 0.0), day.stored.get(root, 0.0)) for root in {*known, *day.stored})
 
     def _day(self, caller: Caller) -> _Day:
-        who, begins = caller.identity, _midnight(self._now())
-        day = self._days.get(who)
+        begins = _midnight(self._now())
         if begins != self._today:
             self._today = begins
-            self._days = {each: _Day(begins, other.going_on) for each, other in self._days.items() if other.going_on}
-            day = self._days.get(who)
-        if day is None:
-            day = self._days[who] = _Day(begins)
-        return day
+            self._days = {who: _Day(begins, each.going_on) for who, each in self._days.items() if each.going_on}
+        return self._days.setdefault(caller.identity, _Day(begins))
 
 
 def _midnight(moment: datetime) -> datetime:

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import anyio
 from anyio import to_thread
@@ -36,14 +36,6 @@ _GAP: Final = 0.05
 """Seconds in which changes of several upstream servers are collected into one publication."""
 
 
-class LimitMetrics(Protocol):
-    """What counts refusals."""
-
-    def refusal(self, limit: str) -> None:
-        """Count something that a limit refused."""
-        ...
-
-
 class Publisher:
     """The current publication of one server. Raises `SettingsError` for a role whose model is not ready, and for
     settings of the workspace's own that cannot be used.
@@ -60,10 +52,8 @@ class Publisher:
         self.settings = settings
         self.calls = OpenCalls()
         self.audit_trail = AuditTrail(audit_of(settings))
-        self.calls.observers.append(self.audit_trail)
-        self.metrics: LimitMetrics | None = None
-        """Counts what limits refuse; None where nobody reads it."""
-        self.limits = Limits(platform, settings.limits, self.note_refusal)
+        self.calls.observers.append(self.audit_trail.on_call)
+        self.limits = Limits(platform, settings.limits, self.calls.refused)
         self.runs = Runs(platform)
         self.publication: Publication = publish(platform, workspace, settings)
         self.loading = asyncio.Lock()
@@ -74,11 +64,6 @@ class Publisher:
     def subscribe(self, tell: Callable[..., Awaitable[None]]) -> None:
         """Call `tell` with the kinds of the lists that changed, at each change, for as long as the server runs."""
         self._subscribers.append(tell)
-
-    def note_refusal(self, limit: str) -> None:
-        """Count something that a limit refused; `limit` is the name of its setting."""
-        if self.metrics is not None:
-            self.metrics.refusal(limit)
 
     async def adopt(self, workspace: Workspace) -> None:
         """Publish a workspace that was reloaded; open calls finish with the agents that they started with."""

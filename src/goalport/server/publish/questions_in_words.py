@@ -16,8 +16,7 @@ from goalport.base.errors import BadInput
 from goalport.base.words import in_json
 from goalport.models.llm import AssistantMessage, Message
 from goalport.runtime.process import Question
-from goalport.server.publish.elicitation import FlatForm, FormField
-from goalport.server.publish.forms import Form, form_of
+from goalport.server.publish.forms import FlatForm, Form, FormField, form_of
 from goalport.tools.schemas import UNREADABLE, holds_secret
 
 _NAMED: Final = re.compile(r"\(Question (?P<question>q-[0-9a-f]+) of process (?P<process>[a-z0-9-]+)\)\s*$")

@@ -33,7 +33,7 @@ async def listen(site: Site, source: socket.socket | WorkerChannel, ready: Calla
     `source` is a listening socket, or the channel on which a supervisor hands over connections.
     """
     settings = site.publisher.settings
-    connections = Connections(ConnectionLimits.of(settings), site.publisher.note_refusal)
+    connections = Connections(ConnectionLimits.of(settings), site.publisher.calls.refused)
     if site.metrics is not None:
         site.metrics.connections = lambda: connections.number
     config = uvicorn.Config(

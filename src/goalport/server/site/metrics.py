@@ -36,18 +36,19 @@ _CLOSED: Final = (
 
 
 class MetricsPage:
-    """The numbers of one server; as a `CallObserver` it counts calls."""
+    """The numbers of one server."""
 
     def __init__(self, publisher: Publisher, authentication: Authentication | None, health: Health) -> None:
         from goalport.base.observe.metrics import Metrics
 
-        self.metrics = publisher.metrics = Metrics(__version__)
+        self.metrics = Metrics(__version__)
         self.connections: Callable[[], int] = lambda: 0
         """How many connections are open; the listener knows."""
         self._publisher = publisher
         self._authentication = authentication
         self._health = health
-        publisher.calls.observers.append(self)
+        publisher.calls.observers.append(self._on_call)
+        publisher.calls.refusals.append(self.metrics.refusal)
         publisher.platform.processes.on_spending.tell = self._spent
         publisher.platform.processes.on_spending.asked = self.metrics.model_request
         store = publisher.platform.store
@@ -59,8 +60,7 @@ class MetricsPage:
         """The endpoint."""
         return Route(METRICS_PATH, self._show, methods=["GET"])
 
-    def on_call(self, call: Call, /) -> None:
-        """Count a call that has ended."""
+    def _on_call(self, call: Call) -> None:
         self.metrics.call(call.door, call.name if call.known else "", call.status, call.seconds)
 
     def _spent(self, entry: Spending) -> None:

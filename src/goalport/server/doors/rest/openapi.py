@@ -104,7 +104,7 @@ _FIXED: Final[Mapping[str, Schema]] = {
         },
     ),
     "Question": _an_object(
-        {**_QUESTION, "kind": {"enum": [each.kind for each in FORMS]}, "askedAt": _TIME},
+        {**_QUESTION, "kind": {"enum": [*FORMS]}, "askedAt": _TIME},
         _SOMETIMES,
     ),
     "Unfinished": _an_object(
