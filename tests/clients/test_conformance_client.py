@@ -14,7 +14,7 @@ import httpx2
 
 from goalport.tools import Tool
 from goalport.tools.upstream.active_calls import call_hooks
-from goalport.tools.upstream.config_file import read_config
+from goalport.tools.upstream.config import read_config
 from goalport.tools.upstream.servers import UpstreamServers
 from tests.clients.running import CLIENTS, CONFORMANCE, environment
 from tests.rooms.upstream.signing_in import free_port

@@ -15,7 +15,7 @@ import pytest
 
 from goalport.tools.upstream.active_calls import Asked, call_hooks
 from goalport.tools.upstream.config import ServerConfig
-from goalport.tools.upstream.status import ServerState
+from goalport.tools.upstream.upstream_server import ServerState
 from tests.clients.conftest import python_environment
 from tests.clients.running import CLIENTS, NODE_PACKAGES
 from tests.rooms.upstream.connected import WatchedServers, connected

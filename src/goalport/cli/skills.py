@@ -16,9 +16,8 @@ from goalport.cli.terminal import Format, Record, confirmed, say, show, show_jso
 from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings
 from goalport.knowledge.documents import Folder
 from goalport.knowledge.skills import Skill, Skills, SkillTrust, check_skills
-from goalport.knowledge.skills.skill import SKILL_FILE, scanned
+from goalport.knowledge.skills.skill import SKILL_FILE, TRUST_FILE, fingerprint, scanned
 from goalport.knowledge.skills.skills import PROJECT_FOLDERS, skills_in
-from goalport.knowledge.skills.trust import TRUST_FILE, fingerprint
 from goalport.workspace.settings import load_settings
 
 FINE, WRONG = 0, 1

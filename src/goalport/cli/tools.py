@@ -27,7 +27,7 @@ from goalport.runtime.process import DirectCalls
 from goalport.server.publish.exported_tools import FunctionTool
 from goalport.tools import Tool
 from goalport.tools.upstream.active_calls import call_hooks
-from goalport.tools.upstream.status import ServerReport, ServerState
+from goalport.tools.upstream.upstream_server import ServerReport, ServerState
 
 DONE, FAILED = 0, 1
 

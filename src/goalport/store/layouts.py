@@ -20,7 +20,7 @@ from pydantic_core import PydanticUndefined
 
 from goalport.agents.blackboard import field_kinds, is_alias, taken_apart
 from goalport.agents.domain import SomeOf
-from goalport.agents.domain.values import part_names
+from goalport.agents.domain.signature import part_names
 from goalport.base.errors import Unreadable, Unstorable
 from goalport.store.refusals import holds_more
 from goalport.store.type_names import TypeNames, Upcast, persistent_mark

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from goalport.runtime.platform import UpstreamServers
 from goalport.tools.upstream import McpConfig, ServerConfig
-from goalport.tools.upstream.config_file import read_config
+from goalport.tools.upstream.config import read_config
 from goalport.tools.upstream.connection import Transport
 
 if TYPE_CHECKING:

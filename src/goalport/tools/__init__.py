@@ -6,8 +6,6 @@ of other servers' tools, and `publish` publishes exports; below it are the error
 
 from typing import TYPE_CHECKING
 
-from goalport.tools.arguments import Parameter
-from goalport.tools.arithmetic import math_group
 from goalport.tools.definition import (
     CALL_SITE,
     Approval,
@@ -15,10 +13,12 @@ from goalport.tools.definition import (
     Layer,
     Tool,
     ToolMark,
+    ToolObject,
     calling_from,
     current_call_site,
     mark_of,
     tool,
+    tools_of,
     with_confirmation,
 )
 from goalport.tools.exports import (
@@ -29,7 +29,7 @@ from goalport.tools.exports import (
     ResourceProvider,
     ResourceTemplate,
 )
-from goalport.tools.functions import Contained, ContextValue, ContextValues, Interruption, in_thread
+from goalport.tools.functions import Contained, ContextValue, ContextValues, Interruption, Parameter, in_thread
 from goalport.tools.groups import (
     CoreToolGroups,
     Permission,
@@ -37,6 +37,7 @@ from goalport.tools.groups import (
     ToolGroupRequirement,
     ToolGroupResolver,
     ToolGroupSource,
+    math_group,
 )
 from goalport.tools.naming import (
     NAMING_STYLES,
@@ -51,10 +52,8 @@ from goalport.tools.naming import (
     suffixed,
     upper,
 )
-from goalport.tools.objects import ToolObject, tools_of
 from goalport.tools.results import ToolResult
-from goalport.tools.schemas import problems_in_time, schema_fault, schema_problems
-from goalport.tools.validators import NotChecked
+from goalport.tools.schemas import NotChecked, problems_in_time, schema_fault, schema_problems
 
 if TYPE_CHECKING:
     from mcp_types import ContentBlock as ContentBlock

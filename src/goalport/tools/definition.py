@@ -1,10 +1,13 @@
-"""A tool: a name, a description and a schema for a model, and what happens when it is called.
+"""A tool: a name, a description and a schema for a model, and what happens when it is called; and objects with tools.
 
 A tool knows neither who publishes it nor which model calls it. Functions, upstream servers and agents are all behind
-the same kind of handler.
+the same kind of handler. A tool object has `@tool` methods, which become tools with a naming and a filter.
 """
 
+import functools
+import inspect
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -17,8 +20,17 @@ from goalport.base.events import SourcesShown
 from goalport.base.introspection import Origin, read_docstring
 from goalport.base.secrecy import hide
 from goalport.base.words import class_name, corrections, error_summary, excerpt
-from goalport.tools.arguments import Arguments, Parameter, listed_arguments, read_arguments
-from goalport.tools.functions import ContextValue, FunctionHandler, MappingHandler, needs_process
+from goalport.tools.functions import (
+    Arguments,
+    ContextValue,
+    FunctionHandler,
+    MappingHandler,
+    Parameter,
+    listed_arguments,
+    needs_process,
+    read_arguments,
+)
+from goalport.tools.naming import Naming, composed, identity, prefixed
 from goalport.tools.results import ToolResult, read_output
 from goalport.tools.schemas import coerce_numbers, schema_problems
 
@@ -453,3 +465,120 @@ def with_confirmation(tool: Tool, message: str | Callable[[Mapping[str, object]]
         return message(arguments) if callable(message) else message
 
     return replace(tool, approval="always", confirmation=words)
+
+
+def everything(_: str) -> bool:
+    """The filter that keeps every tool."""
+    return True
+
+
+@dataclass(frozen=True, init=False)
+class ToolObject:
+    """Tools of one or more objects: `ToolObject(Calculator(), naming=prefixed("calc_"), filter=lambda name: …)`.
+
+    An object is anything with `@tool` methods, a function, a tool, or another tool object. The filter sees the original
+    names of the tools; the naming is applied to the tools that it keeps, after the namings of inner tool objects.
+    """
+
+    objects: tuple[object, ...]
+    naming: Naming
+    filter: Callable[[str], bool]
+
+    def __init__(
+        self,
+        *objects: object,
+        naming: Naming = identity,
+        filter: Callable[[str], bool] = everything,
+    ) -> None:
+        for each in objects:
+            _refuse_collection(each)
+        object.__setattr__(self, "objects", objects)
+        object.__setattr__(self, "naming", naming)
+        object.__setattr__(self, "filter", filter)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools, in source order; of several with one name only the first."""
+        return distinct(each.tool for each in self.named())
+
+    def named(self) -> "tuple[NamedTool, ...]":
+        """The tools with their original names, including those whose names clash."""
+        kept = (each for inner in self.objects for each in _named(inner) if self.filter(each.own_name))
+        return tuple(each.renamed(self.naming) for each in kept)
+
+    def duplicates(self) -> tuple[str, ...]:
+        """The names that more than one tool has, so that the author can choose another naming."""
+        return duplicate_names(each.tool for each in self.named())
+
+    def with_prefix(self, prefix: str) -> "ToolObject":
+        """A copy that puts `prefix` in front of all names, after the naming is applied."""
+        return self.with_naming(prefixed(prefix))
+
+    def with_naming(self, naming: Naming) -> "ToolObject":
+        """A copy with one more naming, applied after the existing ones."""
+        return ToolObject(*self.objects, naming=composed(self.naming, naming), filter=self.filter)
+
+    def with_filter(self, keep: Callable[[str], bool]) -> "ToolObject":
+        """A copy with one more filter: it keeps the tools whose original names pass both."""
+        before = self.filter
+        return ToolObject(*self.objects, naming=self.naming, filter=lambda name: before(name) and keep(name))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTool:
+    """A tool, and its original name."""
+
+    own_name: str
+    tool: Tool
+
+    def renamed(self, naming: Naming) -> "NamedTool":
+        return NamedTool(self.own_name, self.tool.with_name(naming(self.tool.name)))
+
+
+def tools_of(*objects: object) -> tuple[Tool, ...]:
+    """The tools of functions, tool objects, tools and objects with `@tool` methods, in order."""
+    return tuple(found for each in objects for found in _tools_of_one(each))
+
+
+def distinct(tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    """The tools without those whose name an earlier one has."""
+    found: dict[str, Tool] = {}
+    for each in tools:
+        found.setdefault(each.name, each)
+    return tuple(found.values())
+
+
+def duplicate_names(tools: Iterable[Tool]) -> tuple[str, ...]:
+    """The names that more than one of the tools has."""
+    counts = Counter(each.name for each in tools)
+    return tuple(name for name, count in counts.items() if count > 1)
+
+
+def _named(value: object) -> tuple[NamedTool, ...]:
+    if isinstance(value, ToolObject):
+        return value.named()
+    return tuple(NamedTool(each.name, each) for each in _tools_of_one(value))
+
+
+def _tools_of_one(value: object) -> tuple[Tool, ...]:
+    if isinstance(value, Tool):
+        return (value,)
+    if isinstance(value, ToolObject):
+        return value.tools()
+    if inspect.isroutine(value) or isinstance(value, functools.partial):
+        return (Tool.of(cast("Callable[..., Any]", value)),)
+    _refuse_collection(value)
+    return Tool.from_instance(value)
+
+
+def _refuse_collection(value: object) -> None:
+    """Refuse a list of objects where one object is expected; an iterable object that has tools is accepted."""
+    if isinstance(value, type | Tool | ToolObject) or not hasattr(type(value), "__iter__"):
+        return
+    if Tool.safely_from_instance(value):
+        return
+    raise DeclarationError(
+        "ToolObject",
+        expected="objects with @tool methods, one by one",
+        came=f"there is a {type(value).__name__} of them",
+        fix="Unpack it: `ToolObject(*objects)`.",
+    )

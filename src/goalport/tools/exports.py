@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from goalport.base.caller import Caller, require_scopes
-from goalport.tools.definition import Tool
+from goalport.tools.definition import NamedTool, Tool, ToolObject, distinct, duplicate_names, everything
 from goalport.tools.groups import ToolGroup
 from goalport.tools.naming import Naming, identity, prefixed, reference_prefix
-from goalport.tools.objects import NamedTool, ToolObject, distinct, duplicate_names, everything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,24 @@
 """Tool groups: an action asks for a role, such as `web`, and the deployment decides which tools fill it.
 
 A group is data. Its permissions are declared for people to read; nothing here enforces them. Groups that come and go,
-as those of other servers do, are requested from a source at each look-up.
+as those of other servers do, are requested from a source at each look-up. The core role `math` stands here too: a
+default, which a group of the role in a workspace or a configuration replaces. User guide, section 3.9.2.
 """
 
 import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from functools import cache
+from statistics import fmean
+from typing import Annotated, Final, Protocol
+
+from pydantic import Field
 
 from goalport.base.errors import DeclarationError
 from goalport.base.words import did_you_mean, listed, nearest, offer
-from goalport.tools.definition import Approval, Tool, current_call_site
-from goalport.tools.objects import duplicate_names, tools_of
+from goalport.tools.definition import Approval, Tool, current_call_site, duplicate_names, tool, tools_of
 
 _log = logging.getLogger(__name__)
 _MOST_NAMED: Final = 10
@@ -208,12 +213,12 @@ class ToolGroupResolver:
         kept: dict[str, str] = {}
         for role in roles:
             group = self.find(role)
-            for tool in group.tools if group else ():
-                if tool.name not in kept:
-                    yield role, tool
+            for each in group.tools if group else ():
+                if each.name not in kept:
+                    yield role, each
                 else:
                     text = "The tool %r of the group %r is left out: its name is that of a tool of %r, which is absent."
-                    _log.info(text, tool.name, role, kept[tool.name])
+                    _log.info(text, each.name, role, kept[each.name])
             kept |= {each.name: role for each in self.absent(role) if each.name not in kept}
 
     def why_missing(self, role: str) -> str:
@@ -294,3 +299,74 @@ def _clash(passed_over: ToolGroup, playing: ToolGroup) -> str:
         f"Two tool groups play the role {playing.role!r}: {playing.name!r} is used, {passed_over.name!r} is not. "
         "Give one of them another role."
     )
+
+
+Numbers = Annotated[list[float], Field(description="The numbers.")]
+_NOTHING = "There are no numbers. Call again with at least one."
+
+
+@cache
+def math_group() -> ToolGroup:
+    """The group that plays `math` where no other does; made once, because each platform has it."""
+    return ToolGroup(
+        CoreToolGroups.MATH,
+        tools_of(_Arithmetic()),
+        CoreToolGroups.MATH_DESCRIPTION,
+        name="arithmetic",
+        provider="goalport",
+        is_default=True,
+    )
+
+
+class _Arithmetic:
+    """Exact as far as floating point is. What has no result is told in words, so that a model goes on from there."""
+
+    @tool(title="Add", read_only=True, idempotent=True, open_world=False)
+    def add(self, a: float, b: float) -> float:
+        """Add two numbers and get their sum."""
+        return a + b
+
+    @tool(title="Subtract", read_only=True, idempotent=True, open_world=False)
+    def subtract(self, a: float, b: float) -> float:
+        """Subtract the second number from the first and get the difference."""
+        return a - b
+
+    @tool(title="Multiply", read_only=True, idempotent=True, open_world=False)
+    def multiply(self, a: float, b: float) -> float:
+        """Multiply two numbers and get their product."""
+        return a * b
+
+    @tool(title="Divide", read_only=True, idempotent=True, open_world=False)
+    def divide(self, a: float, b: float) -> float | str:
+        """Divide the first number by the second and get the quotient."""
+        return a / b if b else "A number cannot be divided by zero. Call again with another divisor."
+
+    @tool(title="Mean", read_only=True, idempotent=True, open_world=False)
+    def mean(self, numbers: Numbers) -> float | str:
+        """Get the arithmetic mean, also called the average, of numbers."""
+        return fmean(numbers) if numbers else _NOTHING
+
+    @tool(name="min", title="Smallest", read_only=True, idempotent=True, open_world=False)
+    def smallest(self, numbers: Numbers) -> float | str:
+        """Get the smallest of numbers."""
+        return min(numbers, default=_NOTHING)
+
+    @tool(name="max", title="Largest", read_only=True, idempotent=True, open_world=False)
+    def largest(self, numbers: Numbers) -> float | str:
+        """Get the largest of numbers."""
+        return max(numbers, default=_NOTHING)
+
+    @tool(title="Round down", read_only=True, idempotent=True, open_world=False)
+    def floor(self, number: float) -> int:
+        """Get the largest whole number that is not above a number."""
+        return math.floor(number)
+
+    @tool(title="Round up", read_only=True, idempotent=True, open_world=False)
+    def ceiling(self, number: float) -> int:
+        """Get the smallest whole number that is not below a number."""
+        return math.ceil(number)
+
+    @tool(name="round", title="Round", read_only=True, idempotent=True, open_world=False)
+    def nearest(self, number: float) -> int:
+        """Round a number to the nearest whole one; halves go to the even one."""
+        return round(number)

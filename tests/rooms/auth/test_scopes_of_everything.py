@@ -18,7 +18,7 @@ from goalport.server.auth.current import granted
 from goalport.server.doors.mcp.server import GoalServer, make_server
 from goalport.server.doors.mcp.state import McpState
 from goalport.server.publish.publisher import Publisher
-from goalport.tools.upstream.config_file import read_config
+from goalport.tools.upstream.config import read_config
 from tests.rooms.auth.tokens import spoken
 from tests.rooms.serve.served import ERAS, state_of, text_of
 

@@ -29,7 +29,7 @@ from goalport.runtime.process import Completed
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import Tool, ToolGroupRequirement
 from goalport.tools.upstream import GroupConfig, McpConfig, NamingConfig, ServerConfig
-from goalport.tools.upstream.config_file import read_config
+from goalport.tools.upstream.config import read_config
 from tests.rooms.upstream.connected import MARK, PLAIN, QUICK, marked, nothing_left_behind, plain
 
 GROUP = GroupConfig("voices", ("plain",), include=("echo",), naming=NamingConfig(prefix="my_"))

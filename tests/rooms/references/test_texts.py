@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from goalport.knowledge.documents import WebFetcher, WebLimits
-from goalport.knowledge.documents.refresh import Freshness
+from goalport.knowledge.documents.folder import Freshness
 from goalport.knowledge.references import RefreshPolicy, file_text, package_resource, refreshed, web_page
 from tests.rooms.documents.loopback import Page, Site, serving
 from tests.rooms.references.asked import call, offered, prompt_of

@@ -15,7 +15,7 @@ from goalport.server.publish.publisher import Publisher
 from goalport.server.site.app import Site
 from goalport.server.site.health import Health
 from goalport.store.tables import LATEST_VERSION
-from goalport.tools.upstream.status import ServerState
+from goalport.tools.upstream.upstream_server import ServerState
 from goalport.workspace.settings import Settings
 from tests.rooms.serve.served import state_of
 from tests.rooms.serve.test_upstream import WHO, mortal, until, wired

@@ -9,7 +9,7 @@ import pytest
 
 from goalport.base.errors import DeclarationError, DocumentError
 from goalport.knowledge.skills import ChildProcessRunner, ScriptResult, Skills, SkillTrust
-from goalport.knowledge.skills.trust import fingerprint
+from goalport.knowledge.skills.skill import fingerprint
 from goalport.models.llm import ToolReply
 from goalport.testing import ScriptedModel, calls_tool
 from goalport.tools import Tool, tool

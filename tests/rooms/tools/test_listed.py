@@ -24,7 +24,7 @@ from goalport.tools import (
     suffixed,
     tool,
 )
-from goalport.tools.arithmetic import math_group
+from goalport.tools.groups import math_group
 from goalport.tools.schemas import coerce_numbers
 
 

@@ -8,8 +8,8 @@ from mcp_types import Tool as Definition, ToolAnnotations
 from goalport.tools import Tool, ToolResult
 from goalport.tools.upstream.config import GroupConfig, McpConfig, ServerConfig
 from goalport.tools.upstream.connection import Listing
-from goalport.tools.upstream.status import ServerState
 from goalport.tools.upstream.tool import ToolRequest, UpstreamTool, tools_of_list
+from goalport.tools.upstream.upstream_server import ServerState
 
 
 async def sign_in(arguments: Mapping[str, object]) -> ToolResult:

@@ -18,9 +18,8 @@ from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.events import Event
 from goalport.runtime.process.outside import DirectCalls
 from goalport.tools import ToolResult, calling_from
-from goalport.tools.upstream.config import ServerConfig
-from goalport.tools.upstream.config_file import read_config
-from goalport.tools.upstream.status import ServerState
+from goalport.tools.upstream.config import ServerConfig, read_config
+from goalport.tools.upstream.upstream_server import ServerState
 from tests.rooms.upstream.connected import QUICK, WatchedServers, connected
 from tests.rooms.upstream.signing_in import Doorkeeper, doorkeeper
 

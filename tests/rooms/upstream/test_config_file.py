@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from goalport.tools import NAMING_STYLES, Permission
 from goalport.tools.upstream import GroupConfig, McpConfig, ServerConfig
-from goalport.tools.upstream.config_file import read_config
+from goalport.tools.upstream.config import read_config
 
 ENVIRONMENT = {"TOKEN": "sesame-open", "EMPTY": "", "HOME": "/home/ada"}
 

@@ -14,7 +14,7 @@ from goalport.base.errors import SettingsError
 from goalport.tools import ToolGroupRequirement, ToolGroupResolver
 from goalport.tools.upstream.config import GroupConfig, McpConfig, NamingConfig, ServerConfig
 from goalport.tools.upstream.servers import UpstreamServers
-from goalport.tools.upstream.status import ServerState
+from goalport.tools.upstream.upstream_server import ServerState
 from tests.rooms.upstream.connected import QUICK, WatchedServers, connected, marked, plain, quiet
 
 UP, DOWN = ServerState.UP, ServerState.DOWN

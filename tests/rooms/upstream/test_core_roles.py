@@ -6,9 +6,8 @@ import pytest
 
 from goalport.tools import CoreToolGroups, Permission, math_group
 from goalport.tools.upstream.config import GroupConfig, McpConfig, ServerConfig
-from goalport.tools.upstream.core_roles import CoreRoles, core_groups
-from goalport.tools.upstream.pins import Pins
-from goalport.tools.upstream.upstream_groups import UpstreamGroups
+from goalport.tools.upstream.tool import Pins
+from goalport.tools.upstream.upstream_groups import CoreRoles, UpstreamGroups, core_groups
 from tests.rooms.upstream.listed import Listed, Servers
 
 BRAVE = """brave_web_search brave_local_search brave_video_search brave_image_search brave_news_search brave_summarizer

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from goalport.tools import NAMING_STYLES, Naming, Permission, ToolGroup, ToolGroupRequirement, ToolGroupResolver, tool
 from goalport.tools.upstream import read_config
 from goalport.tools.upstream.config import ConfigProblem, GroupConfig, McpConfig, NamingConfig, ServerConfig
-from goalport.tools.upstream.pins import Pins
-from goalport.tools.upstream.status import ServerState
+from goalport.tools.upstream.tool import Pins
 from goalport.tools.upstream.upstream_groups import UpstreamGroups, final_name, matches
+from goalport.tools.upstream.upstream_server import ServerState
 from tests.rooms.upstream.connected import PLAIN, connected, plain
 from tests.rooms.upstream.listed import Servers, definition, servers_of
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from goalport.tools.upstream.config import McpConfig, OAuthConfig
-from goalport.tools.upstream.config_file import read_config
+from goalport.tools.upstream.config import McpConfig, OAuthConfig, read_config
 
 ENVIRONMENT = {"SECRET": "our-client-secret", "PEM": "-----BEGIN PRIVATE KEY-----", "ID_TOKEN": "the-id-token"}
 PROVIDER = {"tokenEndpoint": "https://id.example/token", "clientId": "us", "idToken": "${ID_TOKEN}"}

@@ -20,8 +20,8 @@ from goalport.base.errors import ModelNotReady
 from goalport.base.secrecy import hide, register_secrets
 from goalport.tools import ToolResult
 from goalport.tools.upstream.config import ServerConfig
-from goalport.tools.upstream.status import ServerState, failure_reason
 from goalport.tools.upstream.tool import ToolRequest, result_of, tools_of_list
+from goalport.tools.upstream.upstream_server import ServerState, failure_reason
 from tests.rooms.upstream.connected import WatchedServers, connected, plain, quiet
 
 

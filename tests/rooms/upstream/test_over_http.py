@@ -18,7 +18,7 @@ from anyio.abc import Process
 
 from goalport.tools.upstream.active_calls import Asked, call_hooks
 from goalport.tools.upstream.config import ServerConfig
-from goalport.tools.upstream.status import ServerState
+from goalport.tools.upstream.upstream_server import ServerState
 from tests.rooms.upstream.connected import QUICK, connected
 from tests.stories.servers import Heard, started
 

@@ -10,7 +10,7 @@ from mcp_types import Tool as Definition, ToolAnnotations
 
 from goalport.base.errors import UnknownName
 from goalport.tools.upstream.config import GroupConfig, NamingConfig
-from goalport.tools.upstream.pins import Pins, fingerprint
+from goalport.tools.upstream.tool import Pins, fingerprint
 from goalport.tools.upstream.upstream_groups import UpstreamGroups
 from tests.rooms.upstream.listed import definition, servers_of
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from goalport.tools.upstream.config import ServerConfig
-from goalport.tools.upstream.config_file import read_config
-from goalport.tools.upstream.status import ServerState
+from goalport.tools.upstream.config import ServerConfig, read_config
+from goalport.tools.upstream.upstream_server import ServerState
 from tests.rooms.documents.loopback import Page, certificate_for, serving
 from tests.rooms.upstream.connected import connected
 from tests.rooms.upstream.test_over_http import web

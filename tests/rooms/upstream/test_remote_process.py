@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from mcp_types import CallToolResult, TextContent
 
-from goalport.tools.upstream.remote_process import remote_process, with_renamed_tools
+from goalport.tools.upstream.active_calls import remote_process, with_renamed_tools
 
 BOOLEAN: dict[str, Any] = {"type": "boolean"}
 FIELDS: dict[str, Any] = {"type": "object", "properties": {"nights": {"type": "integer"}}, "required": ["nights"]}

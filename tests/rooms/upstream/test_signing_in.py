@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from goalport.tools.upstream.config import OAuthConfig, ServerConfig
-from goalport.tools.upstream.status import ServerState
+from goalport.tools.upstream.upstream_server import ServerState
 from tests.rooms.upstream.connected import connected
 from tests.rooms.upstream.signing_in import Doorkeeper, doorkeeper, free_port
 

@@ -1,11 +1,13 @@
 """Reading classes into agents: what users declare, as data, and what it means to the planner."""
 
-from goalport.agents.domain.agents import Action, Agent, Condition, Cost, Goal
-from goalport.agents.domain.chatbots import ChatbotMark, chatbot
+from goalport.agents.domain.agents import Action, Agent, ChatbotMark, Condition, Cost, Goal, chatbot
 from goalport.agents.domain.decorators import (
     ActionMark,
+    Export,
     GoalMark,
     GroupRequirement,
+    PlannerType,
+    RetryPolicy,
     achieves_goal,
     action,
     agent,
@@ -14,34 +16,36 @@ from goalport.agents.domain.decorators import (
     cost,
     is_marked,
     lacks_mark,
+    transient,
 )
-from goalport.agents.domain.encoding import operators_of, plan_goal
-from goalport.agents.domain.export import Export
-from goalport.agents.domain.formulas import When, conditions_of, names_known, needs_of, promises_of
-from goalport.agents.domain.members import read_action, read_goal
-from goalport.agents.domain.planner_type import PlannerType
-from goalport.agents.domain.reader import read_agent, unmarked_givers
-from goalport.agents.domain.retry import RetryPolicy, transient
+from goalport.agents.domain.formulas import (
+    When,
+    conditions_of,
+    names_known,
+    needs_of,
+    operators_of,
+    plan_goal,
+    promises_of,
+)
+from goalport.agents.domain.reader import read_action, read_agent, read_goal, unmarked_givers
 from goalport.agents.domain.signature import (
-    Injected,
-    Input,
-    Outputs,
-    Parameter,
-    ProvidedInput,
-    Resolved,
-    Resolver,
-    inputs_among,
-)
-from goalport.agents.domain.values import (
     FRAMEWORK_FIELDS,
     SERVICES,
     Aggregation,
+    Injected,
+    Input,
     Named,
+    Outputs,
+    Parameter,
     Provided,
+    ProvidedInput,
+    Resolved,
+    Resolver,
     SomeOf,
     State,
     UserInput,
     inject,
+    inputs_among,
     is_state,
     parts_of,
     state,

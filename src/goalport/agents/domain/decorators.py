@@ -1,27 +1,234 @@
-"""The decorators: `@agent`, `@action`, `@condition`, `@cost`, `@achieves_goal`, `@component`.
+"""The decorators: `@agent`, `@action`, `@condition`, `@cost`, `@achieves_goal`, `@component`, and what they are given.
 
 They attach a record of their settings, a mark, and return the class or function unchanged. The marks are read later,
 in one place: by `reader`, when the agent is deployed. (User guide, section 3.6.)
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from functools import cached_property, lru_cache, partial
-from typing import Any, Never, Protocol, TypeVar, overload
+from itertools import repeat
+from typing import Any, Literal, Never, Protocol, Self, TypeVar, cast, get_args, overload
 
 from goalport.agents.domain.checks import (
     require_access,
     require_amount,
     require_boolean,
+    require_limit,
     require_names,
     require_number,
     require_settings,
     require_text,
     require_type,
+    require_types,
 )
-from goalport.agents.domain.export import Export
-from goalport.agents.domain.planner_type import PlannerType
-from goalport.agents.domain.retry import RetryPolicy
+from goalport.base.caller import require_scopes
+from goalport.base.errors import BadInput, ModelError, NonRetryable, ProcessEnded, Retryable, causes, leaves
+
+_ANY_NUMBER = sys.maxsize
+
+
+class PlannerType(StrEnum):
+    """How the next action is chosen (user guide, section 3.18).
+
+    Each member is written with its name, the numbers of goals that such an agent may have, and whether it asks a model.
+    """
+
+    GOAP = "goap", range(1, _ANY_NUMBER), False
+    """The first step of the cheapest plan to a goal."""
+    UTILITY = "utility", range(_ANY_NUMBER), False
+    """Of all that can be done now, what is worth most."""
+    SUPERVISOR = "supervisor", range(1, 2), True
+    """What a model chooses of all that can be done now."""
+
+    goal_counts: range
+    """The numbers of goals that an agent with this planner may have; `range(1, 2)` is exactly one."""
+    asks_models: bool
+
+    def __new__(cls, name: str, goal_counts: range, asks_models: bool) -> Self:  # noqa: FBT001 - of a member
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.goal_counts, member.asks_models = goal_counts, asks_models
+        return member
+
+    @classmethod
+    def written(cls, *, goals: int | None = None) -> str:
+        """Every kind as it is written in code, for messages; with `goals`, those that may have so many goals."""
+        return " or ".join(f"PlannerType.{each.name}" for each in cls if goals is None or goals in each.goal_counts)
+
+
+_DEEPEST = 5
+"""How many groups of failures are looked into, each the cause of a part of the one before."""
+_TRANSPORTS = (("httpx2", "TransportError"), ("httpx", "TransportError"))
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often an action is tried, and the waits in between. By default only transient failures are retried."""
+
+    attempts: int = 3
+    """The number of attempts in all; 1: no retry."""
+    first_delay: float = 0.2
+    """Seconds before the second attempt."""
+    factor: float = 5.0
+    """How many times as long each further wait is as the one before."""
+    max_delay: float = 60.0
+    """The longest wait, in seconds."""
+    every_error: bool = False
+    """Retry after any failure, not only after a transient one."""
+
+    def __post_init__(self) -> None:
+        if type(self.attempts) is not int or self.attempts < 1:
+            raise TypeError(f"Expected attempts to be a whole number from 1 up, but got {self.attempts!r}.")
+        require_amount("first_delay", self.first_delay, "a number of seconds")
+        require_amount("max_delay", self.max_delay, "a number of seconds")
+        require_amount("factor", self.factor)
+
+    def delays(self) -> Iterator[float]:
+        """The waits before the second attempt, the third, and so on; as many as there are attempts left."""
+        delay = self.first_delay
+        for _ in repeat(None, self.attempts - 1):
+            yield min(delay, self.max_delay)
+            delay *= self.factor
+
+    def retries(self, error: Exception) -> bool:
+        """Whether to try again after this failure; a `Retryable` or `NonRetryable` among its causes decides."""
+        marked = _marked(error)
+        return (self.every_error or transient(error)) if marked is None else marked
+
+
+def transient(error: BaseException, depth: int = 0) -> bool:
+    """Whether a failure may pass by itself: as `Retryable` or `NonRetryable` among its causes say, the nearest first.
+
+    Where none of them does, time-outs may pass, and what transports raise, also as a cause.
+    """
+    marked = _marked(error, depth)
+    return _passing(error, depth) if marked is None else marked
+
+
+def _marked(error: BaseException, depth: int = 0) -> bool | None:
+    """What the nearest marker in the chain of causes says; of several failures at once, one no is enough."""
+    given_up = False
+    for each in causes(error):
+        if isinstance(each, (BadInput, NonRetryable)):
+            return False
+        if isinstance(each, Retryable) and not given_up:
+            return True
+        given_up = given_up or isinstance(each, ProcessEnded)  # what a sub-process gave up was tried there
+        if isinstance(each, BaseExceptionGroup) and depth < _DEEPEST:
+            said = {_marked(leaf, depth + 1) for leaf in leaves(cast("BaseException", each))}
+            if False in said or said == {True}:
+                return False not in said
+    return None
+
+
+def _passing(error: BaseException, depth: int = 0) -> bool:
+    for each in causes(error):
+        if isinstance(each, (ModelError, ProcessEnded)):
+            # It was tried again already: as often as the provider's settings say, or in the sub-process.
+            return False
+        if isinstance(each, BaseExceptionGroup):
+            parts = leaves(cast("BaseException", each))
+            return depth < _DEEPEST and all(transient(leaf, depth + 1) for leaf in parts)
+        if isinstance(each, (TimeoutError, ConnectionError, *_transport_errors())):
+            return True
+    return False
+
+
+def _transport_errors() -> Iterator[type[BaseException]]:
+    # Only a library that is loaded can have raised; importing one here would cost every start.
+    for module, name in _TRANSPORTS:
+        kind = getattr(sys.modules.get(module), name, None)
+        if isinstance(kind, type) and issubclass(kind, BaseException):
+            yield kind
+
+
+OnDisconnect = Literal["kill", "detach"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Export:
+    """What `@achieves_goal(export=…)` says of a goal's publication (user guide, section 3.24.1)."""
+
+    name: str = ""
+    """The tool's name; by default `<agent>_<method>` in snake case."""
+    remote: bool = False
+    """Offer the goal over MCP."""
+    starting_input_types: Sequence[type] = ()
+    """The types from which the goal can be started: each becomes a tool. By default those that its plan needs and no
+    action makes."""
+    title: str = ""
+    """A title for people, shown by hosts instead of the name."""
+    description: str = ""
+    """What the tool does, for the model that may call it; by default the goal's description."""
+    read_only: bool | None = None
+    """A hint for hosts: reaching the goal changes nothing."""
+    destructive: bool | None = None
+    """A hint for hosts: reaching the goal may destroy something."""
+    idempotent: bool | None = None
+    """A hint for hosts: reaching the goal again with the same input changes nothing more."""
+    open_world: bool | None = None
+    """A hint for hosts: reaching the goal touches the world outside."""
+    scopes: Sequence[str] | None = None
+    """The scopes that a caller needs, all of them, to start the goal, to answer its questions and to end it. None: the
+    scope to read for a goal that is `read_only`, else the scope to write. An empty list: any valid credential will do.
+    """
+    on_disconnect: OnDisconnect = "kill"
+    """What becomes of the process when its client disconnects: it ends ("kill") or goes on without it ("detach")."""
+    long: bool | None = None
+    """Reaching the goal may take longer than hosts wait, or an agent that it starts may ask a person: after
+    `wait_budget` a request answers with a handle by which the process is followed. None: when some action of its agent
+    takes an `Ai`, or a model supervises it. A goal whose own agent may ask a person is treated so whatever is said."""
+    durable: bool = False
+    """Store each step of its processes, as is done for goals that are long or ask people; otherwise a process is stored
+    once, when it has ended."""
+    wait_budget: float | None = None
+    """Seconds after which such a request answers; by default 45, and 240 when the caller asked for progress or shows a
+    person a form. A client that declares the Tasks extension gets a task after them; by default at once."""
+    max_cost: float = 0
+    """The most US dollars that reaching it may cost; 0: as the platform says. The smallest limit counts, here as below:
+    this one, that of the platform, and that of the caller."""
+    max_tokens: int = 0
+    """The most tokens, of input and output together."""
+    max_actions: int = 0
+    """The most actions that may run."""
+    max_seconds: float = 0
+    """The seconds after which the process is terminated."""
+    task_required: bool = False
+    """Only MCP clients that declare the Tasks extension may call it; others are refused. It counts as `long`."""
+
+    def __post_init__(self) -> None:
+        for what in ("name", "title", "description"):
+            require_text(what, getattr(self, what))
+        for what in (
+            "remote",
+            "read_only",
+            "destructive",
+            "idempotent",
+            "open_world",
+            "long",
+            "durable",
+            "task_required",
+        ):
+            require_boolean(what, getattr(self, what))
+        require_types("starting_input_types", self.starting_input_types)
+        require_scopes("scopes", self.scopes)
+        if self.on_disconnect not in get_args(OnDisconnect):
+            raise ValueError(f'Expected on_disconnect to be "kill" or "detach", but got {self.on_disconnect!r}.')
+        for what in ("max_cost", "max_tokens", "max_actions", "max_seconds"):
+            require_limit(what, getattr(self, what), whole=what in {"max_tokens", "max_actions"})
+        if self.wait_budget is not None and not 0 < self.wait_budget < math.inf:
+            raise ValueError(f"Export(wait_budget=…) was expected to be seconds above 0, not {self.wait_budget!r}.")
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """The limits of its processes, by the names that `ProcessOptions.within` has for them."""
+        names = ("cost", "tokens", "actions", "seconds")
+        return {name: limit for name in names if (limit := getattr(self, f"max_{name}"))}
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)

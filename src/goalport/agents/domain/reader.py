@@ -1,23 +1,329 @@
 """Reading a marked class into an `Agent`: once, when it is deployed, with every mistake explained.
 
 The states that its actions may lead to are read with it. The reader looks at marks and signatures and calls nothing but
-the constructor of a class without an instance. (User guide, section 3.6.)
+the constructor of a class without an instance. An agent's or component's methods are bound to its instance. A state's
+are not: their own object is an input like any other, so that a state's actions count only while it is there. (User
+guide, section 3.6.)
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, cast
 
 from goalport.agents.blackboard import fits
-from goalport.agents.domain.agents import Action, Agent
-from goalport.agents.domain.chatbots import ChatbotMark
-from goalport.agents.domain.decorators import AgentMark, mark_of, marks_of
-from goalport.agents.domain.members import Members, read_members
-from goalport.agents.domain.planner_type import PlannerType
-from goalport.agents.domain.signature import Resolver, read_outputs
-from goalport.agents.domain.values import State, is_state
+from goalport.agents.domain.agents import Action, Agent, ChatbotMark, Condition, Cost, Goal
+from goalport.agents.domain.decorators import (
+    ActionMark,
+    AgentMark,
+    ConditionMark,
+    CostMark,
+    GoalMark,
+    PlannerType,
+    mark_of,
+    marks_of,
+)
+from goalport.agents.domain.expressions import AccessRule
+from goalport.agents.domain.formulas import checked
+from goalport.agents.domain.signature import (
+    Input,
+    Outputs,
+    Parameter,
+    Resolver,
+    State,
+    is_state,
+    read_outputs,
+    read_parameters,
+)
 from goalport.base.errors import DeclarationError
-from goalport.base.introspection import Origin, class_place, constructor
-from goalport.base.words import class_name
+from goalport.base.introspection import Origin, class_place, constructor, hidden_methods
+from goalport.base.words import class_name, type_name
+
+_WITHIN: tuple[tuple[type, str], ...] = (
+    (staticmethod, "__func__"),
+    (classmethod, "__func__"),
+    (property, "fget"),
+    (cached_property, "func"),
+)
+"""For each kind of descriptor, the attribute that holds the function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """What one class adds to an agent."""
+
+    actions: tuple[Action, ...] = ()
+    goals: tuple[Goal, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    costs: Mapping[str, Cost] = field(default_factory=dict[str, Cost])
+
+    def __add__(self, other: "Members") -> "Members":
+        return Members(
+            self.actions + other.actions,
+            self.goals + other.goals,
+            self.conditions + other.conditions,
+            {**self.costs, **other.costs},
+        )
+
+
+def read_members(
+    cls: type,
+    owner: object,
+    services: frozenset[type],
+    costs: Mapping[str, Cost] | None = None,
+    resolvers: Sequence[Resolver] = (),
+) -> Members:
+    """The members of the class of `owner`, or of a state of the agent `owner`.
+
+    `costs` are the agent's, which its states may name too. Raises `DeclarationError`.
+    """
+    for name, earlier, later in hidden_methods(cls):
+        raise DeclarationError(
+            class_place(cls),
+            expected="one method of each name",
+            came=f"{name} is defined in line {earlier} and again in line {later}, and Python keeps the second alone",
+            fix="Rename one of them.",
+        )
+    methods = list(_marked_methods(cls))
+    reading = _Reading(cls, owner, services, resolvers)
+    own = _by_name(each for name, marks in methods if (each := reading.cost(name, marks)))
+    known = {**(costs or {}), **own}
+    actions = {name: each for name, marks in methods if (each := reading.action(name, marks, known))}
+    goals = tuple(read_goal(actions[name], found) for name, marks in methods if (found := _get(marks, GoalMark)))
+    conditions = tuple(each for name, marks in methods if (each := reading.condition(name, marks)))
+    return Members(tuple(actions.values()), goals, conditions, own)
+
+
+def read_action(
+    function: Callable[..., object],
+    *,
+    name: str = "",
+    services: frozenset[type] = frozenset(),
+    mark: ActionMark | None = None,
+    resolvers: Sequence[Resolver] = (),
+) -> Action:
+    """The action that a plain function is, for agents built by hand. Raises `DeclarationError`."""
+    origin = Origin(function)
+    settings = mark or mark_of(function, ActionMark) or ActionMark()
+    action_name = name or getattr(function, "__name__", "action")
+    parameters = read_parameters(origin, services, resolvers=resolvers)
+    return _checked(origin, Action(action_name, function, parameters, read_outputs(origin), settings), ())
+
+
+def read_goal(action: Action, mark: GoalMark) -> Goal:
+    """The goal that the completion of an action reaches. Raises `DeclarationError` for one that cannot be told."""
+    if action.settings.clear_blackboard:
+        raise action.origin.error(
+            expected="a goal whose action leaves a trace",
+            came="clear_blackboard=True wipes out that it has run",
+            fix="Clear the blackboard in an earlier action.",
+        )
+    _refuse_infinite(action.origin, "value", mark.value)
+    return Goal(
+        action.name,
+        mark.description,
+        action.outputs.type,
+        action.output_binding,
+        mark.value,
+        tuple(mark.tags),
+        tuple(mark.examples),
+        mark.export,
+    )
+
+
+class _Reading:
+    """One class being read, on behalf of an agent's instance."""
+
+    def __init__(self, cls: type, owner: object, services: frozenset[type], resolvers: Sequence[Resolver]) -> None:
+        self._cls = cls
+        self._owner = owner
+        self._services = services
+        self._resolvers = resolvers
+        self._holder = owner if isinstance(owner, cls) else cls
+        # What a base class demands holds in its subclasses too, and what an agent demands holds in its states.
+        classes = dict.fromkeys((*cls.__mro__, *type(owner).__mro__))
+        marks = [found for each in classes if (found := mark_of(each, AgentMark))]
+        self._class_access = tuple(dict.fromkeys(each.access for each in marks if each.access is not None))
+
+    def action(self, name: str, marks: dict[type, object], costs: Mapping[str, Cost]) -> Action | None:
+        goal, settings = _get(marks, GoalMark), _get(marks, ActionMark)
+        if settings is None and goal is None:
+            return None
+        origin, settings = self._origin(name), settings or ActionMark()
+        action = Action(
+            f"{self._cls.__name__}.{name}",
+            origin.function,
+            self._parameters(origin),
+            read_outputs(origin),
+            settings,
+            self._owner,
+            _named_cost(origin, settings.cost_method, costs),
+            _named_cost(origin, settings.value_method, costs),
+        )
+        return _checked(origin, action, self._class_access)
+
+    def condition(self, name: str, marks: dict[type, object]) -> Condition | None:
+        mark = _get(marks, ConditionMark)
+        if mark is None:
+            return None
+        origin = self._origin(name)
+        may_be_unknown = _refuse_other_return(origin, bool).may_decline
+        parameters = self._parameters(origin)
+        return Condition(mark.name or name, origin.function, parameters, self._owner, may_be_unknown, mark.cost)
+
+    def cost(self, name: str, marks: dict[type, object]) -> Cost | None:
+        mark = _get(marks, CostMark)
+        if mark is None:
+            return None
+        origin = self._origin(name)
+        _refuse_other_return(origin, float)
+        parameters = self._parameters(origin)
+        _refuse_required(
+            origin, [each for each in parameters if isinstance(each, Input) and each.type is not self._cls]
+        )
+        return Cost(mark.name or name, origin.function, parameters, self._owner)
+
+    def _origin(self, name: str) -> Origin:
+        return Origin(getattr(self._holder, name), self._cls)
+
+    def _parameters(self, origin: Origin) -> tuple[Parameter, ...]:
+        _refuse_without_self(origin, self._cls)
+        subject = self._cls if self._holder is self._cls else None
+        return read_parameters(origin, self._services, subject, self._resolvers)
+
+
+def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, object]]]:
+    """Method names and their marks in declaration order, those of base classes first; an override keeps its marks."""
+    found: dict[str, dict[type, object]] = {}
+    for base in reversed(cls.__mro__):
+        for name, value in vars(base).items():
+            if name.startswith("__"):
+                continue
+            # A mark stands on the outermost of several decorators, or on a function that they wrap.
+            marks = {kind: mark for each in reversed(list(_layers(value))) for kind, mark in marks_of(each).items()}
+            if marks:
+                _refuse_property(base, value)
+            if marks and not isinstance(value, type):
+                found[name] = found.get(name, {}) | marks
+            elif name in found and value is None:
+                del found[name]
+    # What is abstract here is what its subclasses do.
+    return (pair for pair in found.items() if not getattr(getattr(cls, pair[0]), "__isabstractmethod__", False))
+
+
+def _refuse_property(cls: type, member: object) -> None:
+    if isinstance(member, property | cached_property):
+        inner: Any = list(_layers(cast("object", member)))[1]
+        raise Origin(inner, cls).error(
+            expected="marks on methods only",
+            came="it is a property, which nobody calls",
+            fix="Drop the decorator that makes it one.",
+        )
+
+
+def _refuse_without_self(origin: Origin, cls: type) -> None:
+    """Refuse a method whose first parameter would be filled with the object that has the method."""
+    method = inspect.getattr_static(cls, origin.written.__name__, None)
+    if not inspect.isfunction(method) or inspect.getargs(method.__code__).args[:1] == ["self"]:
+        return
+    first = next(iter(inspect.signature(method).parameters.values()), None)
+    typed = first is not None and first.annotation is not first.empty and first.kind is not first.VAR_POSITIONAL
+    if first is None or (typed and first.name != "self"):
+        raise origin.error(
+            expected="a method whose first parameter is self",
+            came="it has none" if first is None else f"it is {first.name!r}",
+            fix=f"Write `def {method.__name__}(self, …)`.",
+        )
+
+
+def _layers(value: object) -> Iterator[object]:
+    """A member of a class and what it wraps, from the outside in; only what says so plainly is looked into."""
+    seen: list[object] = []
+    layer: Any = value
+    while layer is not None and not any(layer is each for each in seen):
+        seen.append(layer)
+        yield layer
+        within = next((name for kind, name in _WITHIN if isinstance(layer, kind)), "")
+        layer = getattr(layer, within) if within else inspect.getattr_static(layer, "__wrapped__", None)
+
+
+def _get(marks: dict[type, object], kind: Any) -> Any:
+    return marks.get(kind)
+
+
+def _by_name(costs: Iterable[Cost]) -> dict[str, Cost]:
+    found: dict[str, Cost] = {}
+    for each in costs:
+        twin = found.setdefault(each.name, each)
+        if twin is not each:
+            raise each.origin.error(
+                expected="costs of different names",
+                came=f"it and {twin.origin} are both called {each.name!r}",
+                fix="Rename one.",
+            )
+    return found
+
+
+def _checked(origin: Origin, action: Action, class_access: Sequence[str]) -> Action:
+    for what, figure in (("cost", action.settings.cost), ("value", action.settings.value)):
+        _refuse_infinite(origin, what, figure, least=0 if what == "cost" else -math.inf)
+    own = () if action.settings.access is None else (action.settings.access,)
+    texts = dict.fromkeys((*class_access, *own))
+    access = tuple(AccessRule.of(origin, each, action.parameters) for each in texts)
+    return replace(action, settings=_spelt(origin, action.settings), access=access)
+
+
+def _spelt(origin: Origin, settings: ActionMark) -> ActionMark:
+    """The settings with `pre` and `post` as the planner knows them."""
+    if not settings.pre and not settings.post:
+        return settings
+    pre, post = checked(origin, settings)
+    return replace(settings, pre=pre, post=post)
+
+
+def _refuse_infinite(origin: Origin, what: str, figure: float, least: float = -math.inf) -> None:
+    if not math.isfinite(figure) or figure < least:
+        raise origin.error(
+            expected=f"a finite {what}{', from 0 up' if least == 0 else ''}",
+            came=f"it is {figure!r}",
+            fix="By convention it lies between 0 and 1.",
+        )
+
+
+def _named_cost(origin: Origin, name: str, costs: Mapping[str, Cost]) -> Cost | None:
+    if not name:
+        return None
+    if name not in costs:
+        raise origin.error(
+            expected=f"a method marked with @cost and called {name!r}",
+            came=f"the ones here are: {', '.join(sorted(costs)) or 'none'}",
+            fix="Correct the name, or mark the method.",
+        )
+    return costs[name]
+
+
+def _refuse_required(origin: Origin, inputs: Iterable[Input]) -> None:
+    for each in inputs:
+        if each.required:
+            raise origin.error(
+                expected="all domain parameters of a @cost method to be optional, as it is asked early",
+                came=f"{each.name!r} is required",
+                fix=f"Write `{each.name}: {type_name(each.type)} | None`.",
+            )
+
+
+def _refuse_other_return(origin: Origin, kind: type) -> Outputs:
+    outputs = read_outputs(origin)
+    allowed = {bool: (bool,), float: (float, int)}[kind]
+    if outputs.type not in allowed:
+        raise origin.error(
+            expected=f"a method that returns {kind.__name__}",
+            came=f"it returns {type_name(outputs.type)}",
+            fix=f"Annotate it with `-> {kind.__name__}`.",
+        )
+    return outputs
 
 
 def read_agent(declared: object, services: frozenset[type] = frozenset(), resolvers: Sequence[Resolver] = ()) -> Agent:

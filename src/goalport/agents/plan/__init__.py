@@ -4,8 +4,7 @@ Pure and of the standard library alone: no input or output, no knowledge of agen
 rooms above turn classes into operators and blackboards into world states, and run what is planned.
 """
 
-from goalport.agents.plan.explain import Alternative, Branch, Explanation, explain
-from goalport.agents.plan.missing import prune, unusable
+from goalport.agents.plan.explain import Alternative, Branch, Explanation, explain, prune, unusable
 from goalport.agents.plan.problem import (
     Available,
     BadAmount,
@@ -36,8 +35,7 @@ from goalport.agents.plan.reasons import (
     in_words,
     needed,
 )
-from goalport.agents.plan.search import NoPlan, Plan, Undecided, best_plan, plan
-from goalport.agents.plan.utility import NIRVANA, best_step, idleness
+from goalport.agents.plan.search import NIRVANA, NoPlan, Plan, Undecided, best_plan, best_step, idleness, plan
 
 __all__ = [
     "NIRVANA",

@@ -1,7 +1,7 @@
 """Reasons: why a step is in a plan, what a plan relies on, and what is missing where there is none.
 
 They are plain data, worded for a person at a terminal and for a model that reads an error. Nothing is found out here.
-Below: facts and problems. Above: `missing`, which finds what a goal lacks, and the explanations.
+Below: facts and problems. Above: the explanations.
 """
 
 from collections.abc import Iterator, Sequence

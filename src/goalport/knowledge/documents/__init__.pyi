@@ -10,13 +10,17 @@ from goalport.knowledge.documents.content import (
     ContentRoot as ContentRoot,
     LeafSection as LeafSection,
     NavigableDocument as NavigableDocument,
+    ReadingLimits as ReadingLimits,
     Section as Section,
     element_id as element_id,
+    read_plain_text as read_plain_text,
 )
 from goalport.knowledge.documents.folder import (
     Folder as Folder,
     FolderLimits as FolderLimits,
     FoundLine as FoundLine,
+    Freshness as Freshness,
+    RefreshPolicy as RefreshPolicy,
 )
 from goalport.knowledge.documents.github import (
     ArchiveLimits as ArchiveLimits,
@@ -27,28 +31,16 @@ from goalport.knowledge.documents.github import (
 from goalport.knowledge.documents.html_text import (
     read_html as read_html,
 )
-from goalport.knowledge.documents.limits import (
-    ReadingLimits as ReadingLimits,
-)
 from goalport.knowledge.documents.markdown import (
+    YamlText as YamlText,
     read_markdown as read_markdown,
-)
-from goalport.knowledge.documents.plain_text import (
-    read_plain_text as read_plain_text,
+    read_yaml as read_yaml,
 )
 from goalport.knowledge.documents.reader import (
     DocumentReader as DocumentReader,
-)
-from goalport.knowledge.documents.refresh import (
-    Freshness as Freshness,
-    RefreshPolicy as RefreshPolicy,
 )
 from goalport.knowledge.documents.web import (
     WebContent as WebContent,
     WebFetcher as WebFetcher,
     WebLimits as WebLimits,
-)
-from goalport.knowledge.documents.yaml_text import (
-    YamlText as YamlText,
-    read_yaml as read_yaml,
 )

@@ -1,18 +1,210 @@
 """The chunks of a document: its leaves, cut where they are too long to be searched and shown. User guide, 3.12.7.
 
-A chunk is never of two leaves. Its id is made of its leaf and what it says, so that it stays while those stay.
+A chunk is never of two leaves. Its id is made of its leaf and what it says, so that it stays while those stay. A text
+is cut between its blocks, else between sentences, lines or words. A table is cut between rows, and each piece repeats
+its header; code is cut between lines, and each piece is fenced. Blocks that fit into a piece are never cut.
 """
 
+import re
+import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final, Protocol
 
 from anyio import to_thread
 
 from goalport.base.words import excerpt
 from goalport.knowledge.documents.content import Chunk, LeafSection, NavigableDocument, element_id
-from goalport.knowledge.documents.split import pieces
+from goalport.knowledge.documents.markdown import Block, BlockKind, blocks
+
+# A sentence in Chinese or Japanese ends without a space.
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?…])\s++|(?<=[.!?…][\"'”’)\]])\s++|(?<=[\u3002\uff01\uff1f])")
+_LINE_END: Final = re.compile(r"\n")
+_WORD_END: Final = re.compile(r"\s++")
+_PADDING: Final = re.compile(r"(?<= ) +|(?<=---)-+")
+_MARKS: Final = re.compile(r"`{3,}|~{3,}")
+_EMPTY_LINES: Final = re.compile(r"\s*\n")
+_LONGEST_CLUSTER: Final = 64
+"""Characters that belong together, such as the parts of an emoji; more are made to tear memory, not to be read."""
+_ZERO_WIDTH_JOINER: Final = "\u200d"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a text, and what makes it readable alone: the header of its table, the fence of its code."""
+
+    start: int
+    end: int
+    before: str = ""
+    after: str = ""
+
+
+def pieces(text: str, room: int, overlap: int) -> Iterator[Piece]:
+    """The pieces of a text, each of at most `room` characters with all that is repeated.
+
+    A piece begins with up to `overlap` characters of the prose before it. White space around pieces is left out.
+    """
+    if len(text) <= room:
+        found: Iterator[Piece] = iter((Piece(0, len(text)),))
+    else:
+        found = _Cuts(text, room, overlap).pieces()
+    return filter(None, (_trimmed(text, each) for each in found))
+
+
+def _trimmed(text: str, piece: Piece) -> Piece | None:
+    written = text[piece.start : piece.end]
+    end = piece.start + len(written.rstrip())
+    empty = _EMPTY_LINES.match(text, piece.start, piece.end)
+    start = empty.end() if empty is not None else piece.start
+    return Piece(start, end, piece.before, piece.after) if start < end else None
+
+
+class _Cuts:
+    def __init__(self, text: str, room: int, overlap: int) -> None:
+        self._text = text
+        self._room = room
+        self._overlap = overlap
+        self._blocks = list(blocks(text))
+        self._starts = [each.start for each in self._blocks]
+        self._ends = [each.end for each in self._blocks]
+
+    def pieces(self) -> Iterator[Piece]:
+        begin = done = 0
+        while done < len(self._text):
+            begin = self._overlapping(begin, done)
+            before = self._before(begin)
+            end = self._end(begin + self._room - len(before), begin, done)
+            yield Piece(begin, end, before, self._after(end))
+            done = end
+
+    def _at(self, place: int) -> Block:
+        return self._blocks[max(0, bisect_right(self._starts, place) - 1)]
+
+    def _before(self, place: int) -> str:
+        """What is repeated before a piece that begins inside a table or in code."""
+        block = self._at(place)
+        if place <= block.start or place >= block.end:
+            return ""
+        if block.kind is BlockKind.FENCE:
+            line = self._text[block.start : block.end].partition("\n")[0].strip()
+            return f"{line if len(line) <= self._room // 3 else self._marks(block)}\n"
+        return self._header(block) if block.kind is BlockKind.TABLE else ""
+
+    def _header(self, block: Block) -> str:
+        """The header of a table with the line below it, or the names that fit into two thirds of a piece."""
+        header, most = self._text[block.start : self._header_end(block)], self._room * 2 // 3
+        if len(header) > most:
+            header = _PADDING.sub("", header)
+        names = header.partition("\n")[0]
+        return header if len(header) <= most else f"{excerpt(names, most - 2)}\n"
+
+    def _header_end(self, block: Block) -> int:
+        rule = self._text.find("\n", block.start, block.end) + 1
+        end = self._text.find("\n", rule, block.end)
+        return end + 1 if end >= 0 else block.end
+
+    def _after(self, place: int) -> str:
+        block = self._at(place - 1)
+        inside = block.kind is BlockKind.FENCE and block.start < place < block.end
+        return f"\n{self._marks(block)}" if inside else ""
+
+    def _marks(self, block: Block) -> str:
+        """The backticks or tildes that fence this code."""
+        found = _MARKS.search(self._text, block.start, block.end)
+        return found[0][: self._room // 4] if found is not None else "```"
+
+    def _overlapping(self, previous: int, done: int) -> int:
+        """Where a piece begins that follows the text up to `done`: at a sentence or a word before it, if in prose."""
+        if not done or not self._overlap:
+            return done
+        number = bisect_right(self._starts, done - 1) - 1
+        earliest = max(done - self._overlap, previous + 1)
+        following = self._at(done)
+        if following.start == done and following.end - done <= self._room:
+            earliest = max(earliest, following.end - self._room)
+        lowest = done
+        while number >= 0 and self._blocks[number].kind is BlockKind.PROSE and lowest > earliest:
+            lowest = self._starts[number]
+            number -= 1
+        low = max(earliest, lowest)
+        if low >= done:
+            return done
+        if low == lowest:
+            return low
+        first = self._starts[bisect_right(self._starts, low - 1)] if low <= self._starts[-1] else done
+        cuts = chain((first,), self._cuts(_SENTENCE_END, low, done), self._cuts(_WORD_END, low, done))
+        return next((each for each in cuts if low <= each < done), done)
+
+    def _cuts(self, border: re.Pattern[str], low: int, high: int) -> Iterator[int]:
+        for found in border.finditer(self._text, low, high):
+            if not _belongs_together(self._text, found.end()):
+                yield found.end()
+
+    def _end(self, limit: int, begin: int, done: int) -> int:
+        """Where a piece ends that has room up to `limit`, and has to go on after `done`."""
+        if self._ends[-1] <= limit:
+            return len(self._text)
+        fitting = bisect_right(self._ends, limit)
+        block = self._blocks[fitting]
+        if block.kind is BlockKind.FENCE:
+            limit -= len(self._marks(block)) + 1
+        border = block.start if block.start > done else None
+        is_large = block.end - block.start > self._room
+        if border is not None and (not is_large or border - begin >= self._room // 2):
+            return border
+        inside = self._inside(block, max(done, block.start), limit)
+        return inside or border or self._anywhere(done, limit)
+
+    def _inside(self, block: Block, low: int, limit: int) -> int | None:
+        """The last place up to `limit` where a block may be cut, if there is one."""
+        if block.kind is BlockKind.PROSE:
+            kinds = (_SENTENCE_END, _LINE_END)
+            return next((last for kind in kinds if (last := self._last(kind, low, limit)) is not None), None)
+        if block.kind is BlockKind.TABLE:
+            low = max(low, self._header_end(block))
+        return self._last(_LINE_END, low, limit)
+
+    def _last(self, border: re.Pattern[str], low: int, limit: int) -> int | None:
+        return max((each for each in self._cuts(border, low, limit) if each > low), default=None)
+
+    def _anywhere(self, low: int, limit: int) -> int:
+        """Between words, or where a word has to be cut."""
+        limit = max(limit, low + 1)
+        if (word := self._last(_WORD_END, low, limit)) is not None:
+            return word
+        candidates = range(limit, max(low, limit - _LONGEST_CLUSTER), -1)
+        return next((each for each in candidates if not _belongs_together(self._text, each)), limit)
+
+
+def _belongs_together(text: str, place: int) -> bool:
+    """Whether the characters around a place are one to a reader: a letter and its accent, the parts of an emoji."""
+    if not 0 < place < len(text):
+        return False
+    left, right = text[place - 1], text[place]
+    if left in "\r\n":
+        return left == "\r" and right == "\n"
+    if right.isascii():
+        return False
+    if right in {_ZERO_WIDTH_JOINER, "\u200c"} or left == _ZERO_WIDTH_JOINER or unicodedata.category(right)[0] == "M":
+        return True
+    if "\U0001f3fb" <= right <= "\U0001f3ff" or "\U000e0020" <= right <= "\U000e007f" or "\u1160" <= right <= "\u11ff":
+        return True
+    return _is_flag_half(right) and _halves_before(text, place) % 2 == 1
+
+
+def _is_flag_half(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _halves_before(text: str, place: int) -> int:
+    start = place
+    while start > max(0, place - _LONGEST_CLUSTER) and _is_flag_half(text[start - 1]):
+        start -= 1
+    return place - start
+
 
 _LEAST_SIZE: Final = 50
 

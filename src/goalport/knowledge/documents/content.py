@@ -1,15 +1,47 @@
 """What a document is made of: a root, its sections, and the chunks that are searched. User guide, section 3.12.4.
 
 All of it is immutable. An id is made of where an element stands, so that the same document has the same ids when it is
-read again, and a citation still leads to its place.
+read again, and a citation still leads to its place. A document is made of its text and the headings that a reader of
+its format has found in it; plain text has none.
 """
 
-from collections.abc import Iterator, Mapping
+import codecs
+import csv
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import islice
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from pydantic import JsonValue
+
+from goalport.base.words import one_line, visible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingLimits:
+    """The largest document that is read. What is larger is refused as a whole, never cut."""
+
+    max_bytes: int = 50_000_000
+    """Of the file."""
+    max_characters: int = 20_000_000
+    """Of the text in it."""
+    max_lines: int = 500_000
+    """Of the text, and elements of a web page: each costs time and memory, however little is in it."""
+    conversion_seconds: float = 60
+    """For making Markdown of a file that is neither text nor a web page."""
+    conversion_memory: int = 1_000_000_000
+    """In bytes, of the child process that does so. It starts with about half of that reserved and a tenth in use."""
+
+    def for_child(self) -> dict[str, int]:
+        """The same for the child process."""
+        seconds = math.ceil(self.conversion_seconds)
+        return {"seconds": seconds, "memory": self.conversion_memory, "text": self.max_characters}
+
 
 _ID_LENGTH: Final = 16
 
@@ -110,3 +142,323 @@ class Chunk(ContentElement):
     """The number of characters of the document's text before `urtext`."""
     end: int
     """The number of characters of the document's text up to the end of `urtext`."""
+
+
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_LINE_ENDS: Final = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_LOOKED_AT: Final = 100_000
+_NOT_FOR_TEXTS: Final = frozenset(
+    {"idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
+)
+"""Codecs of Python that texts are not written in."""
+_MEANT: Final = {
+    "ascii": "cp1252",
+    "big5": "big5hkscs",
+    "euc_kr": "cp949",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "shift_jis": "cp932",
+    "tis-620": "cp874",
+}
+"""Encodings that texts are said to be in, and the larger ones in which browsers read them: encoding.spec.whatwg.org."""
+
+
+def decoded(data: bytes, charset: str | None = None) -> str:
+    """The text in these bytes. A byte order mark says the encoding, else `charset`; otherwise it is found out.
+
+    Raises ValueError where they are no text.
+    """
+    said = _known(charset)
+    wide = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), None)
+    if wide is None:
+        wide = said if said is not None and said.startswith(("utf-16", "utf-32")) else _utf_16_without_mark(data)
+    if wide is not None:
+        return data.decode(wide, "replace")
+    beginning = data[:_LOOKED_AT]
+    if len(_CONTROL.findall(beginning)) > max(2, len(beginning) // 50):
+        raise ValueError("it is binary data and no text")
+    for each in dict.fromkeys((said or "utf-8", "utf-8", "cp1252")):
+        try:
+            return data.decode(each)
+        except UnicodeDecodeError as problem:
+            # The last character of a text that was cut off, or a single slip, does not make it another encoding.
+            if each == "utf-8" and problem.start > 0:
+                text = data.decode(each, "replace")
+                if text.count("\N{REPLACEMENT CHARACTER}") * 20 < sum(not letter.isascii() for letter in text):
+                    return text
+    return data.decode("latin-1")
+
+
+def normalized(text: str) -> str:
+    """The text with line feeds as its line ends, and without the characters that show nothing.
+
+    Those hide words from people and not from models, and tear words apart for a search.
+    """
+    return visible(_LINE_ENDS.sub("\n", text))
+
+
+def _known(charset: str | None) -> str | None:
+    try:
+        name = codecs.lookup(charset).name if charset and charset.isascii() else None
+        # Codecs that compress, for example, refuse texts; of an empty one they say nothing.
+        " ".encode(name or "ascii")
+    except (LookupError, ValueError):
+        return None
+    return _MEANT.get(name or "", name) if name not in _NOT_FOR_TEXTS else None
+
+
+def _utf_16_without_mark(data: bytes) -> str | None:
+    """UTF-16 whose bytes are nearly all zeros in one half."""
+    beginning = data[: _LOOKED_AT & ~1]
+    half = len(beginning) // 2
+    even, odd = beginning[::2].count(0), beginning[1::2].count(0)
+    if odd > 0.9 * half and even < 0.1 * half:
+        return "utf-16-le"
+    return "utf-16-be" if even > 0.9 * half and odd < 0.1 * half else None
+
+
+MOST_HEADINGS: Final = 20_000
+"""Those that follow are text, because a section takes far more memory than the line that begins it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """Where a section begins, and how far up it stands."""
+
+    level: int
+    title: str
+    start: int
+    end: int
+    """The number of characters of the text up to the end of the heading."""
+
+
+def document_of(
+    uri: str,
+    title: str,
+    text: str,
+    headings: Iterable[Heading] = (),
+    *,
+    start: int = 0,
+    metadata: Mapping[str, JsonValue] | None = None,
+) -> NavigableDocument:
+    """The document with this text. `start` is where its first section may begin, for example after front matter.
+
+    A heading above all others that has the document's title is that title, and no section.
+    """
+    known = list(islice(headings, MOST_HEADINGS))
+    if known and known[0].title == title and all(each.level > known[0].level for each in known[1:]):
+        heading = known.pop(0)
+        # What stands before it, as pictures do, belongs to one text with what follows.
+        start = start if text[start : heading.start].strip() else heading.end
+    root_id = element_id(uri)
+    children = _Sections(uri, text, known).all(title, root_id, start)
+    return NavigableDocument(
+        id=root_id, uri=uri, title=title, text=text, children=children, metadata=dict(metadata or {})
+    )
+
+
+def title_from(uri: str) -> str:
+    """The name of the file in a URI, without its suffix; of a site, its host."""
+    parts = urlsplit(uri)
+    name = unquote(parts.path).rstrip("/").rpartition("/")[2]
+    return one_line(name.rpartition(".")[0] or name or parts.netloc or uri)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where sections are put: what holds them. A title that comes again below it is told apart by its number."""
+
+    id: str
+    path: tuple[str, ...]
+    places: tuple[int | str, ...] = ()
+
+
+class _Sections:
+    """The sections of a document, made from its headings one after the other."""
+
+    def __init__(self, uri: str, text: str, headings: list[Heading]) -> None:
+        self._uri = uri
+        self._text = text
+        self._headings = headings
+        self._next = 0
+
+    def all(self, title: str, root_id: str, start: int) -> tuple[Section, ...]:
+        root = _Place(root_id, (title,))
+        before = self._leaf(root, root, start)
+        sections = self._below(root, level=0)
+        return (before, *sections) if before.text else sections
+
+    def _below(self, place: _Place, level: int) -> tuple[Section, ...]:
+        """The sections whose headings come next and are deeper than a level."""
+        titles = Counter[str]()
+        found: list[Section] = []
+        while self._next < len(self._headings) and self._headings[self._next].level > level:
+            heading = self._headings[self._next]
+            self._next += 1
+            title = heading.title or place.path[-1]
+            titles[title] += 1
+            places = (*place.places, title, titles[title])
+            own = _Place(element_id(self._uri, *places), (*place.path, title), places)
+            found.append(self._section(own, place, heading))
+        return tuple(found)
+
+    def _section(self, own: _Place, parent: _Place, heading: Heading) -> Section:
+        text = self._leaf(own, parent, heading.end)
+        children = self._below(own, heading.level)
+        if not children:
+            return text
+        if text.text:
+            children = (self._leaf(own, own, heading.end, until=text.end), *children)
+        return ContainerSection(id=own.id, title=own.path[-1], parent_id=parent.id, path=own.path, children=children)
+
+    def _leaf(self, own: _Place, parent: _Place, start: int, until: int | None = None) -> LeafSection:
+        """The text from a place to the next heading. In a container it has the title, and an id of its own."""
+        if until is None:
+            until = self._headings[self._next].start if self._next < len(self._headings) else len(self._text)
+        written = self._text[start:until]
+        text = written.strip()
+        start += len(written) - len(written.lstrip())
+        id_ = element_id(self._uri, *own.places, "") if own is parent else own.id
+        return LeafSection(id=id_, title=own.path[-1], parent_id=parent.id, path=own.path, text=text, start=start)
+
+
+_FENCE: Final = re.compile("`{3,}")
+_MOST_INDENT: Final = 10
+_LONGEST_TITLE: Final = 200
+
+
+class Outline:
+    """Text that is being written, and its headings. Words are joined by single spaces."""
+
+    def __init__(self) -> None:
+        self.headings: list[Heading] = []
+        self._parts: list[str] = []
+        self._length = 0
+        self._breaks = 0
+        self._space = False
+        self._marker = ""
+        self._lists: list[int | None] = []
+        """The number of the last item of each list around; None where items have no numbers."""
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    def words(self, written: str) -> None:
+        """Words of the paragraph; white space at their ends says whether they touch what is beside them."""
+        words = " ".join(written.split())
+        if not words:
+            self._space = self._space or bool(written)
+            return
+        if self._breaks or not self._length:
+            depth = min(len(self._lists), _MOST_INDENT)
+            indent = "  " * (depth - 1 if self._marker else depth)
+            self._put("\n" * (self._breaks if self._length else 0) + indent + self._marker)
+            self._breaks, self._marker = 0, ""
+        elif self._space or written[0].isspace():
+            self._put(" ")
+        self._put(words)
+        self._space = written[-1].isspace()
+
+    def paragraph(self) -> None:
+        """What follows is another paragraph."""
+        self._break(1 if self._marker else 2)
+
+    def line_break(self) -> None:
+        """What follows is in another line."""
+        self._break(1)
+
+    def heading(self, level: int, title: str) -> None:
+        if title := one_line(title, _LONGEST_TITLE):
+            start = self._block(f"{'#' * level} {title}")
+            self.headings.append(Heading(level, title, start, self._length))
+
+    def code(self, written: str, language: str = "") -> None:
+        """Lines that stay as they are, between fences that are longer than any in them."""
+        lines = written.strip("\n").rstrip()
+        if lines.strip():
+            fence = "`" * max(3, 3, *(len(each) + 1 for each in _FENCE.findall(lines)))
+            self._block(f"{fence}{language}\n{lines}\n{fence}")
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        """Rows of cells, of which the first is the header."""
+        header, *others = ([" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows)
+        self._block("\n".join(f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *others)))
+
+    def list_begins(self, *, numbered: bool) -> None:
+        self._break(1 if self._lists else 2)
+        self._lists.append(0 if numbered else None)
+
+    def list_item(self) -> None:
+        self._break(1)
+        number = self._lists[-1] if self._lists else None
+        if number is None:
+            self._marker = "- "
+        else:
+            self._lists[-1] = number + 1
+            self._marker = f"{number + 1}. "
+
+    def list_ends(self) -> None:
+        if self._lists:
+            self._lists.pop()
+        self._marker = ""
+        self._break(1 if self._lists else 2)
+
+    def _break(self, lines: int) -> None:
+        self._breaks = max(self._breaks, lines)
+        self._space = False
+
+    def _block(self, written: str) -> int:
+        """Write lines that nothing stands before, not even the mark of a list's item; the place where they begin."""
+        self._put("\n\n" if self._length else "")
+        start, self._marker = self._length, ""
+        self._put(written)
+        self._breaks, self._space = 2, False
+        return start
+
+    def _put(self, written: str) -> None:
+        # Formats have ways of their own to write invisible characters, as `&shy;` is one of HTML.
+        written = normalized(written)
+        self._parts.append(written)
+        self._length += len(written)
+
+
+_SEPARATORS: Final = ",;\t|"
+
+
+def read_plain_text(
+    text: str, uri: str, *, title: str | None = None, metadata: Mapping[str, JsonValue] | None = None
+) -> NavigableDocument:
+    """The document that a text without headings is: one leaf. Its title is `title`, else the name in the URI."""
+    return document_of(uri, title or title_from(uri), normalized(text), metadata=metadata)
+
+
+def read_values(
+    text: str, uri: str, *, title: str | None = None, metadata: Mapping[str, JsonValue] | None = None
+) -> NavigableDocument:
+    """The document that rows of separated values are (CSV, TSV): a table whose header is the first row.
+
+    What cannot be read as rows is plain text.
+    """
+    shown = normalized(text)
+    first = shown.lstrip().partition("\n")[0]
+    separator = max(_SEPARATORS, key=first.count)
+    try:
+        rows = [row for row in csv.reader(shown.splitlines(keepends=True), delimiter=separator) if any(row)]
+    except csv.Error:
+        rows = []
+    if max(map(len, rows), default=0) <= 1:
+        return read_plain_text(text, uri, title=title, metadata=metadata)
+    outline = Outline()
+    outline.table(rows)
+    return document_of(uri, title or title_from(uri), outline.text, metadata=metadata)

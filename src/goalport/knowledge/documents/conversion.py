@@ -21,7 +21,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from goalport.base.errors import UnreadableDocument
 from goalport.base.words import counted, one_line
-from goalport.knowledge.documents.limits import ReadingLimits
+from goalport.knowledge.documents.content import ReadingLimits
 
 _PROGRAM: Final = (sys.executable, "-P", str(Path(__file__).with_name("conversion_child.py")))
 _PASSED_ON: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG", "LC_ALL")

@@ -11,10 +11,7 @@ from pydantic import JsonValue
 
 from goalport.base.errors import UnreadableDocument
 from goalport.base.words import one_line
-from goalport.knowledge.documents.charsets import normalized
-from goalport.knowledge.documents.content import NavigableDocument
-from goalport.knowledge.documents.outline import Outline
-from goalport.knowledge.documents.sections import document_of, title_from
+from goalport.knowledge.documents.content import NavigableDocument, Outline, document_of, normalized, title_from
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode

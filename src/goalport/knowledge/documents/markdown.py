@@ -1,21 +1,198 @@
-"""Markdown: its headings become sections, and what stands before it between `---` lines becomes metadata."""
+"""Markdown and YAML: headings become sections, and what stands before them between `---` lines becomes metadata.
+
+markdown-it-py finds the blocks of a text. It is not asked for what is inside of paragraphs, for which it takes minutes
+where a text is made to do harm, nor for block quotes, which it reads once for each that they are in. YAML is read as
+plain data with the line of each value. Its aliases are refused: a few lines of them can stand for gigabytes.
+ruamel.yaml is imported when it is first needed.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
-from itertools import islice
+from enum import Enum, auto
+from functools import cache
+from itertools import accumulate, islice
 from typing import Any, Final, cast
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from pydantic import JsonValue
 
 from goalport.base.errors import DocumentError
 from goalport.base.words import cleaned, one_line
-from goalport.knowledge.documents.blocks import BlockKind, blocks
-from goalport.knowledge.documents.charsets import normalized
-from goalport.knowledge.documents.content import NavigableDocument
-from goalport.knowledge.documents.sections import MOST_HEADINGS, Heading, document_of, title_from
-from goalport.knowledge.documents.yaml_text import read_yaml
+from goalport.knowledge.documents.content import (
+    MOST_HEADINGS,
+    Heading,
+    NavigableDocument,
+    document_of,
+    normalized,
+    title_from,
+)
+
+_DEEPEST_BLOCK: Final = 60
+"""Levels of lists, of which each counts twice. What is nested more deeply is prose, with all that follows."""
+_PARSER: Final = (
+    MarkdownIt("commonmark", {"maxNesting": _DEEPEST_BLOCK})
+    .enable("table")
+    .disable(["blockquote", "inline", "text_join"])
+)
+
+
+class BlockKind(Enum):
+    """What a block is, as far as a reader and a chunker treat it differently."""
+
+    HEADING = auto()
+    FENCE = auto()
+    TABLE = auto()
+    PROSE = auto()
+
+
+_KINDS: Final = {
+    "heading_open": BlockKind.HEADING,
+    "fence": BlockKind.FENCE,
+    "table_open": BlockKind.TABLE,
+    **dict.fromkeys(("paragraph_open", "code_block", "html_block", "hr"), BlockKind.PROSE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines of a text that belong together, without the empty lines after them."""
+
+    kind: BlockKind
+    start: int
+    end: int
+    level: int = 0
+    """Of a heading, from 1 to 6."""
+
+
+class _Blocks(list[Token]):
+    """Keeps no token but the one that begins a block: a table has several for each cell."""
+
+    def append(self, token: Token) -> None:
+        if token.type in _KINDS:
+            super().append(token)
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The blocks of a text. Between two of them there is nothing but white space."""
+    tokens = _Blocks()
+    # The parser takes a carriage return for the end of a line, and does not say where in the text a line begins.
+    _PARSER.block.parse(text.replace("\r", " "), _PARSER, {}, tokens)
+    lines = [*accumulate((len(line) + 1 for line in text.split("\n")), initial=0)]
+    done = 0
+    for token in tokens:
+        start, end = (lines[number] for number in token.map or (0, 0))
+        yield from _block(text, done, start)
+        yield from _block(text, start, end, token)
+        done = end
+    yield from _block(text, done, len(text))
+
+
+def _block(text: str, start: int, end: int, token: Token | None = None) -> Iterator[Block]:
+    """The block in these lines, if there is anything in them; where nothing is known to begin, it is prose."""
+    words = text[start:end].strip()
+    if not words:
+        return
+    kind = _KINDS[token.type] if token is not None else BlockKind.PROSE
+    level = 0
+    if token is not None and kind is BlockKind.HEADING:
+        is_section = not token.level and not words.startswith(">")
+        kind, level = (kind, int(token.tag[1:])) if is_section else (BlockKind.PROSE, 0)
+    yield Block(kind, start, start + len(text[start:end].rstrip()), level)
+
+
+LONGEST_YAML: Final = 1_000_000
+"""Characters of a text that is read."""
+_DEEPEST: Final = 50
+Path = tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class YamlText:
+    """A text in YAML, and where its values stand."""
+
+    value: object
+    lines: Mapping[Path, int] = field(repr=False)
+    """The line of each value by the keys and numbers that lead to it; that of a key for a value in a mapping."""
+
+    def line(self, *path: int | str) -> int:
+        """The line of a value, or of what it would stand in."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+def read_yaml(text: str, where: str, first_line: int = 1) -> YamlText:
+    """Read a text. `first_line` is the number of its first line in the file.
+
+    Raises `DocumentError` that says file, line and what is wrong.
+    """
+    from ruamel.yaml import YAML, YAMLError
+
+    if len(text) > LONGEST_YAML:
+        raise DocumentError(f"{where} is longer than {LONGEST_YAML:,} characters. Keep it below that.")
+    try:
+        loader: Any = YAML(typ="safe", pure=True)
+        loader.Scanner = _flat_scanner()
+        root: Any = loader.compose(text)
+        reader = _Lines(where, first_line)
+        reader.note((), root)
+        value: object = None if root is None else loader.constructor.construct_document(root)
+    except YAMLError as error:
+        mark: Any = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        line = first_line + (mark.line if mark is not None else 0)
+        problem = getattr(error, "problem", None) or str(error)
+        raise DocumentError(f"{where}:{line}: this is no YAML: {one_line(str(problem), 200)}.") from error
+    except (ValueError, RecursionError, OverflowError) as error:  # such as a date with a month 13
+        raise DocumentError(f"{where}: this is no YAML: {one_line(str(error), 200)}.") from error
+    return YamlText(value, reader.lines)
+
+
+@cache
+def _flat_scanner() -> Any:
+    from ruamel.yaml import scanner
+
+    library: Any = scanner  # its types are not known
+
+    class FlatScanner(library.Scanner):
+        """Refuses `[[[[…`, for which it would take time in proportion to the square of the depth."""
+
+        def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803 - its name there
+            if len(self.flow_context) >= _DEEPEST:
+                raise library.ScannerError(None, None, "its values are nested too deeply", self.reader.get_mark())
+            library.Scanner.fetch_flow_collection_start(self, TokenClass, to_push)
+
+    return FlatScanner
+
+
+@dataclass(slots=True)
+class _Lines:
+    """Notes the line of each node."""
+
+    where: str
+    first: int
+    lines: dict[Path, int] = field(default_factory=dict[Path, int])
+    _seen: set[int] = field(default_factory=set[int])
+
+    def note(self, path: Path, node: Any) -> None:
+        if node is None:
+            return
+        line = self.lines.setdefault(path, self.first + node.start_mark.line)
+        if id(node) in self._seen or len(path) > _DEEPEST:
+            fix = "Write the value out where it is wanted" if id(node) in self._seen else "Nest the values less deeply"
+            raise DocumentError(f"{self.where}:{line}: expected plain values without aliases. {fix}.")
+        self._seen.add(id(node))
+        if node.id == "mapping":
+            for key, value in node.value:
+                inner = (*path, str(key.value))
+                self.lines.setdefault(inner, self.first + key.start_mark.line)
+                self.note(inner, value)
+        elif node.id == "sequence":
+            for number, value in enumerate(node.value):
+                self.note((*path, number), value)
+
 
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(.*?)(?:\n)?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _LONGEST_FRONT_MATTER: Final = 20_000

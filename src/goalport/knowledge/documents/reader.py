@@ -1,33 +1,143 @@
 """The reader of documents: bytes of any kind, or a file, become a document with sections. User guide, section 3.12.7.
 
-Markdown, web pages and text are read here, in a thread; everything else is made Markdown by a child process first.
+What a file is, its bytes say, whatever it is called; its name and its sender tell kinds of text apart. Markdown, web
+pages and text are read here, in a thread; everything else is made Markdown by a child process first.
 """
 
+import re
 import stat
 from collections.abc import Callable, Mapping
 from email.message import EmailMessage
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, Self
+from urllib.parse import unquote, urlsplit
 
 from anyio import to_thread
 from pydantic import JsonValue
 
 from goalport.base.errors import UnreadableDocument
-from goalport.knowledge.documents import media_types
-from goalport.knowledge.documents.charsets import decoded
-from goalport.knowledge.documents.content import NavigableDocument
+from goalport.base.words import with_article
+from goalport.knowledge.documents.content import NavigableDocument, ReadingLimits, decoded, read_plain_text, read_values
 from goalport.knowledge.documents.conversion import Conversion
 from goalport.knowledge.documents.html_text import html_charset, read_html
-from goalport.knowledge.documents.limits import ReadingLimits
 from goalport.knowledge.documents.markdown import read_markdown
-from goalport.knowledge.documents.media_types import media_type_of
-from goalport.knowledge.documents.plain_text import read_plain_text, read_values
+
+PLAIN_TEXT: Final = "text/plain"
+MARKDOWN: Final = "text/markdown"
+HTML: Final = "text/html"
+CSV: Final = "text/csv"
+_PDF: Final = "application/pdf"
+_OFFICE: Final = "application/vnd.openxmlformats-officedocument."
+_OPEN: Final = "application/vnd.oasis.opendocument."
+_BINARY: Final = {
+    "pdf": _PDF,
+    "docx": f"{_OFFICE}wordprocessingml.document",
+    "pptx": f"{_OFFICE}presentationml.presentation",
+    "xlsx": f"{_OFFICE}spreadsheetml.sheet",
+    "doc": "application/msword",
+    "ppt": "application/vnd.ms-powerpoint",
+    "xls": "application/vnd.ms-excel",
+    "msg": "application/vnd.ms-outlook",
+    "odt": f"{_OPEN}text",
+    "odp": f"{_OPEN}presentation",
+    "ods": f"{_OPEN}spreadsheet",
+    "epub": "application/epub+zip",
+    "rtf": "application/rtf",
+}
+_MARKED_UP: Final = {
+    "eml": "message/rfc822",
+    "ipynb": "application/x-ipynb+json",
+    "rst": "text/x-rst",
+    "org": "text/x-org",
+    "tex": "application/x-latex",
+    "typ": "application/x-typst",
+    "fb2": "application/x-fictionbook+xml",
+}
+"""Formats that are text, and that a library knows better than we do."""
+CONVERTED: Final = frozenset({*_BINARY.values(), *_MARKED_UP.values()})
+"""The types of files that a child process makes Markdown of."""
+_TEXTS: Final = {
+    **dict.fromkeys(("md", "markdown", "mdown", "mkd", "mdx", "qmd", "rmd"), MARKDOWN),
+    **dict.fromkeys(("html", "htm", "xhtml"), HTML),
+    **dict.fromkeys(("csv", "tsv"), CSV),
+    **_MARKED_UP,
+}
+_SAME: Final = {
+    "text/x-markdown": MARKDOWN,
+    "application/xhtml+xml": HTML,
+    "text/tab-separated-values": CSV,
+    "text/rtf": "application/rtf",
+}
+_VAGUE: Final = frozenset({"", PLAIN_TEXT, "application/octet-stream", "binary/octet-stream"})
+"""What servers say of files that they do not know."""
+_LOOKED_AT: Final = 4096
+_OLD_OFFICE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_STREAMS: Final = {"WordDocument": "doc", "PowerPoint Document": "ppt", "Workbook": "xls", "__properties": "msg"}
+_IN_ARCHIVE: Final = re.compile(rb"PK\x03\x04.{26}(?:(word|ppt|xl)/|mimetype(application/[\w.+-]+?)PK)", re.DOTALL)
+"""A file in an archive that says what the archive is: one in a folder of Office, or the first one of others."""
+_FOLDERS: Final = {b"word": "docx", b"ppt": "pptx", b"xl": "xlsx"}
+
+
+def media_type_of(data: bytes, uri: str, declared: str | None = None) -> str:
+    """What these bytes are. `declared` is what their sender says, without parameters.
+
+    Raises UnreadableDocument where they cannot be a document.
+    """
+    if not data.strip():
+        raise UnreadableDocument(uri, "it is empty" if not data else "it holds nothing but white space")
+    suffix = PurePosixPath(unquote(urlsplit(uri).path)).suffix.lower().lstrip(".")
+    said = (declared or "").lower().strip()
+    said = _SAME.get(said, said)
+    if (known := _by_content(data, uri, suffix, said)) is not None:
+        return known
+    called = said if said not in _VAGUE else _BINARY.get(suffix, "")
+    if called in _BINARY.values():
+        kind = next(name for name, each in _BINARY.items() if each == called)
+        raise UnreadableDocument(uri, f"it is called {with_article(kind.upper())} file, and is none")
+    return _kind_of_text(data, suffix, said)
+
+
+def _by_content(data: bytes, uri: str, suffix: str, said: str) -> str | None:
+    beginning = data[:_LOOKED_AT]
+    called = said if said in CONVERTED else _BINARY.get(suffix)
+    if beginning.lstrip().startswith(b"%PDF-") or (b"%PDF-" in beginning and _PDF in {said, called}):
+        return _PDF
+    if data.startswith(b"{\\rtf"):
+        return _BINARY["rtf"]
+    if data.startswith(b"PK\x03\x04"):
+        found = _IN_ARCHIVE.search(data)
+        known = _BINARY[_FOLDERS[found[1]]] if found and found[1] else found[2].decode() if found else called
+        if known not in CONVERTED:
+            raise UnreadableDocument(uri, "it is a ZIP archive and no document; unpack it first")
+        return known
+    if data.startswith(_OLD_OFFICE):
+        if _in_utf_16("EncryptedPackage") in data:
+            raise UnreadableDocument(uri, "it is protected by a password")
+        kinds = (_BINARY[kind] for stream, kind in _STREAMS.items() if _in_utf_16(stream) in data)
+        if (known := next(kinds, called)) is None:
+            raise UnreadableDocument(uri, "it is an office file of a kind that is not known")
+        return known
+    return None
+
+
+def _in_utf_16(name: str) -> bytes:
+    return name.encode("utf-16-le")
+
+
+def _kind_of_text(data: bytes, suffix: str, said: str) -> str:
+    beginning = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if said in {MARKDOWN, HTML, CSV, *_MARKED_UP.values()}:
+        return said
+    if suffix in _TEXTS:
+        return _TEXTS[suffix]
+    return HTML if beginning.startswith((b"<!doctype html", b"<html")) else PLAIN_TEXT
+
 
 _READERS: Final[Mapping[str, Callable[..., NavigableDocument]]] = {
-    media_types.MARKDOWN: read_markdown,
-    media_types.HTML: read_html,
-    media_types.CSV: read_values,
-    media_types.PLAIN_TEXT: read_plain_text,
+    MARKDOWN: read_markdown,
+    HTML: read_html,
+    CSV: read_values,
+    PLAIN_TEXT: read_plain_text,
 }
 
 _LINE_ENDS: Final = "\n\r\v\f\x85\u2028\u2029"
@@ -82,15 +192,15 @@ class DocumentReader:
     def _read(self, data: bytes, uri: str, kind: str | None, charset: str | None) -> NavigableDocument | str:
         """The document, or the media type of what has to be converted first."""
         known = media_type_of(data, uri, kind)
-        if known in media_types.CONVERTED:
+        if known in CONVERTED:
             return known
         try:
-            text = decoded(data, charset or (html_charset(data) if known == media_types.HTML else None))
+            text = decoded(data, charset or (html_charset(data) if known == HTML else None))
         except ValueError as problem:
             raise UnreadableDocument(uri, str(problem)) from None
         if len(text) > (most := self._limits.max_characters):
             raise UnreadableDocument(uri, f"it has {len(text):,} characters, and at most {most:,} are read")
-        self._check_lines(text.count("<") if known == media_types.HTML else _lines(text), uri)
+        self._check_lines(text.count("<") if known == HTML else _lines(text), uri)
         document = _READERS[known](text, uri, metadata={"media_type": known})
         self._check_lines(_lines(document.text), uri)
         return _with_text(document)

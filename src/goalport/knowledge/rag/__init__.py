@@ -9,15 +9,24 @@ Below: `documents`, `llm` for embeddings, and `tools`. Above: `ai` takes a `Tool
 from goalport.base.lazy import lazy_exports
 
 _MODULES = {
-    "document_folder": ["DocumentFolder"],
-    "document_store": ["DocumentIndex", "DocumentStore", "IndexInfo", "StoredDocument"],
-    "embeddings": ["TableEmbeddings"],
-    "filters": ["AllOf", "AnyOf", "AtLeast", "AtMost", "Containing", "Equal", "Filter", "Not", "OneOf", "UriPrefix"],
-    "ingestion": ["DocumentIngestion", "IngestedDocument", "Outcome", "RefreshPolicies"],
+    "ingestion": ["DocumentFolder", "DocumentIngestion", "IngestedDocument", "Outcome", "RefreshPolicies"],
     "langchain_search": ["LangChainVectorSearch", "chroma_filter", "qdrant_filter"],
-    "passages": ["Passage"],
     "postgres_store": ["PostgresDocumentStore"],
     "search": [
+        "AllOf",
+        "AnyOf",
+        "AtLeast",
+        "AtMost",
+        "Containing",
+        "DocumentIndex",
+        "DocumentStore",
+        "Equal",
+        "Filter",
+        "IndexInfo",
+        "Not",
+        "OneOf",
+        "StoredDocument",
+        "UriPrefix",
         "CoreSearchOperations",
         "ExpansionMethod",
         "FinderOperations",
@@ -38,7 +47,8 @@ _MODULES = {
         "supports",
     ],
     "sqlite_store": ["SqliteDocumentStore"],
-    "toolish_rag": ["ResultsEvent", "ResultsListener", "ShownPassages", "ToolishRag", "TryHyDE"],
+    "toolish_rag": ["Passage", "ResultsEvent", "ResultsListener", "ShownPassages", "ToolishRag", "TryHyDE"],
+    "vectors": ["TableEmbeddings"],
 }
 __all__ = [name for names in _MODULES.values() for name in names]
 

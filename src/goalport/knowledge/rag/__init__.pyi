@@ -1,24 +1,5 @@
-from goalport.knowledge.rag.document_folder import DocumentFolder as DocumentFolder
-from goalport.knowledge.rag.document_store import (
-    DocumentIndex as DocumentIndex,
-    DocumentStore as DocumentStore,
-    IndexInfo as IndexInfo,
-    StoredDocument as StoredDocument,
-)
-from goalport.knowledge.rag.embeddings import TableEmbeddings as TableEmbeddings
-from goalport.knowledge.rag.filters import (
-    AllOf as AllOf,
-    AnyOf as AnyOf,
-    AtLeast as AtLeast,
-    AtMost as AtMost,
-    Containing as Containing,
-    Equal as Equal,
-    Filter as Filter,
-    Not as Not,
-    OneOf as OneOf,
-    UriPrefix as UriPrefix,
-)
 from goalport.knowledge.rag.ingestion import (
+    DocumentFolder as DocumentFolder,
     DocumentIngestion as DocumentIngestion,
     IngestedDocument as IngestedDocument,
     Outcome as Outcome,
@@ -29,13 +10,24 @@ from goalport.knowledge.rag.langchain_search import (
     chroma_filter as chroma_filter,
     qdrant_filter as qdrant_filter,
 )
-from goalport.knowledge.rag.passages import Passage as Passage
 from goalport.knowledge.rag.postgres_store import PostgresDocumentStore as PostgresDocumentStore
 from goalport.knowledge.rag.search import (
+    AllOf as AllOf,
+    AnyOf as AnyOf,
+    AtLeast as AtLeast,
+    AtMost as AtMost,
+    Containing as Containing,
     CoreSearchOperations as CoreSearchOperations,
+    DocumentIndex as DocumentIndex,
+    DocumentStore as DocumentStore,
+    Equal as Equal,
     ExpansionMethod as ExpansionMethod,
+    Filter as Filter,
     FinderOperations as FinderOperations,
     HybridSearch as HybridSearch,
+    IndexInfo as IndexInfo,
+    Not as Not,
+    OneOf as OneOf,
     RegexSearchOperations as RegexSearchOperations,
     ResultExpander as ResultExpander,
     SearchOperations as SearchOperations,
@@ -44,18 +36,22 @@ from goalport.knowledge.rag.search import (
     SectionText as SectionText,
     SelectiveOperations as SelectiveOperations,
     SimilarityResult as SimilarityResult,
+    StoredDocument as StoredDocument,
     TextSearch as TextSearch,
     TextSimilaritySearchRequest as TextSimilaritySearchRequest,
     TypeRetrievalOperations as TypeRetrievalOperations,
+    UriPrefix as UriPrefix,
     VectorSearch as VectorSearch,
     find_chunks as find_chunks,
     supports as supports,
 )
 from goalport.knowledge.rag.sqlite_store import SqliteDocumentStore as SqliteDocumentStore
 from goalport.knowledge.rag.toolish_rag import (
+    Passage as Passage,
     ResultsEvent as ResultsEvent,
     ResultsListener as ResultsListener,
     ShownPassages as ShownPassages,
     ToolishRag as ToolishRag,
     TryHyDE as TryHyDE,
 )
+from goalport.knowledge.rag.vectors import TableEmbeddings as TableEmbeddings

@@ -1,19 +1,303 @@
-"""What a database of an index has to do: run operations, and write the statements that find chunks in it."""
+"""Operations on an index of documents, in the words that its databases share: statements, conditions, rows.
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+An operation is a generator: it yields statements with values, gets the rows of each, and returns what it is for. Any
+driver can run it, as one transaction. Values are bound, and never become part of a statement. What differs between
+databases is the `IndexDatabase`.
+"""
 
+import json
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, assert_never, cast
+
+from goalport.base.caller import Caller
 from goalport.base.errors import StoreError
-from goalport.knowledge.rag.elements import Scored
-from goalport.knowledge.rag.filters import Filter
-from goalport.knowledge.rag.query import Group, Term
-from goalport.knowledge.rag.statements import Condition, Operation, Statement
+from goalport.knowledge.documents import (
+    Chunk,
+    ContainerSection,
+    ContentRoot,
+    LeafSection,
+    NavigableDocument,
+    Section,
+)
+from goalport.knowledge.rag.query import Group, Term, indexed
+from goalport.knowledge.rag.search import (
+    AllOf,
+    AnyOf,
+    AtLeast,
+    AtMost,
+    Containing,
+    Equal,
+    Filter,
+    Not,
+    OneOf,
+    StoredDocument,
+    UriPrefix,
+    Value,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 T = TypeVar("T")
+
+Rows: TypeAlias = Sequence[Sequence[Any]]
+Statement: TypeAlias = tuple[str, Sequence[Any]]
+"""A statement, whose places are question marks, with its values; a list of tuples: it is run once for each."""
+Operation: TypeAlias = Generator[Statement, Rows, T]
+Comparison = Literal["=", ">=", "<="]
+
+JOINED = "chunks join documents on documents.id = chunks.document"
+
+
+Scored = tuple[int, float]
+"""The id of a row of `chunks`, and its score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition and the values for its places."""
+
+    sql: str
+    values: tuple[Any, ...] = ()
+
+
+def all_of(conditions: Sequence[Condition], joined: str = "and") -> Condition:
+    """One condition of several; of none, one that always holds (`and`) or never (`or`)."""
+    if not conditions:
+        return Condition("1 = 1" if joined == "and" else "1 = 0")
+    sql = f" {joined} ".join(f"({each.sql})" for each in conditions)
+    return Condition(sql, tuple(value for each in conditions for value in each.values))
+
+
+def selected(columns: str, tables: str, condition: Condition, ending: str = "") -> Statement:
+    """A statement that reads rows; all its parts are texts of this room."""
+    return f"select {columns} from {tables} where {condition.sql} {ending}", condition.values  # noqa: S608 - ours
+
+
+def fitting(
+    wanted: Filter,
+    compared: Callable[[str, Comparison, Value], Condition],
+    containing: Callable[[Containing], Condition],
+) -> Condition:
+    """Whether a row of `chunks`, beside its row of `documents`, fits a filter; the database compares metadata."""
+
+    def of(each: Filter) -> Condition:
+        match each:
+            case Equal(key, value):
+                return compared(key, "=", value)
+            case AtLeast(key, value):
+                return compared(key, ">=", value)
+            case AtMost(key, value):
+                return compared(key, "<=", value)
+            case OneOf(key, values):
+                return all_of([compared(key, "=", value) for value in values], "or")
+            case Containing():
+                return containing(each)
+            case UriPrefix(prefix):
+                return Condition("substr(documents.uri, 1, ?) = ?", (len(prefix), prefix))
+            case AllOf(filters):
+                return all_of([of(inner) for inner in filters])
+            case AnyOf(filters):
+                return all_of([of(inner) for inner in filters], "or")
+            case Not(inner):
+                negated = of(inner)
+                return Condition(f"not ({negated.sql})", negated.values)
+            case _:
+                assert_never(each)
+
+    return of(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Findable:
+    """What may be found: what a filter leaves in, of the documents that a caller may read."""
+
+    left_in: Condition | None
+    """Whether a filter leaves a chunk in; None: there is no filter."""
+    caller: Caller
+
+    @property
+    def readable(self) -> Condition:
+        """Whether a row of `documents` may be read on behalf of the caller."""
+        known = [reader_of(self.caller), *map(reader_of, sorted(self.caller.scopes))]
+        one_of_them = f"readers.reader in ({', '.join('?' * len(known))})"
+        sql = f"exists (select 1 from readers where readers.document = documents.id and {one_of_them})"  # noqa: S608 - ours
+        return Condition(f"not documents.restricted or {sql}", tuple(known))
+
+    @property
+    def chunk(self) -> Condition:
+        """Whether a row of `chunks`, beside its row of `documents`, may be found."""
+        return self.readable if self.left_in is None else all_of([self.readable, self.left_in])
+
+    @property
+    def document(self) -> Condition:
+        """Whether a row of `documents` may be found: with a filter, if one of its chunks may."""
+        if self.left_in is None:
+            return self.readable
+        sql = f"exists (select 1 from chunks where chunks.document = documents.id and ({self.left_in.sql}))"  # noqa: S608 - ours
+        return all_of([self.readable, Condition(sql, self.left_in.values)])
+
+    def restrictions(self) -> Operation[list[Condition]]:
+        """What has to hold of `chunks` and `documents`; nothing where everything may be found."""
+        if (yield selected("1", "documents", Condition("documents.restricted"), "limit 1")):
+            return [self.chunk]
+        return [self.left_in] if self.left_in is not None else []
+
+
+def reader_of(allowed: Caller | str) -> str:
+    """How a caller, or a scope given as text, is written down among those who may read a document."""
+    if isinstance(allowed, str):
+        return f"scope {allowed}"
+    return f"caller {json.dumps([allowed.issuer, allowed.id])}"
+
+
+"""The id of a row of `chunks`, and its score."""
+
+
+CHUNK_COLUMNS: Final = (
+    "chunks.element, chunks.metadata, coalesce(chunks.shown, chunks.body), "
+    "coalesce(chunks.urtext, chunks.shown, chunks.body), chunks.parent, documents.element, documents.uri, chunks.path, "
+    "chunks.number, chunks.first, chunks.past"
+)
+DOCUMENT_COLUMNS: Final = (
+    "documents.element, documents.metadata, documents.uri, documents.title, documents.content_hash, "
+    "documents.stored_at, documents.chunks"
+)
+_DOCUMENT: Final = """
+insert into documents (element, uri, restricted, title, content_hash, stored_at, chunks, metadata)
+values (?, ?, ?, ?, ?, ?, ?, ?) returning id
+"""
+_SECTION: Final = """
+insert into sections (document, element, parent, number, title, path, start, body, metadata)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_CHUNK: Final = """
+insert into chunks (document, number, element, parent, first, past, metadata, path, title, body, shown, urtext)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+SECTION_COLUMNS: Final = "element, metadata, title, parent, path, body, start"
+
+
+def chunk_of(row: Sequence[Any]) -> Chunk:
+    """The chunk of a row of `CHUNK_COLUMNS`."""
+    element, metadata, text, urtext, parent, root, uri, path, number, first, past = row
+    return Chunk(
+        id=element,
+        metadata=json.loads(metadata),
+        text=text,
+        urtext=urtext,
+        parent_id=parent,
+        root_id=root,
+        uri=uri,
+        path=tuple(json.loads(path)),
+        number=number,
+        start=first,
+        end=past,
+    )
+
+
+def document_of(row: Sequence[Any]) -> StoredDocument:
+    """The document of a row of `DOCUMENT_COLUMNS`."""
+    element, metadata, uri, title, content_hash, stored_at, chunks = row
+    root = ContentRoot(id=element, metadata=json.loads(metadata), uri=uri, title=title)
+    stored = datetime.fromisoformat(stored_at)
+    return StoredDocument(root=root, content_hash=content_hash, stored_at=stored, chunks=chunks)
+
+
+def tree_of(rows: Iterable[Sequence[Any]], kept: Collection[str] | None) -> Mapping[str, Section]:
+    """The sections of one document by id, each with those that it holds, of rows of `SECTION_COLUMNS` in order.
+
+    `kept` are the ids of the sections with a text that are left in, and so are those that hold one; None: all.
+    """
+    held: dict[str, list[Section]] = {}
+    made: dict[str, Section] = {}
+    for element, metadata, title, parent, path, body, start in reversed(list(rows)):
+        if kept is not None and (element not in held if body is None else element not in kept):
+            continue
+        known: dict[str, Any] = {"id": element, "metadata": json.loads(metadata), "title": title, "parent_id": parent}
+        known["path"] = tuple(json.loads(path))
+        section: Section
+        if body is None:
+            section = ContainerSection(**known, children=tuple(reversed(held.pop(element, []))))
+        else:
+            section = LeafSection(**known, text=body, start=start)
+        made[element] = section
+        held.setdefault(parent, []).append(section)
+    return dict(reversed(made.items()))
+
+
+def leaves_of(section: Section) -> Iterator[LeafSection]:
+    """The sections with a text in this one, or itself, in order."""
+    if isinstance(section, LeafSection):
+        yield section
+    elif isinstance(section, ContainerSection):
+        for each in section.children:
+            yield from leaves_of(each)
+
+
+def insert_document(
+    document: NavigableDocument, chunks: Sequence[Chunk], content_hash: str, readers: Collection[Caller | str] | None
+) -> Operation[int]:
+    """Write a document, but for what finds its chunks. Returns its number."""
+    head = (document.id, document.uri, readers is not None, storable(document.title), content_hash)
+    known = (datetime.now(UTC).isoformat(), len(chunks), _json(document.metadata))
+    made = yield _DOCUMENT, head + known
+    number: int = made[0][0]
+    yield "insert into readers values (?, ?)", [(number, each) for each in sorted({*map(reader_of, readers or ())})]
+    sections = enumerate(document.sections())
+    yield _SECTION, [(number, *_section_row(place, section)) for place, section in sections]
+    yield _CHUNK, [(number, *_chunk_row(each, document.metadata)) for each in chunks]
+    return number
+
+
+def delete_document(number: int) -> Operation[None]:
+    """Delete a document, but for what finds its chunks."""
+    for table in ("chunks", "sections", "readers"):
+        yield f"delete from {table} where document = ?", (number,)  # noqa: S608 - one of these names
+    yield "delete from documents where id = ?", (number,)
+
+
+def plain(value: Any) -> Any:
+    """A text or JSON value that any database can keep: without NUL, and without halves of characters."""
+    match value:
+        case str():
+            return storable(value).replace("\0", "\ufffd")
+        case dict():
+            return {plain(key): plain(each) for key, each in cast("dict[str, Any]", value).items()}
+        case list() | tuple():
+            return [plain(each) for each in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def storable(text: str) -> str:
+    """The text without halves of characters, which UTF-8 cannot say."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _json(value: Mapping[str, object]) -> str:
+    return json.dumps(plain(dict(value)))
+
+
+def _section_row(place: int, section: Section) -> tuple[object, ...]:
+    title, path, metadata = storable(section.title), json.dumps(section.path), _json(section.metadata)
+    start, body = (section.start, storable(section.text)) if isinstance(section, LeafSection) else (0, None)
+    return section.id, section.parent_id, place, title, path, start, body, metadata
+
+
+def _chunk_row(chunk: Chunk, common: Mapping[str, object]) -> tuple[Any, ...]:
+    """In `title` and `body` is what is indexed, and in the others a text where it differs from that before."""
+    text, urtext = storable(chunk.text), storable(chunk.urtext)
+    body = indexed(text)
+    return (
+        *(chunk.number, chunk.id, chunk.parent_id, chunk.start, chunk.end, _json({**common, **chunk.metadata})),
+        *(json.dumps(chunk.path), indexed(storable(" ".join(dict.fromkeys(chunk.path)))), body),
+        *(None if text == body else text, None if urtext == text else urtext),
+    )
+
 
 TABLES: Final = """
 create table facts (name text not null primary key, value text not null);

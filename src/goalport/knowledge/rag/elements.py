@@ -8,23 +8,25 @@ from datetime import UTC, datetime
 from typing import Final
 
 from goalport.knowledge.documents import Chunk, ContentElement, LeafSection, NavigableDocument, Section
-from goalport.knowledge.rag.document_store import StoredDocument
-from goalport.knowledge.rag.rows import (
+from goalport.knowledge.rag.database import (
     CHUNK_COLUMNS,
     DOCUMENT_COLUMNS,
+    JOINED,
     SECTION_COLUMNS,
+    Condition,
+    Findable,
+    Operation,
+    Scored,
+    all_of,
     chunk_of,
     document_of,
     leaves_of,
+    selected,
     tree_of,
 )
-from goalport.knowledge.rag.search import SectionOutline, SectionText, SimilarityResult
-from goalport.knowledge.rag.statements import JOINED, Condition, Findable, Operation, all_of, selected
+from goalport.knowledge.rag.search import SectionOutline, SectionText, SimilarityResult, StoredDocument
 
 _MOST_NEIGHBOURS: Final = 100
-
-Scored = tuple[int, float]
-"""The id of a row of `chunks`, and its score."""
 
 
 def results(scored: Sequence[Scored], threshold: float = 0.0) -> Operation[Sequence[SimilarityResult[Chunk]]]:
@@ -138,7 +140,7 @@ def _elements(element: str, findable: Findable) -> Operation[Sequence[ContentEle
 
 
 def _sections(document: int, findable: Findable) -> Operation[Mapping[str, Section]]:
-    """The sections of a document that are left in, in its order: `filters` says which are."""
+    """The sections of a document that are left in, in its order: `search` says which are."""
     kept: set[str] | None = None
     of_document = Condition("chunks.document = ?", (document,))
     if findable.left_in is not None:

@@ -22,23 +22,35 @@ from goalport.base.errors import BadInput
 from goalport.base.words import first_line
 from goalport.knowledge.documents import Chunk, ContentElement, ContentRoot, NavigableDocument
 from goalport.knowledge.rag import elements
-from goalport.knowledge.rag.database import IndexDatabase, Weighed
-from goalport.knowledge.rag.document_store import IndexInfo, StoredDocument
-from goalport.knowledge.rag.elements import Scored
-from goalport.knowledge.rag.filters import Filter
+from goalport.knowledge.rag.database import (
+    JOINED,
+    Condition,
+    Findable,
+    IndexDatabase,
+    Operation,
+    Rows,
+    Scored,
+    Weighed,
+    all_of,
+    delete_document,
+    insert_document,
+    reader_of,
+    selected,
+)
 from goalport.knowledge.rag.query import Group, Term, parse, telling
-from goalport.knowledge.rag.rows import delete_document, insert_document
 from goalport.knowledge.rag.search import (
     SEARCHABLE,
     ExpansionMethod,
+    Filter,
     HybridSearch,
+    IndexInfo,
     SectionOutline,
     SectionText,
     SimilarityResult,
+    StoredDocument,
     TextSimilaritySearchRequest,
     VectorSearch,
 )
-from goalport.knowledge.rag.statements import JOINED, Condition, Findable, Operation, Rows, all_of, reader_of, selected
 from goalport.knowledge.rag.vectors import ChunkVectors
 from goalport.models.llm import EmbeddingService
 

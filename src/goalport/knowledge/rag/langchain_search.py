@@ -16,7 +16,7 @@ from uuid import NAMESPACE_URL, uuid5
 from goalport.base.caller import Caller
 from goalport.knowledge.documents import Chunk, ContentElement
 from goalport.knowledge.documents.content import element_id
-from goalport.knowledge.rag.filters import (
+from goalport.knowledge.rag.search import (
     AllOf,
     AnyOf,
     AtLeast,
@@ -26,10 +26,11 @@ from goalport.knowledge.rag.filters import (
     Filter,
     Not,
     OneOf,
+    SimilarityResult,
+    TextSimilaritySearchRequest,
     UriPrefix,
     Value,
 )
-from goalport.knowledge.rag.search import SimilarityResult, TextSimilaritySearchRequest
 
 T = TypeVar("T", bound=ContentElement)
 _log = logging.getLogger(__name__)

@@ -15,8 +15,7 @@ from goalport.base.caller import Caller
 from goalport.base.errors import BadInput
 from goalport.base.words import one_line, visible
 from goalport.knowledge.documents import ContentRoot, LeafSection
-from goalport.knowledge.rag.filters import Filter
-from goalport.knowledge.rag.search import SearchOperations, SectionReader, supports
+from goalport.knowledge.rag.search import Filter, SearchOperations, SectionReader, supports
 from goalport.tools import ListedResource, ReadResource, ResourcePage, ResourceTemplate, Tool
 
 _MARKDOWN: Final = "text/markdown"

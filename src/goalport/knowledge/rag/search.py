@@ -1,21 +1,105 @@
-"""What can be searched, and how: a small protocol for each kind of search. User guide, section 3.12.5.
+"""What can be searched, and how: filters, and a small protocol for each kind of search. User guide, section 3.12.5.
 
-A store implements those that are natural to it, and `ToolishRag` offers a model the tools for these alone. Filters, and
-who may read a document, are applied by the store before it cuts its results: what came after would be too little, or
-too much. What a filter leaves out does not exist for whoever searches, lists or reads with it:
-`goalport.knowledge.rag.filters` says what that means for sections and documents. Below: `documents`.
+A store implements the searches that are natural to it, and `ToolishRag` offers a model the tools for these alone. A
+filter is data; each store makes of it what its database understands. Filters, and who may read a document, are applied
+before results are cut: what a filter leaves out does not exist for whoever searches, lists or reads with it. The
+metadata of a chunk include those of its document, and where both have a key, the chunk's value counts. A chunk without
+the key fits no comparison.
+
+Of sections and documents there is only what chunks that fit are made of. A section with a text is left in if it has
+chunks and all of them fit, since it is read as a whole; a section that holds others, if one of those is left in. A
+document is there if one of its chunks fits, and has the sections that are left in.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import ModelUnavailable
-from goalport.knowledge.documents import Chunk, ContentElement, ContentRoot, LeafSection
-from goalport.knowledge.rag.filters import Filter
+from goalport.knowledge.documents import Chunk, ContentElement, ContentRoot, LeafSection, NavigableDocument
+
+Value: TypeAlias = str | int | float | bool
+"""A value that metadata are compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OfKey:
+    key: str
+
+    def __post_init__(self) -> None:
+        if not self.key or '"' in self.key or not self.key.isprintable():
+            raise ValueError(f"Expected a key of metadata without quotation marks, but came {self.key!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Equal(_OfKey):
+    """The value of a key is this one."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(_OfKey):
+    """The value of a key is one of these."""
+
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast(_OfKey):
+    """The value of a key is this one or more. Texts are compared by their characters, as ISO dates can be."""
+
+    value: str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost(_OfKey):
+    """The value of a key is this one or less."""
+
+    value: str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Containing(_OfKey):
+    """The value of a key is a text that has this one in it, or a list that has it as an item."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class UriPrefix:
+    """The document's URI begins so: one document, a folder, or a site."""
+
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """All of these hold."""
+
+    filters: "tuple[Filter, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one of these holds."""
+
+    filters: "tuple[Filter, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """This does not hold."""
+
+    filter: "Filter"
+
+
+Filter: TypeAlias = Equal | OneOf | AtLeast | AtMost | Containing | UriPrefix | AllOf | AnyOf | Not
+
 
 _log = logging.getLogger(__name__)
 MOST_RESULTS = 1_000
@@ -262,3 +346,102 @@ async def find_chunks(
 
 SEARCHABLE = (Chunk,)
 """The types that stores search."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredDocument:
+    """What a store knows of a document."""
+
+    root: ContentRoot
+    content_hash: str
+    """The hash of what it was made of, as whoever stored it gave it."""
+    stored_at: datetime
+    """When it was stored, or read again without a change."""
+    chunks: int
+    """The number of its chunks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexInfo:
+    """How much an index has, and who made its vectors."""
+
+    documents: int
+    chunks: int
+    vectors: int
+    """How many chunks have a vector."""
+    model: str
+    """The name of the embedding service; empty where there are no vectors."""
+    dimensions: int
+    """The length of the vectors; 0 where there are none."""
+
+
+@runtime_checkable
+class DocumentStore(Protocol):
+    """Keeps documents with their sections and chunks."""
+
+    async def put(
+        self,
+        document: NavigableDocument,
+        chunks: Sequence[Chunk],
+        *,
+        content_hash: str = "",
+        readers: Collection[Caller | str] | None = None,
+    ) -> None:
+        """Store a document in place of the one with its URI, if there is one.
+
+        `readers` are the callers who may read it, and the scopes that let others read it; None: everyone may. While
+        the embedding service does not answer, it is stored without vectors. Raises `StoreError`, and `ModelError` when
+        the service cannot be used at all.
+        """
+        ...
+
+    async def confirm(self, uri: str, /) -> None:
+        """Note that a document was read again and is as it was: its `stored_at` is now."""
+        ...
+
+    async def remove(self, uri: str, /) -> bool:
+        """Remove a document with all that belongs to it. Returns whether it was there."""
+        ...
+
+    async def document(self, uri: str, /) -> StoredDocument | None:
+        """What is known of a document, whoever may read it; None: it is not stored."""
+        ...
+
+    async def documents(self, *, limit: int = 1_000, after: str = "") -> Sequence[StoredDocument]:
+        """All documents in the order of their URIs, whoever may read them, from the one after the URI `after` on."""
+        ...
+
+
+@runtime_checkable
+class DocumentIndex(
+    DocumentStore,
+    CoreSearchOperations,
+    HybridSearch,
+    RegexSearchOperations,
+    ResultExpander,
+    FinderOperations,
+    TypeRetrievalOperations,
+    SectionReader,
+    SelectiveOperations,
+    Protocol,
+):
+    """A store that can do all that goalport can: what the commands and a platform work with, wherever it is kept."""
+
+    async def info(self) -> IndexInfo:
+        """How much is stored, and who made the vectors."""
+        ...
+
+    async def reembed(self, *, only_missing: bool = False) -> int:
+        """Make the vectors of all chunks by the present embedding service. Returns how many.
+
+        Meanwhile, chunks that have none yet are found by words. `only_missing`: those of chunks that have none.
+        """
+        ...
+
+    async def catch_up(self) -> int:
+        """Make vectors of some chunks that were stored without, if that can be done now. Returns of how many."""
+        ...
+
+    async def close(self) -> None:
+        """End what is under way, and let go of the file or the connections. Closing twice does nothing."""
+        ...

@@ -15,23 +15,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 from goalport.base.errors import StoreError
-from goalport.knowledge.rag.database import MOST_COUNTED, TABLES, Weighed
-from goalport.knowledge.rag.elements import Scored
-from goalport.knowledge.rag.filters import Containing, Filter, Value
-from goalport.knowledge.rag.index import IndexedDocuments
-from goalport.knowledge.rag.query import Group, Syntax, Term, indexed
-from goalport.knowledge.rag.rows import storable
-from goalport.knowledge.rag.statements import (
+from goalport.knowledge.rag.database import (
     JOINED,
+    MOST_COUNTED,
+    TABLES,
     Comparison,
     Condition,
     Operation,
     Rows,
+    Scored,
     Statement,
+    Weighed,
     all_of,
     fitting,
     selected,
+    storable,
 )
+from goalport.knowledge.rag.index import IndexedDocuments
+from goalport.knowledge.rag.query import Group, Syntax, Term, indexed
+from goalport.knowledge.rag.search import Containing, Filter, Value
 from goalport.models.llm import EmbeddingService
 
 if TYPE_CHECKING:

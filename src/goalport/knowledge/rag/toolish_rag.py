@@ -6,7 +6,7 @@ can be checked against it. Above: `ai` puts the notes into the prompt and offers
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, Protocol, cast
 
@@ -15,14 +15,13 @@ from pydantic import Field
 from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import BadInput
 from goalport.base.events import SourcesShown
-from goalport.base.words import excerpt, folded, listed, one_line
+from goalport.base.words import counted, excerpt, folded, listed, one_line
 from goalport.knowledge.documents import Chunk, ContainerSection, ContentElement, ContentRoot, LeafSection
-from goalport.knowledge.rag.filters import Filter
-from goalport.knowledge.rag.passages import LONGEST, Passage, as_text, passage_of, passages_of, pieces_of
+from goalport.knowledge.rag.database import leaves_of
 from goalport.knowledge.rag.published import PublishedDocuments, namespace_of, resource_uri
-from goalport.knowledge.rag.rows import leaves_of
 from goalport.knowledge.rag.search import (
     ExpansionMethod,
+    Filter,
     FinderOperations,
     HybridSearch,
     RegexSearchOperations,
@@ -36,9 +35,82 @@ from goalport.knowledge.rag.search import (
     find_chunks,
     supports,
 )
-from goalport.models.prompts import PromptContributor
+from goalport.models.prompts import DATA_RULE, PromptContributor, marked_as_data
 from goalport.models.prompts.contributors import contribution_of
 from goalport.tools import Parameter, Tool, current_call_site
+
+LONGEST: Final = 25_000
+"""How many characters of a section a model is shown at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A text of a document, and where it stands."""
+
+    id: str
+    section: str
+    """The id of its section."""
+    uri: str
+    path: tuple[str, ...]
+    start: int
+    end: int
+    text: str
+    score: float | None = None
+    """How well it fits what was searched for; None: it was not searched for."""
+    resource: str = ""
+    """The URI at which clients of the server can read its section; empty: they cannot."""
+
+    @property
+    def source(self) -> Mapping[str, Any]:
+        """Where it stands, as JSON."""
+        place = {"id": self.id, "uri": self.uri, "path": list(self.path), "start": self.start, "end": self.end}
+        return {**place, "resource": self.resource} if self.resource else place
+
+    @property
+    def marked(self) -> str:
+        """The text, marked as data, with where it stands."""
+        known = {"id": self.id, "section": " > ".join(self.path), "characters": f"{self.start}-{self.end}"}
+        score = {} if self.score is None else {"score": f"{self.score:.2f}"}
+        resource = {"resource": self.resource} if self.resource else {}
+        return marked_as_data(self.text, self.uri, **known, **score, **resource)
+
+
+def passages_of(results: Iterable[SimilarityResult[Chunk]]) -> list[Passage]:
+    """The passages that a search has found."""
+    return [passage_of(each.match, each.score) for each in results]
+
+
+def passage_of(chunk: Chunk, score: float | None = None) -> Passage:
+    return Passage(
+        id=chunk.id,
+        section=chunk.parent_id,
+        uri=chunk.uri,
+        path=chunk.path,
+        start=chunk.start,
+        end=chunk.end,
+        text=chunk.text,
+        score=score,
+    )
+
+
+def pieces_of(leaves: Iterable[LeafSection], uri: str, offset: int = 0) -> Iterator[Passage]:
+    """The passages with the texts of sections, after `offset` characters, as far as they are shown at once."""
+    skip, room = offset, LONGEST
+    for leaf in leaves:
+        part = leaf.text[skip : skip + room]
+        start = leaf.start + min(skip, len(leaf.text))
+        skip, room = max(skip - len(leaf.text), 0), room - len(part)
+        if part:
+            end = start + len(part)
+            yield Passage(id=leaf.id, section=leaf.id, uri=uri, path=leaf.path, start=start, end=end, text=part)
+
+
+def as_text(passages: Sequence[Passage], what: str = "result") -> str:
+    """What a model reads: how many passages there are, that they are data, and the passages."""
+    if not passages:
+        return f"0 {what}s:"
+    return "\n\n".join([f"{counted(len(passages), what)}: {DATA_RULE}", *(each.marked for each in passages)])
+
 
 _log = logging.getLogger(__name__)
 

@@ -42,7 +42,6 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
-        "directory": ["GitHubRepository", "LocalDirectory"],
         "python_api": ["PythonApi"],
         "reference_file": [
             "LlmReferenceProvider",
@@ -50,6 +49,14 @@ __getattr__ = lazy_exports(
             "contributors_from_yaml",
             "references_from_yaml",
         ],
-        "texts": ["RefreshPolicy", "TextReference", "file_text", "package_resource", "web_page"],
+        "texts": [
+            "GitHubRepository",
+            "LocalDirectory",
+            "RefreshPolicy",
+            "TextReference",
+            "file_text",
+            "package_resource",
+            "web_page",
+        ],
     },
 )

@@ -1,9 +1,5 @@
-from goalport.knowledge.documents.refresh import (
+from goalport.knowledge.documents.folder import (
     RefreshPolicy as RefreshPolicy,
-)
-from goalport.knowledge.references.directory import (
-    GitHubRepository as GitHubRepository,
-    LocalDirectory as LocalDirectory,
 )
 from goalport.knowledge.references.python_api import (
     PythonApi as PythonApi,
@@ -23,6 +19,8 @@ from goalport.knowledge.references.reference_file import (
     references_from_yaml as references_from_yaml,
 )
 from goalport.knowledge.references.texts import (
+    GitHubRepository as GitHubRepository,
+    LocalDirectory as LocalDirectory,
     TextReference as TextReference,
     file_text as file_text,
     package_resource as package_resource,

@@ -18,15 +18,21 @@ from pydantic import AfterValidator
 from goalport.base.errors import BadInput, DocumentError, SettingsError
 from goalport.base.words import error_summary, listed, offer, shown, type_name
 from goalport.knowledge.documents import GitHubArchives, WebFetcher, YamlText, read_yaml
-from goalport.knowledge.documents.refresh import RefreshPolicy
-from goalport.knowledge.documents.yaml_text import LONGEST_YAML
-from goalport.knowledge.references.directory import GitHubRepository, LocalDirectory
+from goalport.knowledge.documents.folder import RefreshPolicy
+from goalport.knowledge.documents.markdown import LONGEST_YAML
 from goalport.knowledge.references.python_api import PythonApi
 from goalport.knowledge.references.reference import LlmReference, NamedReferences, Reference, refreshed
-from goalport.knowledge.references.texts import TextReference, file_text, package_resource, web_page
+from goalport.knowledge.references.texts import (
+    GitHubRepository,
+    LocalDirectory,
+    TextReference,
+    file_text,
+    package_resource,
+    web_page,
+)
 from goalport.models.prompts import Persona, PromptContributor, RoleGoalBackstory
 from goalport.tools import Parameter, snake
-from goalport.tools.arguments import listed_arguments
+from goalport.tools.functions import listed_arguments
 
 _TYPE_KEYS: Final = ("type", "fqn")
 

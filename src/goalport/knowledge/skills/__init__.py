@@ -3,10 +3,8 @@
 Below: `documents`, `prompts` and `tools`. Above: `ai` takes `Skills` as a reference; the command line checks them.
 """
 
-from goalport.knowledge.skills.check import SkillProblem, check_skill, check_skills
-from goalport.knowledge.skills.skill import Skill
+from goalport.knowledge.skills.skill import Skill, SkillProblem, SkillTrust, check_skill, check_skills
 from goalport.knowledge.skills.skills import ChildProcessRunner, ScriptResult, ScriptRunner, Skills
-from goalport.knowledge.skills.trust import SkillTrust
 
 __all__ = [
     "ChildProcessRunner",

@@ -22,8 +22,7 @@ from pydantic_core import to_jsonable_python
 from goalport.base.caller import Caller
 from goalport.base.errors import DocumentError
 from goalport.knowledge.documents import Folder, FolderLimits
-from goalport.knowledge.skills.skill import SKILL_FILE, Skill, skill_text
-from goalport.knowledge.skills.trust import is_as_trusted
+from goalport.knowledge.skills.skill import SKILL_FILE, Skill, is_as_trusted, skill_text
 from goalport.tools import ListedResource, ReadResource, ResourcePage, ResourceTemplate, Tool
 
 _log = logging.getLogger(__name__)

@@ -1,18 +1,21 @@
-"""A skill: a folder with a SKILL.md, whose head names and describes it (https://agentskills.io), read leniently.
+"""A skill: a folder with a SKILL.md, whose head names and describes it (https://agentskills.io).
 
-A scan reads the two fields that a prompt needs; the rest is read when the skill is activated. Nothing here decides
-which skills are used. Above: `check` is the strict reader, `skills` the reference that offers them.
+Loading is lenient, since a skill of others is better used with a warning than not at all; `check_skills` is strict, for
+those who write and publish them. A folder that was cloned may bring skills along, and they steer the model that reads
+them: they are withheld until somebody trusts them, and again when they change. Above: `skills` offers them.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, NoReturn, cast
 
-from goalport.base.errors import DocumentError
-from goalport.base.words import cleaned, one_line
+from goalport.base.errors import DocumentError, UnreadableDocument
+from goalport.base.files import replace_file
+from goalport.base.words import cleaned, offer, one_line, shown
 from goalport.knowledge.documents import Folder, FolderLimits, YamlText, read_yaml
 
 SKILL_FILE: Final = "SKILL.md"
@@ -23,7 +26,7 @@ _HEAD: Final = 16_384
 _LONGEST_HEAD: Final = 20_000
 """Characters. Reading YAML takes minutes for a megabyte of it."""
 _LONGEST_DESCRIPTION: Final = 1_024
-_LONGEST_NAME: Final = 100
+_LONGEST_SHOWN_NAME: Final = 100
 _PLAIN: Final = re.compile(r"(?P<key>name|description):[ ]+(?P<text>[A-Za-z](?:[^:#\n]|:(?=\S)|(?<=\S)#)*)")
 """A line whose text means itself in YAML, so that scanning thousands of files needs no reader of YAML."""
 _WORDS_OF_YAML: Final = frozenset({"true", "false", "null"})
@@ -83,10 +86,10 @@ def scanned(root: Path) -> tuple[Skill, tuple[str, ...]]:
     if not name:
         warnings.append(f"{place}: it has no name; it is called {folder_name!r} as its folder is.")
     elif name != folder_name:
-        warnings.append(f"{place}: its name {one_line(name, _LONGEST_NAME)!r} is not that of its folder.")
+        warnings.append(f"{place}: its name {one_line(name, _LONGEST_SHOWN_NAME)!r} is not that of its folder.")
     if len(description) > _LONGEST_DESCRIPTION:
         warnings.append(f"{place}: its description is cut at {_LONGEST_DESCRIPTION} characters.")
-    skill = Skill(one_line(name, _LONGEST_NAME) or folder_name, one_line(description, _LONGEST_DESCRIPTION), root)
+    skill = Skill(one_line(name, _LONGEST_SHOWN_NAME) or folder_name, one_line(description, _LONGEST_DESCRIPTION), root)
     return skill, tuple(warnings)
 
 
@@ -188,3 +191,191 @@ def _plain_fields(root: Path) -> dict[str, str] | None:
             return None
         found[plain["key"]] = plain["text"]
     return found if len(found) == len(("name", "description")) else None
+
+
+TRUST_FILE: Final = "skill-trust.json"
+"""Its name in the data folder."""
+_LARGEST: Final = 50_000_000
+
+
+def fingerprint(root: Path) -> str:
+    """The hash of all files of a skill, hidden ones too.
+
+    Raises `DocumentError` where one cannot be read, or there are too many to look at all.
+    """
+    folder = Folder(root, FolderLimits(file_bytes=_LARGEST), hidden=True)
+    whole = sha256()
+    for path in sorted(folder.files(onerror=_refuse)):
+        whole.update(f"{path}\0{sha256(folder.content(path)).hexdigest()}\n".encode("utf-8", "surrogatepass"))
+    return f"sha256:{whole.hexdigest()}"
+
+
+def is_as_trusted(skill: Skill) -> bool:
+    """Whether a skill is what somebody trusted; always so where nobody had to. Raises `DocumentError`."""
+    return not skill.fingerprint or fingerprint(skill.folder) == skill.fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class SkillTrust:
+    """Which skills of projects are trusted, in a file that only its owner may read."""
+
+    path: Path = Path(".goalport") / TRUST_FILE
+
+    def trusted(self, root: Path) -> str:
+        """The fingerprint of a skill that is trusted as it is now; empty: it is new, or has changed since."""
+        found = fingerprint(root)
+        return found if self._record().get(_key(root)) == found else ""
+
+    def trust(self, root: str | Path, *, seen: str = "") -> None:
+        """Trust a skill as it is now; `seen` is the fingerprint that it had when somebody looked at it.
+
+        Raises `DocumentError` for one that cannot be read, or has changed since it was seen.
+        """
+        folder = Path(root)
+        found = fingerprint(folder)
+        if seen and found != seen:
+            raise DocumentError(f"The skill in {folder} has changed since it was shown. Look at it again.")
+        record = {**self._record(), _key(folder): found}
+        replace_file(self.path, json.dumps(record, indent=2, sort_keys=True))
+
+    def _record(self) -> dict[str, str]:
+        """By folder: the fingerprint that is trusted. Raises `DocumentError` for a file that holds something else."""
+        try:
+            found: object = json.loads(self.path.read_text("utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise _unreadable(self.path, type(error).__name__) from error
+        record = cast("dict[str, object]", found) if isinstance(found, dict) else {"": None}
+        if not all(isinstance(each, str) for each in record.values()):
+            raise _unreadable(self.path, "it holds something else")
+        return cast("dict[str, str]", record)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise UnreadableDocument.after(error.filename, error)
+
+
+def _key(root: Path) -> str:
+    return str(root.resolve())
+
+
+def _unreadable(path: Path, why: str) -> DocumentError:
+    return DocumentError(f"Which skills are trusted cannot be read from {path} ({why}). Remove it to trust them anew.")
+
+
+_FIELDS: Final = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
+_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_LONGEST_NAME: Final = 64
+_LONGEST: Final[Mapping[str, int]] = {"description": 1_024, "compatibility": 500}
+_FILE: Final = re.compile(rf"(?<![\w./-])(?:\./)?((?:{'|'.join(RESOURCE_TYPES)})/[\w./-]*\w)")
+_LINK: Final = re.compile(r"\]\((?!\w+:|#|/)([^)\s#]+)[^)]*\)")
+_MOST_LINES: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SkillProblem:
+    """One thing that is wrong with a skill."""
+
+    path: Path
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}"
+
+
+def check_skill(root: str | Path, *, files: bool = True) -> tuple[SkillProblem, ...]:
+    """What is wrong with the skill in a folder. `files`: whether the files that it mentions must be there."""
+    folder = Path(root)
+    path = folder / SKILL_FILE
+    try:
+        text = skill_text(folder)
+    except DocumentError as error:
+        message = str(error).removeprefix(str(path)).lstrip(":")
+        number, _, rest = message.partition(":")
+        line, said = (int(number), rest) if number.isdigit() else (1, message)
+        return (SkillProblem(path, line, said.strip()),)
+    problems = [*_head_problems(folder, text), *_body_problems(folder, text, files=files)]
+    return tuple(SkillProblem(path, line, message) for line, message in sorted(problems))
+
+
+def check_skills(parent: str | Path, *, files: bool = True) -> tuple[SkillProblem, ...]:
+    """What is wrong with a skill, or with the skills in the folders of a folder."""
+    folder = Path(parent)
+    if (folder / SKILL_FILE).is_file():
+        return check_skill(folder, files=files)
+    inner = sorted(each for each in folder.iterdir() if (each / SKILL_FILE).is_file()) if folder.is_dir() else []
+    if not inner:
+        message = f"expected a {SKILL_FILE} here or in a folder in here, but there is none."
+        return (SkillProblem(folder, 1, message),)
+    return tuple(problem for each in inner for problem in check_skill(each, files=files))
+
+
+def _head_problems(folder: Path, text: SkillText) -> Iterator[tuple[int, str]]:
+    for number in text.quoted:
+        yield number, "its text has a colon with a space, which YAML takes for another field. Put the text in quotes."
+    for key in text.fields:
+        if key not in _FIELDS:
+            yield text.head.line(key), f"{one_line(key, 80)!r} is no field of a skill. {offer(key, _FIELDS)}"
+    for key, check in _CHECKS.items():
+        if key in text.fields:
+            if problem := check(text.fields[key], folder):
+                yield text.head.line(key), f"{key}: {problem}"
+        elif key in {"name", "description"}:
+            yield 1, f"{key}: required, but missing."
+
+
+def _body_problems(folder: Path, text: SkillText, *, files: bool) -> Iterator[tuple[int, str]]:
+    lines = text.instructions.split("\n")
+    if not text.instructions.strip():
+        yield text.body_line, "expected instructions after the head, but there are none."
+    if len(lines) > _MOST_LINES:
+        advice = f"Keep it below {_MOST_LINES}, and move details to references/."
+        yield text.body_line, f"it has {len(lines)} lines of instructions, which a model reads all at once. {advice}"
+    inside = skill_folder(folder)
+    for number, line in enumerate(lines if files else (), start=text.body_line):
+        for name in dict.fromkeys((*_FILE.findall(line), *_LINK.findall(line))):
+            try:
+                inside.place(name)
+            except DocumentError:
+                yield number, f"it mentions {one_line(name, 200)!r}, and there is no such file in the skill."
+
+
+def _name_problem(value: object, folder: Path) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > _LONGEST_NAME:
+        return f"expected 1 to {_LONGEST_NAME} of a-z, 0-9 and single hyphens between them, but came {shown(value)}."
+    own = folder_name_of(folder)
+    return "" if value == own else f"expected the name of its folder, {own!r}, but came {value!r}. Rename one of them."
+
+
+def _text_problem(key: str, value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        return f"expected a text, but came {shown(value)}."
+    most = _LONGEST.get(key)
+    return f"it has {len(value)} characters, at most {most} are allowed." if most and len(value) > most else ""
+
+
+def _metadata_problem(value: object) -> str:
+    entries = cast("dict[object, object]", value).items() if isinstance(value, dict) else ((None, None),)
+    if all(isinstance(each, str) for pair in entries for each in pair):
+        return ""
+    came = shown(cast("object", value))
+    return f"expected names with texts, such as `author: me`, but came {came}. Put numbers and lists in quotes."
+
+
+def _tools_problem(value: object) -> str:
+    if isinstance(value, str):
+        return "" if "," not in value else "expected names separated by spaces, but there are commas."
+    return f"expected one text with names separated by spaces, but came {shown(value)}."
+
+
+_CHECKS: Final[Mapping[str, Callable[[object, Path], str]]] = {
+    "name": _name_problem,
+    "description": lambda value, _: _text_problem("description", value),
+    "license": lambda value, _: _text_problem("license", value),
+    "compatibility": lambda value, _: _text_problem("compatibility", value),
+    "metadata": lambda value, _: _metadata_problem(value),
+    "allowed-tools": lambda value, _: _tools_problem(value),
+}
+"""By field: what is wrong with its value; empty: nothing."""

@@ -24,7 +24,7 @@ from goalport.runtime.ai.interaction import (
     takes_options_of,
 )
 from goalport.tools import Parameter, Tool, ToolObject, ToolResult, tools_of
-from goalport.tools.arguments import Arguments, listed_arguments
+from goalport.tools.functions import Arguments, listed_arguments
 
 _DEEPEST: Final = 5
 """How many agentic tools may call one another in a row; a longer chain is a tool that calls itself."""

@@ -22,8 +22,7 @@ from goalport.tools import (
     reference_prefix,
     tools_of,
 )
-from goalport.tools.arguments import Arguments, listed_arguments
-from goalport.tools.functions import FunctionHandler
+from goalport.tools.functions import Arguments, FunctionHandler, listed_arguments
 
 _WORD = re.compile(r"[A-Za-z0-9]{4,}")
 _NOT_PORTABLE = re.compile(r"[^A-Za-z0-9_-]")

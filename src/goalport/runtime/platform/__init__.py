@@ -9,7 +9,7 @@ from goalport.runtime.platform.invocation import AgentInvocation, Invoked, Super
 from goalport.runtime.platform.knowledge import REFERENCES_FILE
 from goalport.runtime.platform.process_engine import Drive, ProcessEngine
 from goalport.tools.upstream.servers import UpstreamServers
-from goalport.tools.upstream.status import GroupReport
+from goalport.tools.upstream.upstream_groups import GroupReport
 
 __all__ = [
     "CONFIG_FILE",

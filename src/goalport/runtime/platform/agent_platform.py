@@ -71,7 +71,7 @@ from goalport.runtime.process import (
 )
 from goalport.store import InMemoryProcessStore, ProcessStore, Seals
 from goalport.tools import ToolGroup, ToolGroupResolver
-from goalport.tools.arithmetic import math_group
+from goalport.tools.groups import math_group
 from goalport.tools.upstream import McpConfig
 from goalport.tools.upstream.servers import UpstreamServers
 from goalport.workspace import Workspace

@@ -110,7 +110,7 @@ def _embeddings(models: Models, name: str) -> EmbeddingService | None:
 
 def _embedding(models: Models, name: str) -> EmbeddingService:
     """The embedding service, if it and what works with its vectors are there. Raises `ModelNotReady`."""
-    from goalport.knowledge.rag.embeddings import require_numpy
+    from goalport.knowledge.rag.vectors import require_numpy
 
     require_numpy()
     return models.embedding(name)

@@ -16,8 +16,7 @@ from goalport.knowledge.rag import DocumentIndex, ToolishRag, UriPrefix
 from goalport.knowledge.rag.ingestion import absolute
 from goalport.knowledge.references import LlmReference, LlmReferenceProviders, NamedReferences
 from goalport.knowledge.skills import Skills, SkillTrust
-from goalport.knowledge.skills.skill import SKILL_FILE
-from goalport.knowledge.skills.trust import TRUST_FILE
+from goalport.knowledge.skills.skill import SKILL_FILE, TRUST_FILE
 
 Count = Annotated[int, Field(ge=0, le=100)]
 

@@ -25,7 +25,7 @@ from goalport.runtime.process.context import ActionContext
 from goalport.runtime.process.parameters import SERVICE_TYPES
 from goalport.runtime.process.scope import Scope
 from goalport.tools import Parameter, Tool, ToolResult, snake
-from goalport.tools.arguments import listed_arguments
+from goalport.tools.functions import listed_arguments
 
 Decider: TypeAlias = Callable[
     [Mapping[str, object], ActionContext], WaitFor[Any] | Awaitable[WaitFor[Any] | None] | None

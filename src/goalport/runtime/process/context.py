@@ -38,7 +38,7 @@ from goalport.runtime.process.journal import (
 from goalport.runtime.process.lifecycle import Completed, Waiting
 from goalport.runtime.process.questions import SchemaSubmission
 from goalport.tools import CALL_SITE, Contained, ContextValues, Tool, in_thread
-from goalport.tools.arguments import CURRENT, PREPARE
+from goalport.tools.functions import CURRENT, PREPARE
 
 Sendable: TypeAlias = AssistantMessage | str | AsyncIterator[str] | AsyncIterator[TextDelta | ThinkingDelta]
 """A message, its text, or its pieces as they come."""

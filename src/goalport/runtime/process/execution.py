@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 import anyio
 
 from goalport.agents.domain import Action, SomeOf, WaitFor, parts_of
-from goalport.agents.domain.access import AccessDenied
+from goalport.agents.domain.expressions import AccessDenied
 from goalport.base.errors import (
     BadInput,
     ModelError,

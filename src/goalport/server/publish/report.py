@@ -22,7 +22,7 @@ from goalport.server.publish.portability import snake_identifier
 from goalport.server.publish.publication import Publication, PublishedTool
 from goalport.server.publish.raw import RawTool
 from goalport.tools import Tool
-from goalport.tools.upstream.status import ServerState
+from goalport.tools.upstream.upstream_server import ServerState
 
 
 def report_of(publication: Publication, platform: AgentPlatform) -> Iterator[str]:

@@ -22,7 +22,7 @@ from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.report import groups_of, servers_of
 from goalport.server.workers import WorkerState
 from goalport.store.database import DatabaseProcessStore
-from goalport.tools.upstream.status import ServerState
+from goalport.tools.upstream.upstream_server import ServerState
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.report import groups_of
 from goalport.server.site.health import Health
 from goalport.store.database import DatabaseProcessStore
-from goalport.tools.upstream.status import ServerState
+from goalport.tools.upstream.upstream_server import ServerState
 
 METRICS_PATH: Final = "/metrics"
 _SECONDS: Final = 1.0

@@ -20,9 +20,8 @@ from goalport import __version__
 from goalport.base.errors import GoalportError
 from goalport.base.words import cleaned, shortened
 from goalport.tools import NotChecked, problems_in_time, schema_fault
-from goalport.tools.upstream.active_calls import ActiveCalls, Call
+from goalport.tools.upstream.active_calls import PREFERS_HANDLE, ActiveCalls, Call
 from goalport.tools.upstream.config import ServerConfig
-from goalport.tools.upstream.remote_process import PREFERS_HANDLE
 from goalport.tools.upstream.tool import LISTS, MOST_OF_RESULT, ToolRequest, valid_entries
 
 if TYPE_CHECKING:
@@ -176,6 +175,11 @@ class Listing:
     has_resources: bool = False
     """Whether it has resources, listed or not."""
 
+    @property
+    def others(self) -> int:
+        """How many resources, templates and prompts there are."""
+        return len(self.resources) + len(self.templates) + len(self.prompts)
+
 
 class BurstLimit:
     """Lets so many records of one kind through in ten seconds: a server decides how many there are."""
@@ -287,7 +291,7 @@ class Connection:
     async def opened(self) -> AsyncGenerator[Listing]:
         """Connect, in the revision that the server is said to need or else the newest it speaks, and list its tools.
 
-        Raises whatever the transport and the SDK raise; `status.failure_reason` puts it into words.
+        Raises whatever the transport and the SDK raise; `failure_reason` puts it into words.
         """
         from mcp import Client
         from mcp_types import Implementation

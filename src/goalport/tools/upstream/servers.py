@@ -23,12 +23,11 @@ from goalport.base.sealing import ProcessSeals, sealing_keys
 from goalport.base.secrecy import hide_in, register_secrets
 from goalport.tools.upstream.config import ConfigProblem, McpConfig, ServerConfig
 from goalport.tools.upstream.connection import BurstLimit, Sample, SignIn, Timing, Transport
-from goalport.tools.upstream.pins import PINS_FILE, Pins
 from goalport.tools.upstream.sign_ins import SignIns
-from goalport.tools.upstream.status import ServerReport, ServerState
 from goalport.tools.upstream.stdio_transport import StdioTransport
+from goalport.tools.upstream.tool import PINS_FILE, Pins
 from goalport.tools.upstream.upstream_groups import UpstreamGroups
-from goalport.tools.upstream.upstream_server import CallerServers, UpstreamServer
+from goalport.tools.upstream.upstream_server import CallerServers, ServerReport, ServerState, UpstreamServer
 
 _BURST: Final = 20
 """Records from one line of a library that are logged in one period."""

@@ -1,49 +1,362 @@
 """One upstream server: a task of its own connects it, watches the connection, and connects it again when it is lost.
 
 Its tools are called from any task, through its `ToolClient`, over whichever connection it has. A failing server harms
-nobody else: callers get a `ToolError` in words for models, and `status` says why. Above: `servers`, which starts and
-stops the task. A server that gets the credentials of callers has a connection for each credential, while it is used,
-which is an `UpstreamServer` of its own.
+nobody else: callers get a `ToolError` in words for models, and a `ServerReport` says why. Above: `servers`, which
+starts and stops the task. A server that gets the credentials of callers has a connection for each credential, while it
+is used, which is an `UpstreamServer` of its own.
 """
 
+import errno
 import logging
 import math
 import random
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from shutil import which
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
+from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
+from pydantic import ValidationError
 
 from goalport.base.caller import ANONYMOUS, Caller
-from goalport.base.errors import ToolError, leaves
+from goalport.base.errors import ToolError, causes, leaves
 from goalport.base.secrecy import hide, register_secrets
-from goalport.base.words import counted
+from goalport.base.words import cleaned, counted, error_summary, field_path, one_line, shortened, validation_reason
 from goalport.tools import Tool, ToolResult, current_call_site
-from goalport.tools.upstream.config import ServerConfig
+from goalport.tools.upstream.active_calls import (
+    MOST_ASKED,
+    Ask,
+    Call,
+    current_hooks,
+    remote_process,
+    with_renamed_tools,
+)
+from goalport.tools.upstream.config import ServerConfig, TransportKind
 from goalport.tools.upstream.connection import (
+    MODERN,
     Connection,
     ConnectionLost,
     Listing,
+    NotCalled,
     Sample,
     SignInNeeded,
     Timing,
     Transport,
     Wakeup,
 )
-from goalport.tools.upstream.status import ServerReport, ServerState, failure_reason, why_unavailable
-from goalport.tools.upstream.tool import ToolRequest, UpstreamTool, cleaned_list, reader_of, tools_of_list
-from goalport.tools.upstream.tool_client import ToolClient
+from goalport.tools.upstream.tool import ToolRequest, UpstreamTool, cleaned_list, reader_of, result_of, tools_of_list
 
 if TYPE_CHECKING:
-    from mcp_types import Tool as Definition
+    from mcp_types import CallToolResult, Tool as Definition
+
+_FOR_PROGRAMMERS: Final = re.compile(
+    r" \[type=[^\n]*\]$|^\s*For (?:further|more) information (?:visit|check:) \S*$", re.MULTILINE
+)
+"""What pydantic and httpx2 add to their messages, also to those that others pass on."""
+
+
+class ServerState(StrEnum):
+    """The state of the connection to a server."""
+
+    CONNECTING = "connecting"
+    UP = "up"
+    DOWN = "down"
+    """It was tried, and will be tried again."""
+    SIGN_IN = "sign_in"
+    """A person has to sign in first. A call asks for it, where somebody can be asked."""
+    DISABLED = "disabled"
+    STOPPED = "stopped"
+
+    @property
+    def callable(self) -> bool:
+        """Whether the tools of such a server can be called."""
+        return self in {ServerState.UP, ServerState.SIGN_IN}
+
+
+def why_unavailable(name: str, state: ServerState, retry_at: float) -> str:
+    """Why the tools of a server cannot be called now, in a sentence for models; empty: they can.
+
+    The error itself is left out, as it may hold what the server wrote: it is for those who run us. `retry_at` is in
+    seconds of the monotonic clock.
+    """
+    match state:
+        case ServerState.UP:
+            return ""
+        case ServerState.SIGN_IN:
+            return f"The server {name!r} wants a person to sign in."
+        case ServerState.DISABLED:
+            return f"The server {name!r} is disabled in mcp_config.json: remove its `disabled`."
+        case ServerState.CONNECTING:
+            return f"The server {name!r} is being connected."
+        case ServerState.DOWN:
+            seconds = retry_at - monotonic()
+            soon = f"in {seconds:.0f} s" if seconds >= 1 else "at once"
+            return f"The server {name!r} is down; it is tried again {soon}."
+        case ServerState.STOPPED:
+            return f"The server {name!r} is stopped."
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReport:
+    """One server at one moment."""
+
+    name: str
+    transport: TransportKind
+    address: str
+    """The command, or the address without user and query."""
+    state: ServerState
+    protocol: str
+    """The revision that was agreed on; empty: there is no connection."""
+    tools: int
+    """How many it listed when it was last asked, as for resources (with templates) and prompts."""
+    resources: int
+    prompts: int
+    last_error: str
+    notes: tuple[str, ...]
+    """What is wrong with its list of tools."""
+    calls: int
+    failures: int
+    """Calls that gave no result: time-outs, a server that went away, errors of the protocol."""
+    connections: int
+    """How often it has been connected."""
+    required: bool = False
+    """Whether nothing may be served without it."""
+    callers: int = 0
+    """Connections of callers whose credentials it gets, or who signed in to it themselves."""
+
+
+def failure_reason(config: ServerConfig, error: BaseException, *known: str) -> str:
+    """Why a connection could not be made, or ended, in a line for those who run us.
+
+    `known` is what the transport knows of it; what the error says already is not repeated.
+    """
+    match error := next(leaves(error)):
+        case ConnectionLost():
+            words = str(error)
+        case TimeoutError():
+            words = f"its tools were not listed within {config.connect_timeout:g} s"
+        case OSError(errno=errno.ENOENT) if config.cwd is not None and not config.cwd.is_dir():
+            words = f"there is no folder {str(config.cwd)!r} to start it in"
+        case OSError(errno=errno.ENOENT) if config.transport == "stdio":
+            has_arguments = which(config.command.partition(" ")[0])
+            fix = "move its arguments to `args`" if has_arguments else "install it, or give its full path"
+            words = f"there is no command {config.command!r}: {fix}"
+        case OSError(errno=errno.EACCES | errno.ENOEXEC) if config.transport == "stdio":
+            words = f"the command {config.command!r} is no program, or may not be run"
+        case _ if type(error).__name__ in {"ConnectError", "ConnectTimeout"}:
+            words = _unreachable(config, error)
+        case ValidationError():
+            words = f"it does not keep to the protocol: {error_text(error)}"
+        case _:
+            words = error_summary(error)
+    more = (each for each in known if each and each not in words)
+    plain = (_FOR_PROGRAMMERS.sub("", each).rstrip() for each in (words, *more))
+    return one_line("; ".join(filter(None, plain)), 500)
+
+
+def _unreachable(config: ServerConfig, error: BaseException) -> str:
+    host = urlsplit(config.url).hostname
+    for each in causes(error, implicit=True):
+        match each:
+            case ssl.SSLCertVerificationError():
+                return (
+                    f"the certificate of {host} is not trusted ({each.verify_message}): if it is right, "
+                    "name a file with the certificate of its authority in `caFile`"
+                )
+            case ssl.SSLError():
+                return f"there is no TLS connection with {host} ({each.reason}): look at the scheme and port of its url"
+            case socket.gaierror():
+                return f"the name {host} is not known ({each.strerror}): look at its url, or at the DNS of this machine"
+            case _:
+                continue
+    return f"nothing answers at {config.shown_address}"
+
+
+def error_text(error: Exception) -> str:
+    """The message of an error; of a message that breaks the protocol, its first faults."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    # Without what came: it is the server's, and may be a secret.
+    lines = [f"{field_path(each['loc'])}: {validation_reason(each['msg'])}" for each in faults]
+    return "; ".join(shortened(lines, 3))
+
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
+_NO_BACK_CHANNEL: Final = re.compile(
+    "server-initiated requests|cannot be sent while serving a request|server.to.client requests are not", re.IGNORECASE
+)
+"""What the SDKs and FastMCP say if a tool asks the client during a call, as the newest revision does not let it."""
+_MOST_OF_ERROR: Final = 2_000
+"""Characters of an error that a model reads: the words in it are the server's."""
+
+
+class ToolClient:
+    """Calls the tools of one server, at most `ServerConfig.concurrency` at once, besides those that wait for a person.
+
+    `connected` waits for the connection and raises `ToolError` where there is none. A server may be another goalport,
+    which answers a long or waiting call with the process that it began; the client follows the process to its result.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        connected: Callable[[], Awaitable[Connection]],
+    ) -> None:
+        self.calls = 0
+        self.failures = 0
+        """Calls that gave no result."""
+        self.ask_to_sign_in: Callable[[Ask], Awaitable[None]] | None = None
+        """Has a person sign in and the server connected again; None: nobody can."""
+        self._config = config
+        self._connected = connected
+        self._turns = anyio.Semaphore(config.concurrency, fast_acquire=True)
+
+    async def call(self, request: ToolRequest) -> ToolResult:
+        """Call a tool. It is called a second time only where the connection was lost and a repetition does no harm.
+
+        Raises `ToolError` when there is no result, in words for the model that called, and the `Signal` that somebody
+        who was asked during the call raised.
+        """
+
+        async def called() -> ToolResult:
+            try:
+                return await self._call_once(request)
+            except ConnectionLost as lost:
+                if not (request.repeatable or isinstance(lost, NotCalled)):
+                    raise
+                return await self._call_once(request)
+
+        self.calls += 1
+        try:
+            return await self._with_sign_in(called)
+        except (ConnectionLost, SignInNeeded, ToolError) as error:
+            self.failures += 1
+            raise ToolError(cleaned(hide(f"{request.shown}: {error}"), _MOST_OF_ERROR)) from None
+
+    async def connect(self) -> None:
+        """Wait until the server is connected; the person behind the call signs in if that is what it wants.
+
+        Raises `ToolError` if it is not connected then.
+        """
+        try:
+            await self._with_sign_in(self._connected)
+        except SignInNeeded as error:
+            raise ToolError(str(error)) from None
+
+    async def _with_sign_in(self, operation: Callable[[], Awaitable[T]]) -> T:
+        """Do something, after the person behind the call has signed in if that is needed.
+
+        Raises `SignInNeeded` if there is nobody.
+        """
+        try:
+            return await operation()
+        except SignInNeeded:
+            hooks = current_hooks()
+            ask = hooks.ask if hooks.lasting else None
+            if ask is None or self.ask_to_sign_in is None:
+                raise SignInNeeded(self._config.name) from None
+            await self.ask_to_sign_in(ask)
+            return await operation()
+
+    async def _call_once(self, request: ToolRequest) -> ToolResult:
+        connection = await self._connected()
+        server, seconds = self._config.name, self._config.timeout
+        with anyio.move_on_after(seconds) as scope:
+            await self._turns.acquire()
+        if scope.cancelled_caught:
+            raise ToolError(f"the server {server!r} is busy with other calls. Try again later.")
+        try:
+            with connection.calls.begin(seconds, self._turns) as call:
+                if connection.broken:
+                    raise NotCalled(f"the server {server!r} went away before the call.")
+                return await self._request(connection, request, call)
+        except TimeoutError:
+            raise ToolError(
+                f"the server {server!r} gave nothing within {seconds:g} s, and was told to stop. "
+                "Ask for less, or do without it."
+            ) from None
+
+    async def _request(self, connection: Connection, request: ToolRequest, call: Call) -> ToolResult:
+        from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED
+
+        server = self._config.name
+        try:
+            if request.kind == "tool":
+                result = await connection.call(request.own_name, request.arguments, call)
+                result = await self._followed(connection, result, call)
+            else:
+                result = await connection.fetch(request)
+        except MCPError as error:
+            if call.sign_in_needed:
+                connection.mark_broken()
+                raise SignInNeeded(server) from error
+            if connection.transport.session_expired():
+                connection.mark_broken()
+                raise NotCalled(f"the server {server!r} was started anew, and knows us no more.") from error
+            # The code alone says nothing: it is what the SDK says of a lost connection, and what servers say of errors.
+            if error.code == CONNECTION_CLOSED and connection.broken:
+                if call.reached is False:
+                    raise NotCalled(f"the server {server!r} went away before the call.") from error
+                why = connection.last_error or error.message
+                raise ConnectionLost(
+                    f"the server {server!r} went away during the call ({why}). Whether it did what it was "
+                    "asked to is not known; it is being connected again."
+                ) from error
+            why = "; ".join(filter(None, (error.message, connection.transport.last_error())))
+            raise ToolError(f"the server {server!r} refused the call: {why}{self._help(connection, why)}") from error
+        except (RuntimeError, ValueError, OSError) as error:
+            # The SDK speaks of the tool by the name that the server knows.
+            message = error_text(error).replace(f"tool {request.own_name}", f"tool {request.shown}")
+            raise ToolError(f"what the server {server!r} answered is no result: {message}") from error
+        note = f"(The server asked a question meanwhile, which was declined: {call.unanswered}.)"
+        renamed = with_renamed_tools(result, request.rename, connection.tool_names)
+        said = " ".join(each.text for each in result.content if each.type == "text") if result.is_error else ""
+        return result_of(renamed, note if call.unanswered else self._help(connection, said).lstrip())
+
+    def _help(self, connection: Connection, said: str) -> str:
+        """What helps against an error in which a server says that it cannot ask its client; empty for any other."""
+        if not _NO_BACK_CHANNEL.search(said) or connection.protocol_version < MODERN:
+            return ""
+        return (
+            f" (The tool asks its client during a call. Revision {MODERN} has no way for that: set"
+            f' "protocolVersion": "2025-11-25" for {self._config.name!r} in the configuration of servers.)'
+        )
+
+    async def _followed(self, connection: Connection, result: "CallToolResult", call: Call) -> "CallToolResult":
+        """The result of a process on another goalport; its questions are put to the person behind the call.
+
+        Where there is nobody to ask, the answer that names the process is the result: the caller can follow it.
+        """
+        ask = call.hooks.ask if call.hooks.lasting else None
+        while ask is not None and (process := remote_process(result)) is not None:
+            tool, arguments = process.tool, process.arguments
+            if process.question is not None:
+                answer = None
+                try:
+                    with call.waiting():
+                        given = await ask(cleaned(process.message, MOST_ASKED), process.form)
+                        answer = cast("Mapping[str, object] | None", given)
+                except ToolError as error:
+                    call.unanswered = str(error)
+                    return result
+                tool, arguments = process.answered(answer)
+            call.renew()
+            result = await connection.call(tool, arguments, call)
+        return result
+
+
 _NOT_COMING: Final = frozenset({ServerState.DISABLED, ServerState.SIGN_IN, ServerState.STOPPED})
 """The states in which a server is not being connected."""
 _TOKEN: Final = "${caller.token}"  # noqa: S105 - the name of a variable
@@ -107,12 +420,7 @@ class UpstreamServer:
         self._begun = self._decided = 0
         """The number of the last attempt to connect that has begun, and of the last that has succeeded or failed."""
         self._notes: tuple[str, ...] = ()
-        self._connections = 0
-
-    @property
-    def was_up(self) -> bool:
-        """Whether it has been connected, now or before."""
-        return self._connections > 0
+        self.connections = 0
 
     def report(self) -> ServerReport:
         """The state of the server now."""
@@ -124,13 +432,13 @@ class UpstreamServer:
             state=self.state,
             protocol=up.protocol_version if up else "",
             tools=len(self.tools),
-            resources=len(self.listing.resources) + len(self.listing.templates),
+            resources=len((*self.listing.resources, *self.listing.templates)),
             prompts=len(self.listing.prompts),
             last_error=self.last_error,
             notes=self._notes,
             calls=self.client.calls,
             failures=self.client.failures,
-            connections=self._connections,
+            connections=self.connections,
             required=self.config.required,
         )
 
@@ -204,9 +512,12 @@ class UpstreamServer:
             case None | "":
                 listed = [(each.uri, each) for each in self.listing.resources]
                 listed += [(each.uri_template, each) for each in self.listing.templates]
-                lines = [f"- {uri}: {each.title or each.name}. {each.description or ''}" for uri, each in listed]
-                lines = [" ".join(each.split()) for each in lines]
-                return ToolResult.of_text("\n".join(lines) or "It lists no resources; links in results may have some.")
+                lines = (
+                    f"- {uri}: {each.title or each.name}. {each.description or ''}".split() for uri, each in listed
+                )
+                return ToolResult.of_text(
+                    "\n".join(map(" ".join, lines)) or "It lists no resources; links in results may have some."
+                )
             case str() as uri:
                 return await self._call(replace(request, own_name=uri, arguments={}, kind="resource"))
             case _:
@@ -235,7 +546,7 @@ class UpstreamServer:
                 async with connection.opened() as listing:
                     limit.deadline = float("inf")
                     up_since = monotonic()
-                    self._connections += 1
+                    self.connections += 1
                     self._connection = connection
                     await self._accept(listing)
                     tools, revision = len(self.tools), connection.protocol_version
@@ -269,22 +580,32 @@ class UpstreamServer:
                 with anyio.fail_after(self.config.connect_timeout):
                     await self._accept(await connection.list())
             elif not notified and not connection.calls:
-                seconds = self._timing.ping_timeout
                 try:
-                    with anyio.fail_after(seconds):
+                    with anyio.fail_after(self._timing.ping_timeout):
                         await connection.ping()
                 except TimeoutError:
+                    seconds = self._timing.ping_timeout
                     raise ConnectionLost(f"it gave no sign of life within {seconds:g} s") from None
 
     async def _accept(self, listing: Listing) -> None:
         # In a thread: ten thousand tools take a second, in which others are served.
         found, call = listing.definitions, self._call
         self.tools, withheld = await to_thread.run_sync(tools_of_list, self.name, found, call, self.tools)
-        cleaned = await to_thread.run_sync(_cleaned, listing)
-        self.listing = self.listing if cleaned == self.listing else cleaned
+        others = await to_thread.run_sync(
+            lambda: Listing(
+                resources=cleaned_list(listing.resources),
+                templates=cleaned_list(listing.templates),
+                prompts=cleaned_list(listing.prompts),
+            )
+        )
+        left_out = listing.others - others.others
+        if left_out:
+            why = "they are there twice or too long, or have an address that is empty or cannot be seen"
+            withheld = (*withheld, f"{left_out} of its resources, templates and prompts are left out: {why}")
+        self.listing = self.listing if others == self.listing else others
         if listing.has_resources and self.reader is None:
             self.reader = reader_of(self.name, self._read_or_list)
-        notes = (*listing.notes, *withheld, *cleaned.notes)
+        notes = (*listing.notes, *withheld)
         if notes != self._notes:
             for note in notes[:10]:
                 _log.warning("Upstream server %r: %s", self._shown, note)
@@ -305,17 +626,6 @@ class UpstreamServer:
         self._state_changed.set()
         self._state_changed = anyio.Event()
         self._on_change()
-
-
-def _cleaned(listing: Listing) -> Listing:
-    """What a list has beside tools, and a note of how much of it is left out."""
-    resources, templates = cleaned_list(listing.resources), cleaned_list(listing.templates)
-    prompts = cleaned_list(listing.prompts)
-    left_out = sum(map(len, (listing.resources, listing.templates, listing.prompts)))
-    left_out -= sum(map(len, (resources, templates, prompts)))
-    why = "they are there twice or too long, or have an address that is empty or cannot be seen"
-    notes = (f"{left_out} of its resources, templates and prompts are left out: {why}",) if left_out else ()
-    return Listing(notes=notes, resources=resources, templates=templates, prompts=prompts)
 
 
 @dataclass(eq=False)
@@ -388,7 +698,9 @@ class CallerServers:
         for variable, value in known.items():
             if not _SENDABLE.fullmatch(value):
                 raise ToolError(self._unknown(variable, caller, value))
-        return {name: _filled(template, known) for name, template in templates.items()}
+        # In one pass: a value may look like a variable.
+        variables = re.compile("|".join(map(re.escape, known)))
+        return {name: variables.sub(lambda found: known[found[0]], each) for name, each in templates.items()}
 
     def _unknown(self, variable: str, caller: Caller, value: str) -> str:
         server = self._config.name
@@ -415,7 +727,7 @@ class CallerServers:
         lent.unused_since = math.inf
         try:
             await lent.server.wait_first_attempt()
-            if not (lent.server.state.callable or lent.server.was_up):
+            if not (lent.server.state.callable or lent.server.connections):
                 self._forget(key, lent)
                 raise ToolError(
                     f"the server {self._config.name!r} did not let this caller in, or is down. Do without it, or make "
@@ -464,11 +776,6 @@ class CallerServers:
         if self._lent.get(key) is lent:
             del self._lent[key]
         lent.changed.set()
-
-
-def _filled(template: str, known: Mapping[str, str]) -> str:
-    """A template with its variables filled, in one pass: a value may look like a variable."""
-    return re.sub("|".join(map(re.escape, known)), lambda found: known[found[0]], template)
 
 
 def _token_of(caller: Caller) -> str:

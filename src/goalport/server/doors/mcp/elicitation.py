@@ -45,7 +45,7 @@ from goalport.server.publish.forms import Form, form_of
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.output import WrittenResult
 from goalport.tools.schemas import UNREADABLE
-from goalport.tools.upstream.remote_process import PREFERS_HANDLE
+from goalport.tools.upstream.active_calls import PREFERS_HANDLE
 
 MOST_ASKED: Final = 3
 """How often one call, or one task, asks a question whose answers are not valid."""

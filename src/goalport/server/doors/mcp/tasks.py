@@ -51,7 +51,7 @@ from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.output import Wire, WrittenResult
 from goalport.server.publish.turn_tasks import Task
 from goalport.store import Codec, Sealed
-from goalport.tools.upstream.remote_process import PREFERS_HANDLE
+from goalport.tools.upstream.active_calls import PREFERS_HANDLE
 
 POLL_MS: Final = 1_000
 """The milliseconds that clients are asked to let pass between two polls."""
