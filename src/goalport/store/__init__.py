@@ -1,9 +1,9 @@
 """Keeping processes: their records, the protocol of a store, and the store in memory."""
 
-from goalport.store.codec import Codec, decoded, encoded, references
+from goalport.store.codec import Codec, Seal, Sealed, Seals, StoredTypes, decoded, encoded, references
 from goalport.store.conversations import ConversationRecord, ConversationStore, MessageRecord
-from goalport.store.encoder import Seal, Sealed, Seals, StoredTypes
 from goalport.store.export import LeftOut, exported, imported
+from goalport.store.layouts import OPEN, closed
 from goalport.store.memory import InMemoryProcessStore
 from goalport.store.records import (
     EventRecord,
@@ -22,6 +22,7 @@ from goalport.store.storable import storable
 from goalport.store.type_names import TypeNames, persistent
 
 __all__ = [
+    "OPEN",
     "Codec",
     "ConversationRecord",
     "ConversationStore",
@@ -44,6 +45,7 @@ __all__ = [
     "StoredProcess",
     "StoredTypes",
     "TypeNames",
+    "closed",
     "decoded",
     "encoded",
     "exported",

@@ -2,26 +2,156 @@
 
 A codec belongs to one process and remembers its objects, so that an object that is met again is written as a reference
 and comes back as one object. The data says which classes to use by names; nothing that it says is imported, called or
-evaluated.
+evaluated: nothing of the classes runs but the defaults of new fields, and what `@persistent` names.
 
 None, bool, int, float, str and a list of values stand for themselves. Everything else is an object with one key, which
 says what it is: `{"agents.star_news:Writeup": {"title": "Aries"}}` for an object with its fields, `{"$date": …}` for
 standard types, `{"$type": …}` for types, and `{"$ref": [3, 0]}` for what was written before: the number of an object
-and the place in it, or the place alone in the same object. Lists, objects with a key and long texts have a place, in
-the order in which they are written. Fields are sorted, so that the order of keys in JSON does not matter.
-
-Below: `encoder` and `decoder`. Above: `process` makes records with it, and a database keeps them.
+and the place in it, or the place alone in the same object. Lists, objects with a key and texts of 128 characters have a
+place, in the order in which they are written. Fields are sorted, so that the order of keys in JSON does not matter.
 """
 
-from collections.abc import Iterator
-from typing import cast
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite
+from types import NoneType
+from typing import Any, Final, NoReturn, Protocol, cast
 
-from goalport.base.errors import Unstorable
+from pydantic import Secret, SecretBytes, SecretStr
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from goalport.base.errors import SettingsError, Unreadable, Unstorable
 from goalport.base.words import type_name
-from goalport.store.decoder import Decoder
-from goalport.store.encoder import Encoder, Places, Seal, StoredTypes
+from goalport.store.layouts import ClosedLayout, EnumLayout, Layout, layout_of, why_unknown
 from goalport.store.records import ObjectRecord, StoredProcess
-from goalport.store.standard_types import Json
+from goalport.store.standard_types import BAD_DATA, STANDARD, STANDARD_TAGS, Json
+from goalport.store.type_names import TYPE_FORMS, TypeNames, read_type, written_type
+
+NO_KEY: Final = (
+    "a secret is not written in clear, and there is no key that encrypts it. Keep its name, and look it up where it is"
+    " used."
+)
+_LONG_TEXT: Final = 128
+"""Characters from which on a text has a place: earlier versions referred to it."""
+_WIDE: Final = 1 << 63
+"""Integers from here on are written as text: other parsers of JSON read them as floats."""
+_DEEPEST: Final = 90
+"""How deep values may be nested; each level is two of JSON, and the parser of pydantic reads two hundred."""
+_LONGEST_KEY: Final = 40
+_FOREIGN: Final = "The store was changed by another program, or written by a newer one."
+_PLAIN: Final = frozenset({NoneType, bool, int, float})
+"""What is read as it is."""
+
+
+class Seal(Protocol):
+    """Encrypts what must not be read in a store. Both raise `SettingsError`, with what to do, without the right key."""
+
+    def seal(self, secret: bytes, /) -> str:
+        """The encrypted secret, as text."""
+        ...
+
+    def unseal(self, sealed: str, /) -> bytes:
+        """The secret. Raises `ValueError` for a text that was never sealed."""
+        ...
+
+
+class Seals(Protocol):
+    """Gives each process and context a seal of its own, so that what is moved to another cannot be read there."""
+
+    def of(self, process_id: str, /) -> Seal:
+        """The seal of a process."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A value that is written as a secret whatever it is, such as an answer that nobody has validated yet.
+
+    What is read is the value itself. Without a key it cannot be written.
+    """
+
+    value: object
+
+
+class StoredTypes:
+    """The classes whose objects can be written and read, each worked out once.
+
+    Make a new one when a workspace is loaded again: its classes are new then.
+    """
+
+    def __init__(self, names: TypeNames | None = None) -> None:
+        self.names = TypeNames() if names is None else names
+        self._layouts: dict[Any, Layout | EnumLayout] = {}
+        self._forms = dict(_FORMS)
+        self._tags: dict[tuple[str, object], tuple[Layout | EnumLayout | type[Any], int]] = {}
+        self.generics: dict[tuple[str, ...], object] = {}
+        """Generic classes with arguments, by their names and those of the arguments."""
+
+    def layout(self, cls: type) -> Layout | EnumLayout | None:
+        """The layout of a class; None if it has no fields. Raises `Unstorable` if its objects can never be written."""
+        layout = self._layouts.get(cls)
+        if layout is None and (layout := layout_of(cls, self.names)) is not None:
+            self._layouts[cls] = layout
+        return layout
+
+    def stored(self, tag: str, cls: object = None) -> tuple[Layout | EnumLayout | type[Any], int]:
+        """The layout of the class that a tag names, or an address class itself, and the version in the tag.
+
+        `cls`: the class, where the tag alone does not say it. Raises `Unreadable`.
+        """
+        found = self._tags.get((tag, cls))
+        if found is None:
+            name, _, number = tag.partition("@")
+            if number and not number.isdecimal():
+                _refuse(tag)
+            found = self._tags[tag, cls] = self._stored(name, cls), int(number or 1)
+        return found
+
+    def _stored(self, name: str, cls: object) -> Layout | EnumLayout | type[Any]:
+        cls = self.names.find(name) if cls is None else cls
+        if isinstance(cls, type) and _is_url(cls):
+            return cls
+        try:
+            layout = self.layout(cls) if isinstance(cls, type) else None
+        except Unstorable as error:
+            raise Unreadable(name, error.why, "") from None
+        if layout is None:
+            problem = "it is neither a dataclass, a pydantic model, a named tuple nor an enum now."
+            raise Unreadable(name, problem, "Make it one of these again.")
+        return layout
+
+    def form(self, cls: type[Any]) -> "_Form":
+        """What writes values of a class. Raises `Unstorable` if they cannot be written."""
+        form = self._forms.get(cls)
+        if form is None:
+            form = self._forms[cls] = self._form(cls)
+        return form
+
+    def _form(self, cls: type[Any]) -> "_Form":
+        if type in cls.__mro__:
+            return _write_type, False
+        if {Secret, SecretStr, SecretBytes}.intersection(cls.__mro__):
+            raise Unstorable(cls.__name__, "only SecretStr and SecretBytes can be sealed. Use one of them.")
+        if _is_url(cls):
+            name = self.names.name_of(cls)
+            return lambda _, value: {name: str(value)}, False
+        layout = self.layout(cls)
+        match layout:
+            case EnumLayout():
+                return lambda _, value: {layout.tag: layout.written(value)}, False
+            case ClosedLayout():
+                return lambda encoder, value: encoder.record(layout, value), False
+            case Layout():
+                return lambda encoder, value: encoder.fields(layout, value), True
+            case _:
+                raise Unstorable(cls.__name__, why_unknown(cls))
+
+
+def _is_url(cls: type) -> bool:
+    """Whether values of a class are addresses of pydantic, which are their texts."""
+    return any(each.__module__ == "pydantic.networks" and each.__name__ == "AnyUrl" for each in cls.__mro__)
 
 
 class Codec:
@@ -31,10 +161,11 @@ class Codec:
     """
 
     def __init__(self, types: StoredTypes, *, seal: Seal | None = None) -> None:
-        self._types = types
-        self._seal = seal
-        self._where: Places = {}
-        self._objects: dict[int, list[object]] = {}
+        self.types = types
+        self.seal = seal
+        self.places: dict[int, tuple[int | None, int]] = {}
+        """Where each object was written, by its identity: the number of the object that it is in, and the place."""
+        self.objects: dict[int, list[object]] = {}
         """What each object holds, by place: these references also keep identities from being used again."""
 
     def encode(self, value: object, number: int | None = None) -> Json:
@@ -45,10 +176,11 @@ class Codec:
         immutable: one that was changed after it was written is not written again. Raises `Unstorable` for a value that
         cannot be written, and then remembers nothing of it.
         """
+        if value is None:
+            return None
         if number is not None:
             self._forget(number)
-        encoder = Encoder(self._types, self._where, number, self._seal)
-        kept = False
+        encoder, kept = _Encoder(self, number), False
         try:
             data = encoder.value(value)
             kept = number is not None
@@ -56,9 +188,10 @@ class Codec:
             raise (error.within(type_name(type(value))) if error.path else error) from None
         finally:
             if not kept:
-                encoder.forget()
+                for each in encoder.objects:
+                    self.places.pop(id(each), None)
         if number is not None:
-            self._objects[number] = encoder.objects
+            self.objects[number] = encoder.objects
         return data
 
     def decode(self, data: Json, number: int | None = None) -> object:
@@ -67,19 +200,381 @@ class Codec:
         Objects are read in the order of their numbers, and before what was written without one. Raises `Unreadable` for
         data that today's classes cannot take.
         """
-        decoder = Decoder(self._types, self._objects, self._seal)
+        if data is None:
+            return None
+        decoder = _Decoder(self)
         value = decoder.value(data)
         if number is not None:
             self._forget(number)
-            self._objects[number] = decoder.objects
+            self.objects[number] = decoder.objects
             for place, each in enumerate(decoder.objects):
-                self._where.setdefault(id(each), (number, place))
+                self.places.setdefault(id(each), (number, place))
         return value
 
     def _forget(self, number: int) -> None:
-        for each in self._objects.pop(number, ()):
-            if self._where.get(id(each), (None, 0))[0] == number:
-                del self._where[id(each)]
+        for each in self.objects.pop(number, ()):
+            if self.places.get(id(each), (None, 0))[0] == number:
+                del self.places[id(each)]
+
+
+class _Encoder:
+    """Writes one object with everything in it."""
+
+    __slots__ = ("_codec", "_inside", "_number", "_places", "objects")
+
+    def __init__(self, codec: Codec, number: int | None) -> None:
+        self._codec, self._number, self._places = codec, number, codec.places
+        self.objects: list[object] = []
+        """What has a place, by place."""
+        self._inside: list[int] = []
+        """The places of the values around this one."""
+
+    def value(self, value: Any) -> Json:
+        """A value as data. Raises `Unstorable`, with the path that leads there from here."""
+        kind = cast("type[object]", type(value))
+        if kind is str:
+            if value.isascii() or _is_unicode(value):
+                if len(value) >= _LONG_TEXT:
+                    self.objects.append(value)
+                return value
+        elif kind is int:
+            if -_WIDE <= value < _WIDE:
+                return value
+        elif kind is NoneType or kind is bool or (kind is float and isfinite(value)):
+            return value
+        if (there := self._places.get(id(value))) is not None:
+            return self._reference(value, there)
+        write, placed = self._codec.types.form(kind)
+        if not placed:
+            return write(self, value)
+        if len(self._inside) == _DEEPEST:
+            raise Unstorable(kind.__name__, f"it is nested more than {_DEEPEST} levels deep. Refer to parts by name.")
+        place = len(self.objects)
+        self._places[id(value)] = self._number, place
+        self.objects.append(value)
+        self._inside.append(place)
+        data = write(self, value)
+        self._inside.pop()
+        return data
+
+    def _reference(self, value: object, there: tuple[int | None, int]) -> Json:
+        number, place = there
+        if number != self._number:
+            return {"$ref": [number, place]}
+        if place in self._inside:
+            raise Unstorable(type(value).__name__, "it holds itself. Refer to it by a name.")
+        return {"$ref": place}
+
+    def items(self, values: Iterable[object], step: str = "[{}]") -> list[Json]:
+        """Several values; `step` leads to one of them in the path of an error."""
+        data: list[Json] = []
+        try:
+            for each in values:
+                data.append(self.value(each))  # noqa: PERF401 - the length says which one failed
+        except Unstorable as error:
+            raise error.within(step.format(len(data))) from None
+        return data
+
+    def pairs(self, values: Mapping[Any, object]) -> list[Json]:
+        """The keys and values of a dict, in turn."""
+        data: list[Json] = []
+        key: object = None
+        try:
+            for key, each in values.items():
+                data.append(self.value(key))
+                data.append(self.value(each))
+        except Unstorable as error:
+            raise error.within(f"[{_shown(key)}]" if len(data) % 2 else ".keys()") from None
+        return data
+
+    def kind(self, value: object) -> Json:
+        """A type expression."""
+        return written_type(value, self._codec.types.names, self.value)
+
+    def record(self, layout: ClosedLayout, value: object) -> Json:
+        """A record of goalport itself."""
+        try:
+            return {layout.tag: layout.written(value, self.value)}
+        except PydanticSerializationError as error:
+            raise Unstorable(type(value).__name__, f"{error}.") from error
+
+    def fields(self, layout: Layout, value: object) -> Json:
+        """An object with its fields."""
+        data: dict[str, Json] = {}
+        unset: list[str] = []
+        state, name = layout.values(value), ""
+        if layout.arguments:
+            data["$of"] = [self.kind(each) for each in layout.arguments]
+        try:
+            for name in layout.names:
+                if name in state:
+                    data[name] = (self.sealed if name in layout.secret else self.value)(state[name])
+                else:
+                    unset.append(name)
+        except Unstorable as error:
+            raise error.within(f".{name}") from None
+        if unset:
+            data["$unset"] = unset
+        if notes := layout.notes(value):
+            data |= {name: each if isinstance(each, list) else self.pairs(each) for name, each in notes.items()}
+        return {layout.tag: data}
+
+    def secret(self, value: SecretStr | SecretBytes) -> Json:
+        """A secret, sealed."""
+        secret = value.get_secret_value()
+        if isinstance(secret, str):
+            return {"$secret_text": self._encrypted(secret.encode("utf-8", "surrogatepass"), value)}
+        return {"$secret_bytes": self._encrypted(secret, value)}
+
+    def sealed(self, value: object) -> Json:
+        """The value of a field that is marked as secret, sealed with everything in it."""
+        return {"$sealed": self._encrypted(to_json(self.value(value)), value)}
+
+    def _encrypted(self, secret: bytes, value: object) -> str:
+        kind, seal = type(value).__name__, self._codec.seal
+        if seal is None:
+            raise Unstorable(kind, NO_KEY)
+        try:
+            return seal.seal(secret)
+        except SettingsError as error:
+            raise Unstorable(kind, f"it is secret, and there is no key that encrypts it. {error}") from error
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether no half of a surrogate pair stands alone, which not every parser takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(key: object) -> str:
+    """A key of a dict in the path of an error."""
+    shown = repr(key) if isinstance(key, str | int) else type(key).__name__
+    return shown if len(shown) <= _LONGEST_KEY else f"{shown[:_LONGEST_KEY]}…"
+
+
+_Write = Callable[[_Encoder, Any], Json]
+_Form = tuple[_Write, bool]
+"""What writes values of a class, and whether they have a place, so that they can be referred to."""
+
+
+def _write_standard(tag: str, write: Callable[[Any], Json], encoder: _Encoder, value: object) -> Json:
+    encoder.objects.append(value)  # it has a place, and nothing refers to it
+    return {tag: write(value)}
+
+
+def _write_defaultdict(encoder: _Encoder, value: "defaultdict[object, object]") -> Json:
+    factory = value.default_factory
+    if factory is not None and not isinstance(factory, type):
+        raise Unstorable("defaultdict", "its factory is a function, which is not stored. Use a class, such as list.")
+    return {"$defaultdict": [encoder.kind(factory), *encoder.pairs(value)]}
+
+
+def _write_type(encoder: _Encoder, value: object) -> Json:
+    return {"$type": encoder.kind(value)}
+
+
+_COLLECTIONS: Final[dict[type, _Write]] = {
+    list: _Encoder.items,
+    tuple: lambda encoder, value: {"$tuple": encoder.items(value)},
+    set: lambda encoder, value: {"$set": encoder.items(value, "{{}}")},
+    frozenset: lambda encoder, value: {"$frozenset": encoder.items(value, "{{}}")},
+    deque: lambda encoder, value: {"$deque": [value.maxlen, *encoder.items(value)]},
+    dict: lambda encoder, value: {"$dict": encoder.pairs(value)},
+    OrderedDict: lambda encoder, value: {"$ordered_dict": encoder.pairs(value)},
+    Counter: lambda encoder, value: {"$counter": encoder.pairs(value)},
+    defaultdict: _write_defaultdict,
+    SecretStr: _Encoder.secret,
+    SecretBytes: _Encoder.secret,
+}
+_FORMS: Final[dict[type, _Form]] = {
+    **{cls: (write, True) for cls, write in _COLLECTIONS.items()},
+    **{cls: (partial(_write_standard, each.tag, each.write), False) for cls, each in STANDARD.items()},
+    Sealed: (lambda encoder, each: encoder.sealed(each.value), False),
+    **dict.fromkeys(TYPE_FORMS, (_write_type, False)),
+}
+
+
+class _Decoder:
+    """Reads one object from its data, which may come from an older program, or from whoever can write to the store."""
+
+    __slots__ = ("_codec", "_types", "objects")
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec, self._types = codec, codec.types
+        self.objects: list[object] = []
+        """What has a place, by place."""
+
+    def value(self, data: Json) -> Any:
+        """The value of data. Raises `Unreadable` for data that today's classes cannot take."""
+        kind = cast("type[object]", type(data))
+        if kind is str:
+            if len(data) >= _LONG_TEXT:
+                self.objects.append(data)
+            return data
+        if kind in _PLAIN:
+            return data
+        if kind is list:
+            made: list[object] = []
+            self.objects.append(made)
+            made.extend(map(self.value, data))
+            return made
+        if kind is not dict or len(data) != 1:
+            _refuse(data)
+        [(tag, inner)] = data.items()
+        if not tag.startswith("$"):
+            return self._named(tag, inner)
+        read, make = _READERS.get(tag), STANDARD_TAGS.get(tag)
+        try:
+            if read is not None:
+                return read(self, inner)
+            if make is None:
+                _refuse(data)
+            value = make(inner)
+        except BAD_DATA as error:
+            raise Unreadable(tag, f"{type(error).__name__}: {error}.", _FOREIGN) from None
+        self.objects.append(value)
+        return value
+
+    def filled(self, made: Any, fill: Callable[[Any], object]) -> Any:
+        """A collection that has its place before its values are read: earlier versions let them refer to it."""
+        self.objects.append(made)
+        fill(made)
+        return made
+
+    def made(self, make: Callable[[], object]) -> object:
+        """A value that is made of those inside it, and has its place before them."""
+        place = len(self.objects)
+        self.objects.append(None)
+        made = self.objects[place] = make()
+        return made
+
+    def fill_defaultdict(self, made: "defaultdict[Any, Any]", data: list[Json]) -> None:
+        factory = self.kind(data[0])
+        known = isinstance(factory, type) and factory.__module__ in {"builtins", "collections"}
+        if factory is not None and not known:
+            problem = f"its factory is {factory!r}."
+            raise Unreadable("defaultdict", problem, "Only built-in types are called to make values.")
+        made.default_factory = cast("Any", factory)
+        made.update(self.pairs(data[1:]))
+
+    def pairs(self, data: Sequence[Json]) -> Iterator[tuple[Any, object]]:
+        """Keys and values, which come in turn."""
+        values = iter(data)
+        return ((self.value(key), self.value(each)) for key, each in zip(values, values, strict=True))
+
+    def reference(self, where: Json) -> object:
+        """What was read before, by its place here or by the number of an object and the place in that."""
+        if not isinstance(where, list):
+            return self.objects[where]
+        number, place = cast("list[int]", where)
+        if number not in self._codec.objects:
+            raise Unreadable("$ref", f"it refers to object {number}, which is not there.", "Keep what others refer to.")
+        return self._codec.objects[number][place]
+
+    def kind(self, data: Json) -> Any:
+        """A type expression."""
+        return read_type(data, self._types.names, self.value)
+
+    def _named(self, tag: str, data: Json) -> object:
+        """An object of a class with a layout, a member of an enum, or an address."""
+        fields = cast("dict[str, Json]", data) if type(data) is dict else None
+        if fields is not None and "$of" in fields:
+            layout, version = self._types.stored(tag, self._generic(tag, fields["$of"]))
+        else:
+            layout, version = self._types.stored(tag)
+        if isinstance(layout, ClosedLayout) and version > 1:
+            return layout.read(data, self.value)
+        if isinstance(layout, Layout) and fields is not None:
+            return self._object(layout, version, fields)
+        if isinstance(layout, EnumLayout) and _is_name(data):
+            return layout.member(version, cast("str | list[str]", data))
+        if isinstance(layout, type) and isinstance(data, str):
+            try:
+                return layout(data)
+            except ValueError as error:
+                raise Unreadable(tag, f"{error}.", _FOREIGN) from None
+        return _refuse({tag: data})
+
+    def _generic(self, tag: str, arguments: list[Json]) -> Any:
+        """The class of a generic model with arguments."""
+        if not all(isinstance(each, str) for each in arguments):
+            return self.kind({"of": [tag.partition("@")[0], *arguments]})
+        known, key = self._types.generics, (tag, *arguments)
+        if key not in known:
+            known[key] = self.kind({"of": [tag.partition("@")[0], *arguments]})
+        return known[key]
+
+    def _object(self, layout: Layout, version: int, data: dict[str, Json]) -> object:
+        place, made = len(self.objects), layout.make()
+        self.objects.append(made)
+        if "$kind" in data:
+            self.kind(data["$kind"])  # as earlier versions wrote it: what is in it has a place
+        stored: dict[str, Any] = {}
+        for name in sorted(data):
+            if not name.startswith("$"):
+                each = data[name]
+                # Most fields of most objects; a call for each takes a third of the time.
+                stored[name] = each if type(each) in _PLAIN else self.value(each)
+        notes: dict[str, Any] = {}
+        if len(stored) != len(data):
+            notes = {name: data[name] for name in ("$unset", "$given") if name in data}
+            # Earlier versions wrote `$more`, attributes that are no fields: what is in it has a place.
+            notes |= {name: dict(self.pairs(data[name])) for name in ("$extra", "$more") if name in data}
+        if version != layout.version or stored.keys() != layout.defaults.keys():
+            fields = layout.upcasted(version, stored)
+            given = notes.get("$given", [*stored, *notes.get("$extra", ())])
+            notes["$given"] = [*given, *(fields.keys() - stored.keys())]
+            stored = layout.completed({**fields}, notes.get("$unset", ()))
+        made = self.objects[place] = layout.fill(made, stored, notes)
+        return made
+
+    def decrypted(self, sealed: str) -> bytes:
+        if self._codec.seal is None:
+            raise Unreadable("A secret", "it is sealed, and there is no key.", "Set the key with which it was written.")
+        try:
+            return self._codec.seal.unseal(sealed)
+        except SettingsError as error:
+            raise Unreadable("A secret", str(error), "") from error
+
+
+def _is_name(data: Json) -> bool:
+    """Whether data is the name of a member of an enum, or the names of several flags."""
+    return isinstance(data, str) or (
+        isinstance(data, list) and all(isinstance(each, str) for each in cast("list[object]", data))
+    )
+
+
+def _refuse(data: Json) -> NoReturn:
+    raise Unreadable(f"{data!r:.80}", "it is no value.", _FOREIGN)
+
+
+_READERS: Final[dict[str, Callable[[_Decoder, Any], object]]] = {
+    "$ref": _Decoder.reference,
+    "$type": _Decoder.kind,
+    "$tuple": lambda decoder, data: decoder.made(lambda: tuple(map(decoder.value, data))),
+    "$frozenset": lambda decoder, data: decoder.made(lambda: frozenset(map(decoder.value, data))),
+    "$set": lambda decoder, data: decoder.filled(set(), lambda made: made.update(map(decoder.value, data))),
+    "$deque": lambda decoder, data: decoder.filled(
+        deque(maxlen=data[0]), lambda made: made.extend(map(decoder.value, data[1:]))
+    ),
+    **{
+        tag: lambda decoder, data, kind=kind: decoder.filled(
+            kind(), lambda made: made.update(dict(decoder.pairs(data)))
+        )
+        for tag, kind in {"$dict": dict, "$ordered_dict": OrderedDict, "$counter": Counter}.items()
+    },
+    "$defaultdict": lambda decoder, data: decoder.filled(
+        defaultdict(), lambda made: decoder.fill_defaultdict(made, data)
+    ),
+    "$secret_text": lambda decoder, data: decoder.made(
+        lambda: SecretStr(decoder.decrypted(data).decode("utf-8", "surrogatepass"))
+    ),
+    "$secret_bytes": lambda decoder, data: decoder.made(lambda: SecretBytes(decoder.decrypted(data))),
+    "$sealed": lambda decoder, data: decoder.value(from_json(decoder.decrypted(data))),
+}
 
 
 def references(data: Json) -> Iterator[int]:
@@ -98,47 +593,32 @@ def references(data: Json) -> Iterator[int]:
 
 
 def encoded(stored: StoredProcess, codec: Codec) -> StoredProcess:
-    """The same records with values that JSON can say; the objects first, since all others may refer to them.
+    """The same records with values that JSON can say. Raises `Unstorable`.
 
-    The definition of the process is left as it is. Raises `Unstorable`.
+    The definition of the process is left as it is.
     """
-    objects = [
-        ObjectRecord(each.number, codec.encode(each.value, each.number), codec.encode(each.kind))
-        for each in stored.objects
-    ]
-    questions = [
-        each._replace(wait=codec.encode(each.wait), answer=codec.encode(each.answer)) for each in stored.questions
-    ]
-    journal = [each._replace(value=codec.encode(each.value)) for each in stored.journal]
-    state = stored.process.state
-    return stored._replace(
-        process=stored.process._replace(state=None if state is None else codec.encode(state)),
-        objects=objects,
-        history=[codec.encode(each) for each in stored.history],
-        spendings=[codec.encode(each) for each in stored.spendings],
-        questions=questions,
-        journal=journal,
-    )
+    return _with_values(stored, codec.encode)
 
 
 def decoded(stored: StoredProcess, codec: Codec) -> StoredProcess:
     """The records that `encoded` was given. Raises `Unreadable` for data that today's classes cannot take."""
+    return _with_values(stored, codec.decode)
+
+
+class _Change(Protocol):
+    def __call__(self, value: Any, number: int | None = None, /) -> Any: ...
+
+
+def _with_values(stored: StoredProcess, changed: _Change) -> StoredProcess:
+    """The records with other values; the objects first, since all others may refer to them."""
     objects = [
-        ObjectRecord(each.number, codec.decode(cast("Json", each.value), each.number), _value(each.kind, codec))
-        for each in stored.objects
-    ]
-    questions = [
-        each._replace(wait=_value(each.wait, codec), answer=_value(each.answer, codec)) for each in stored.questions
+        ObjectRecord(each.number, changed(each.value, each.number), changed(each.kind)) for each in stored.objects
     ]
     return stored._replace(
-        process=stored.process._replace(state=_value(stored.process.state, codec)),
+        process=stored.process._replace(state=changed(stored.process.state)),
         objects=objects,
-        history=[_value(each, codec) for each in stored.history],
-        spendings=[_value(each, codec) for each in stored.spendings],
-        questions=questions,
-        journal=[each._replace(value=_value(each.value, codec)) for each in stored.journal],
+        history=[changed(each) for each in stored.history],
+        spendings=[changed(each) for each in stored.spendings],
+        questions=[each._replace(wait=changed(each.wait), answer=changed(each.answer)) for each in stored.questions],
+        journal=[each._replace(value=changed(each.value)) for each in stored.journal],
     )
-
-
-def _value(data: object, codec: Codec) -> object:
-    return codec.decode(cast("Json", data))

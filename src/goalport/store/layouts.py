@@ -1,51 +1,64 @@
 """Layouts: what is written of an object of a class with fields, and how one is made of it again.
 
-Dataclasses, pydantic models, named tuples and enums have a layout, which is worked out once for each class. Objects are
-taken apart and made as `copy` does it: their constructors and validators do not run. What a class has got since an
-object was written is filled with defaults; everything else that does not fit is an error that names the field. Below:
-`type_names`. Above: the codec, which writes and reads the values of the fields.
+Dataclasses, pydantic models, named tuples and enums have a layout, which is worked out once for each class. Only their
+fields are stored. Objects are taken apart and made as `copy` does it: their constructors and validators do not run.
+What a class has got since an object was written is filled with defaults; everything else that does not fit is an error
+that names the field.
+
+Records of goalport itself are `closed`: pydantic writes and reads them, by the types that their fields declare.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum, Flag
-from functools import cached_property, lru_cache, reduce
-from types import MemberDescriptorType
-from typing import Any, Final, Protocol, TypeVar, cast, get_args
+from functools import partial, reduce
+from io import IOBase
+from socket import socket
+from threading import Event, Lock, RLock
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType
+from typing import Any, Final, Generic, Protocol, TypeVar, cast, get_args
 
-from pydantic import BaseModel, WithJsonSchema
+from pydantic import BaseModel, TypeAdapter, ValidationError, WithJsonSchema
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
+from pydantic_core import PydanticUndefined, core_schema
 
 from goalport.agents.blackboard import field_kinds, is_alias, taken_apart
 from goalport.agents.domain import SomeOf
 from goalport.agents.domain.signature import part_names
 from goalport.base.errors import Unreadable, Unstorable
-from goalport.store.refusals import holds_more
-from goalport.store.type_names import TypeNames, Upcast, persistent_mark
+from goalport.store.standard_types import Json
+from goalport.store.type_names import TypeNames, persistent_mark
 
-_ORIGIN: Final = "__orig_class__"
-"""Where an object of a generic dataclass has its type with its arguments."""
 T = TypeVar("T")
+C = TypeVar("C", bound=type)
 _Default = Callable[[dict[str, Any]], object]
 """Takes the values of the other fields."""
-
-
-@dataclass(slots=True)
-class Notes:
-    """What is to be said of an object beside its fields, which most objects do not need."""
-
-    unset: Sequence[str] = ()
-    """The fields that have no value."""
-    given: Sequence[str] | None = None
-    """The fields of a model that were set, if they are not just all of them."""
-    extra: Mapping[str, object] | None = None
-    """The fields of a model that its class does not know."""
-    more: Mapping[str, object] | None = None
-    """The attributes that are no fields."""
-    kind: Any = None
-    """The type with its arguments, where only the object knows them."""
+_NO_NOTES: Final[Mapping[str, Any]] = {}
+_CLOSED: Final = "__goalport_closed__"
+_HEAP_TYPE: Final = 1 << 9
+"""The flag of classes that a class statement made; others hold values that no field shows."""
+_CODE: Final = (
+    FunctionType,
+    BuiltinFunctionType,
+    MethodType,
+    MethodDescriptorType,
+    partial,
+    staticmethod,
+    classmethod,
+    property,
+)
+_LIVE: Final[tuple[tuple[type, str], ...]] = (
+    (ModuleType, "a module"),
+    (IOBase, "an open file"),
+    (Awaitable, "a task or coroutine"),
+    (AsyncIterator, "an iterator"),
+    (Iterator, "an iterator"),
+    (type(Lock()), "a lock"),
+    (type(RLock()), "a lock"),
+    (Event, "an event"),
+    (socket, "a connection"),
+)
 
 
 class StoredClass:
@@ -59,27 +72,20 @@ class StoredClass:
         """The arguments of a generic model, whose class knows them."""
         self.name = names.name_of(origin)
         self.version = 1 if mark is None else mark.version
-        self.upcast: Upcast | None = None if mark is None else mark.upcast
+        self.upcast = None if mark is None else mark.upcast
         self.tag = self.name if self.version == 1 else f"{self.name}@{self.version}"
-        self.all = frozenset(known)
+        self.known = frozenset(known)
         """The names that may be stored: those of fields or of members."""
 
     def upcasted(self, version: int, stored: dict[str, Any]) -> dict[str, Any]:
         """What was stored by an earlier version, as today's class calls it. Raises `Unreadable` if that fails."""
         if version > self.version:
-            raise Unreadable(
-                self.name,
-                f"it was written by version {version} of the class, and this program has version {self.version}.",
-                "Deploy the newer program again.",
-            )
+            problem = f"it was written by version {version} of the class, and this program has version {self.version}."
+            raise Unreadable(self.name, problem, "Deploy the newer program again.")
         if version == self.version or self.upcast is None:
             return stored
-        upcast = self.upcast
-        return self.called(
-            lambda: dict(upcast(version, stored)),
-            f"upcast failed for version {version}",
-            "Correct the function that @persistent names.",
-        )
+        upcast, fix = self.upcast, "Correct the function that @persistent names."
+        return self.called(lambda: dict(upcast(version, stored)), f"upcast failed for version {version}", fix)
 
     def called(self, function: Callable[[], T], problem: str, fix: str, *, field: str = "") -> T:
         """The result of a function of the author's. Raises `Unreadable` for whatever it raises."""
@@ -99,150 +105,103 @@ class Layout(StoredClass, ABC):
     """The layout of a class with fields. Subclasses say where its objects keep their values."""
 
     def __init__(
-        self,
-        cls: type,
-        names: TypeNames,
-        defaults: Mapping[str, _Default | None],
-        left_out: Iterable[str] = (),
-        secret: Iterable[str] = (),
+        self, cls: type, names: TypeNames, defaults: Mapping[str, _Default | None], not_stored: Iterable[str] = ()
     ) -> None:
         self.defaults = defaults
         """All fields in order, each with what makes its default, or None."""
-        self.left_out = frozenset(left_out)
-        """The fields and cached values that are not written."""
-        self.names = tuple(sorted(each for each in defaults if each not in self.left_out))
+        self.names = tuple(sorted(defaults.keys() - set(not_stored)))
         """The fields that are written, in an order that no database changes."""
-        self.secret = frozenset(secret)
+        self.secret = frozenset(_secrets_in(cls))
         """The fields that are marked as secret: they are sealed."""
         super().__init__(cls, names, self.names)
 
     @abstractmethod
-    def take_apart(self, value: Any) -> tuple[Mapping[str, Any], Notes | None]:
-        """The values of the fields, and notes where there is more to say."""
+    def values(self, value: Any, /) -> Mapping[str, Any]:
+        """The values of the fields, as far as they have one, and perhaps of what is no field."""
+
+    def notes(self, _: Any, /) -> Mapping[str, Any]:
+        """What is to be said of an object beside its fields: `$extra` ones of a model, and which were `$given`."""
+        return _NO_NOTES
 
     def make(self) -> Any:
         """An object without values, or None where the class cannot have one."""
         return object.__new__(cast("type[object]", self.cls))
 
     @abstractmethod
-    def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
+    def fill(self, made: Any, values: dict[str, Any], notes: Mapping[str, Any], /) -> Any:
         """The object with its values."""
 
     def completed(self, stored: dict[str, Any], unset: Sequence[str]) -> dict[str, Any]:
         """Fields with the defaults of those that are missing. Raises `Unreadable` for those that do not fit."""
-        if unknown := stored.keys() - self.all:
+        if unknown := stored.keys() - self.defaults.keys():
             raise self.unfit(min(unknown), "the class has no such field.", "renames or drops")
-        return {name: value for name in self.defaults if (value := self._value(name, stored, unset)) is not MISSING}
+        for name, default in self.defaults.items():
+            if name in stored or name in unset or (default is None and name in self.optional):
+                continue
+            if default is None:
+                raise self.unfit(name, "it was stored without this field, which has no default.", "fills in")
+            fix = "Correct what makes the default: it was stored without this field."
+            stored[name] = self.called(partial(default, stored), "its default failed", fix, field=name)
+        return stored
 
-    def _value(self, name: str, stored: dict[str, Any], unset: Sequence[str]) -> object:
-        if name in stored:
-            return stored[name]
-        default = self.defaults[name]
-        if name in unset:
-            return MISSING
-        if default is None:
-            raise self.unfit(name, "it was stored without this field, which has no default.", "fills in")
-        fix = "Correct what makes the default: it was stored without this field."
-        return self.called(lambda: default(stored), "its default failed", fix, field=name)
-
-    def _notes(self, state: Mapping[str, Any]) -> Notes:
-        return Notes(
-            unset=[name for name in self.names if name not in state],
-            more={
-                name: value
-                for name, value in state.items()
-                if name not in self.all and name not in self.left_out and name != _ORIGIN
-            },
-            kind=state.get(_ORIGIN),
-        )
+    optional = frozenset[str]()
+    """What needs neither a value nor a default."""
 
 
 class _DataclassLayout(Layout):
     def __init__(self, cls: type, names: TypeNames) -> None:
         declared = fields(cast("Any", cls))
-        unstored = [each.name for each in declared if each.metadata.get("stored") is False]
-        defaults = {each.name: _default_of(each) for each in declared}
-        secret = [each.name for each in declared if each.metadata.get("secret") is True]
-        super().__init__(cls, names, defaults, [*unstored, *_cached_in(cls)], [*secret, *_secrets_in(cls)])
-        for name in unstored:
-            if defaults[name] is None:
+        not_stored = [each.name for each in declared if each.metadata.get("stored") is False]
+        super().__init__(cls, names, {each.name: _default_of(each) for each in declared}, not_stored)
+        self._slotted = cls.__dictoffset__ == 0 or any(vars(each).get("__slots__") for each in cls.__mro__)
+        for name in not_stored:
+            if self.defaults[name] is None:
                 raise Unstorable(cls.__name__, f"its field {name} is marked as not stored. Give it a default.")
-        self._slots = _slots_of(cls)
 
-    def take_apart(self, value: Any) -> tuple[Mapping[str, Any], Notes | None]:
-        state = self._slot_values(value) if self._slots or not hasattr(value, "__dict__") else value.__dict__
-        return state, None if state.keys() == self.all else self._notes(state)
+    def values(self, value: Any) -> Mapping[str, Any]:
+        if self._slotted:
+            return {name: getattr(value, name) for name in self.names if hasattr(value, name)}
+        return value.__dict__
 
-    def _slot_values(self, value: Any) -> dict[str, Any]:
-        state: dict[str, Any] = {**getattr(value, "__dict__", {})}
-        for name, slot in self._slots.items():
-            try:
-                state[name] = slot.__get__(value)
-            except AttributeError:  # a field without a value
-                continue
-        return state
-
-    def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
-        state = {**values, **notes.more} if notes.more else values
-        if notes.kind is not None:
-            state[_ORIGIN] = notes.kind
-        for name in self._slots.keys() & state.keys():
-            self._slots[name].__set__(made, state.pop(name))
-        if state:
-            self._attributes(made).update(state)
+    def fill(self, made: Any, values: dict[str, Any], _: Mapping[str, Any], /) -> Any:
+        if self._slotted:
+            for name, each in values.items():
+                object.__setattr__(made, name, each)
+        else:
+            made.__dict__.update(values)
         return made
-
-    def _attributes(self, made: Any) -> dict[str, Any]:
-        try:
-            return made.__dict__
-        except AttributeError:
-            raise Unreadable(
-                self.name, "it has __slots__ now, and had other attributes.", "Remove slots=True."
-            ) from None
 
 
 class _ModelLayout(Layout):
     def __init__(self, cls: type[BaseModel], names: TypeNames) -> None:
         declared, private = cls.model_fields, cls.__private_attributes__
-        defaults = {name: _model_default(each) for name, each in {**declared, **private}.items()}
-        super().__init__(cls, names, defaults, _cached_in(cls), _secrets_in(cls))
-        self._order = tuple(declared)
-        self._fields = frozenset(declared)
-        self._private = frozenset(private)
-        self._optional = {name for name in private if defaults[name] is None}
-        """Private attributes without a default may always be unset."""
+        super().__init__(cls, names, {name: _model_default(each) for name, each in {**declared, **private}.items()})
+        self._fields, self._private, self.optional = frozenset(declared), frozenset(private), frozenset(private)
+        self._allows_extra = cls.model_config.get("extra") == "allow"
 
-    def take_apart(self, value: Any) -> tuple[Mapping[str, Any], Notes | None]:
-        state: dict[str, Any] = value.__dict__
-        private, extra, given = value.__pydantic_private__, value.__pydantic_extra__, value.__pydantic_fields_set__
-        if private:
-            state = {**state, **private}
-        if state.keys() == self.all and given == self._fields and not extra:
-            return state, None
-        notes = Notes() if state.keys() == self.all else self._notes(state)
-        notes.extra = extra
+    def values(self, value: Any, /) -> Mapping[str, Any]:
+        private = value.__pydantic_private__
+        return {**value.__dict__, **private} if private else value.__dict__
+
+    def notes(self, value: Any, /) -> Mapping[str, Any]:
+        extra, given = value.__pydantic_extra__, value.__pydantic_fields_set__
+        notes: dict[str, Any] = {"$extra": extra} if extra else {}
         if given != (self._fields.union(extra) if extra else self._fields):
-            notes.given = sorted(given)
-        return state, notes
+            notes["$given"] = sorted(given)
+        return notes
 
-    def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
-        private = {name: value for name, value in values.items() if name in self._private}
-        state = {name: values[name] for name in self._order if name in values}
-        allows_extra = self.cls.model_config.get("extra") == "allow"  # type: ignore[attr-defined]
-        if notes.extra and not allows_extra:
-            raise self.unfit(min(notes.extra), "the class allows no extra fields now.", "renames or drops")
-        object.__setattr__(made, "__dict__", {**state, **(notes.more or {})})
-        object.__setattr__(made, "__pydantic_extra__", dict(notes.extra or {}) if allows_extra else None)
-        known = state.keys() | (notes.extra or {}).keys()
-        given = set(known) if notes.given is None else known & set(notes.given)
-        object.__setattr__(made, "__pydantic_fields_set__", given)
+    def fill(self, made: Any, values: dict[str, Any], notes: Mapping[str, Any], /) -> Any:
+        extra, given = notes.get("$extra", {}), notes.get("$given")
+        if extra and not self._allows_extra:
+            raise self.unfit(min(extra), "the class allows no extra fields now.", "renames or drops")
+        state = {name: values[name] for name in self.defaults if name in values}
+        private = {name: state.pop(name) for name in self._private if name in state}
+        known = state.keys() | extra.keys()
+        object.__setattr__(made, "__dict__", state)
+        object.__setattr__(made, "__pydantic_extra__", extra if self._allows_extra else None)
+        object.__setattr__(made, "__pydantic_fields_set__", set(known) if given is None else known & set(given))
         object.__setattr__(made, "__pydantic_private__", private if self._private else None)
         return made
-
-    def _value(self, name: str, stored: dict[str, Any], unset: Sequence[str]) -> object:
-        if name in self._optional and name not in stored:
-            return MISSING
-        return super()._value(name, stored, unset)
 
 
 class _NamedTupleLayout(Layout):
@@ -251,15 +210,13 @@ class _NamedTupleLayout(Layout):
         tuple_fields = cast("tuple[str, ...]", getattr(cls, "_fields", ()))
         super().__init__(cls, names, {name: _constant(given[name]) if name in given else None for name in tuple_fields})
 
-    def take_apart(self, value: Any) -> tuple[Mapping[str, Any], Notes | None]:
-        if getattr(value, "__dict__", None):
-            raise Unstorable(self.cls.__name__, "it is a named tuple with other attributes. Use a dataclass.")
-        return dict(zip(self.defaults, value, strict=True)), None
+    def values(self, value: Any) -> Mapping[str, Any]:
+        return dict(zip(self.defaults, value, strict=True))
 
     def make(self) -> Any:
         return None
 
-    def fill(self, made: Any, values: dict[str, Any], notes: Notes) -> Any:
+    def fill(self, _: Any, values: dict[str, Any], __: Mapping[str, Any], /) -> Any:
         return cast("Any", tuple).__new__(self.cls, [values[name] for name in self.defaults])
 
 
@@ -287,13 +244,59 @@ class EnumLayout(StoredClass):
 
     def _today(self, version: int, stored: str) -> str:
         name = str(self.upcasted(version, {"name": stored}).get("name"))
-        if name not in self.all:
+        if name not in self.known:
             raise self.unfit(name, "the enum has no such member.", "maps")
         return name
 
     def _joined(self, parts: Sequence[str]) -> object:
         flags = cast("type[Flag]", self.cls)
         return reduce(lambda one, other: one | other, (flags[each] for each in parts), flags(0))
+
+
+def closed(cls: C) -> C:
+    """Mark a record of goalport: its objects are of just this class, and what its fields hold is what they declare.
+
+    pydantic writes them at once, without the names of classes, and leaves out what is as its default. A field whose
+    values may be of other classes is annotated with `OPEN`. What earlier versions wrote is read as it was.
+    """
+    setattr(cls, _CLOSED, True)
+    return cls
+
+
+class _Open:
+    """Marks a field of a closed class whose values are written with the names of their classes."""
+
+    def __get_pydantic_core_schema__(self, _: object, __: object) -> core_schema.CoreSchema:
+        return core_schema.with_info_plain_validator_function(
+            lambda data, info: info.context(data),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda value, info: info.context(value), info_arg=True
+            ),
+        )
+
+
+OPEN: Final = _Open()
+
+
+class ClosedLayout(_DataclassLayout):
+    """The layout of a closed class. The first version of its objects was written field by field."""
+
+    def __init__(self, cls: type, names: TypeNames) -> None:
+        super().__init__(cls, names)
+        self.version = 2
+        self.tag = f"{self.name}@2"
+        self._adapter = TypeAdapter[Any](cls)
+
+    def written(self, value: object, write: Callable[[Any], Json]) -> Json:
+        """The data of an object; `write` writes the values of open fields."""
+        return self._adapter.dump_python(value, mode="json", exclude_defaults=True, context=write, warnings="error")
+
+    def read(self, data: Json, read: Callable[[Json], object]) -> object:
+        """The object of data; `read` reads the values of open fields. Raises `Unreadable`."""
+        try:
+            return self._adapter.validate_python(data, context=read)
+        except ValidationError as error:
+            raise Unreadable(self.name, f"{error}.", "Deploy the program that wrote it.") from error
 
 
 class _Declared(Protocol):
@@ -321,7 +324,9 @@ def _model_default(declared: Any) -> _Default | None:
 
 
 def _secrets_in(cls: type) -> Iterator[str]:
-    """The fields that are marked as secret, by the words of JSON Schema: `writeOnly`, or the format `password`."""
+    """The fields that are marked as secret: in a dataclass, or by the words of JSON Schema."""
+    declared_fields = cast("Mapping[str, Field[Any]]", getattr(cls, "__dataclass_fields__", {}))
+    yield from (name for name, each in declared_fields.items() if each.metadata.get("secret") is True)
     known: Mapping[str, FieldInfo] = getattr(cls, "__pydantic_fields__", {})
     for name, kind in field_kinds(cls).items():
         declared = [known[name], *known[name].metadata] if name in known else []
@@ -346,25 +351,6 @@ def _says_secret(marker: object) -> bool:
             return False
 
 
-def _slots_of(cls: type) -> dict[str, Any]:
-    return {
-        name: slot
-        for each in reversed(cls.__mro__)
-        for name, slot in vars(each).items()
-        if isinstance(slot, MemberDescriptorType)
-    }
-
-
-def _cached_in(cls: type) -> Iterator[str]:
-    return (name for each in cls.__mro__ for name in _cached_by(each))
-
-
-@lru_cache(maxsize=64)
-def _cached_by(cls: type) -> tuple[str, ...]:
-    """The cached properties of a class itself: remembered for the bases that all models share, which are large."""
-    return tuple(name for name, found in vars(cls).items() if isinstance(found, cached_property))
-
-
 def layout_of(cls: type[Any], names: TypeNames) -> Layout | EnumLayout | None:
     """The layout of a class; None if it has no fields. Raises `Unstorable` if its objects can never be written."""
     if issubclass(cls, Enum):
@@ -375,6 +361,28 @@ def layout_of(cls: type[Any], names: TypeNames) -> Layout | EnumLayout | None:
         part_names(cls)  # makes a plain subclass a dataclass, as making its first object does
     if not (is_dataclass(cls) or issubclass(cls, BaseModel)):
         return None
-    if why := holds_more(cls):
-        raise Unstorable(cls.__name__, why)
-    return _ModelLayout(cls, names) if issubclass(cls, BaseModel) else _DataclassLayout(cls, names)
+    for base in cls.__mro__[:-1]:
+        if "__del__" in vars(base):
+            why = "it has __del__, so it holds something that has to be given back. Store what is needed to get it."
+            raise Unstorable(cls.__name__, why)
+        if not base.__flags__ & _HEAP_TYPE and base.__name__ != Generic.__name__:
+            why = f"it is a {base.__name__} too, whose content is in no field. Give it a field for that."
+            raise Unstorable(cls.__name__, why)
+    if issubclass(cls, BaseModel):
+        return _ModelLayout(cls, names)
+    return ClosedLayout(cls, names) if _CLOSED in vars(cls) else _DataclassLayout(cls, names)
+
+
+def why_unknown(cls: type[Any]) -> str:
+    """Why objects of a class without a layout, which is no standard type, cannot be written, and what to do."""
+    if issubclass(cls, _CODE):
+        return "code is not stored. Keep what it works on, and choose the function where it is called."
+    if issubclass(cls, BaseException):
+        return "an exception holds the frames of its traceback. Keep its message."
+    for kind, what in _LIVE:
+        if issubclass(cls, kind):
+            return f"{what} ends with the program. Keep what is needed to get a new one."
+    content = (each for each in (str, bytes, int, float, list, dict, set, tuple) if issubclass(cls, each))
+    if base := next(content, None):
+        return f"it is a {base.__name__} of a class of its own. Make it a dataclass with a field for its content."
+    return "it is neither a dataclass, a pydantic model, an enum nor a standard type. Make it one of these."

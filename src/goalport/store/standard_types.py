@@ -1,12 +1,10 @@
-"""Values of the standard library that hold no other values, as JSON: numbers, texts, bytes, times, paths, addresses.
+"""Values of the standard library that hold no other values, as JSON: bytes, numbers, times, paths, addresses.
 
-Each kind has a tag and two functions. A value comes back as the same type, with what equality does not show: the fold
-and the zone of a time, the sign of a zero. What JSON or a database would change is written as text: integers of more
-than 64 bits, numbers like 1e22 and NaN, and texts with lone surrogates or zero characters.
+Each kind has a tag and two functions, and comes back as the same type, with the fold and the zone of a time. Written
+as text is what JSON cannot say: numbers that are not finite, integers that others read as floats, half surrogate pairs.
 """
 
 import ipaddress
-import math
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
@@ -15,7 +13,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -37,8 +35,6 @@ BAD_DATA: Final = (
     re.error,
 )
 """What reading raises for data that is not what the tag says."""
-_EXACT: Final = 1e16
-"""From here on `repr` of a float has an exponent, and a database may make an integer of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +46,19 @@ class Standard:
     read: Callable[[Any], object]
 
 
-def plain_text(text: str) -> bool:
-    """Whether every parser and database keeps a text as it is."""
-    if "\0" in text:
-        return False
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _of_text(tag: str, make: Callable[[str], object]) -> Standard:
+    """A class whose values are their texts."""
+
+    def read(data: object) -> object:
+        if type(data) is not str:
+            raise TypeError(data)
+        return make(data)
+
+    return Standard(tag, str, read)
 
 
-def plain_float(number: float) -> bool:
-    """Whether every parser and database keeps a number as it is."""
-    return -_EXACT < number < _EXACT and (number != 0 or math.copysign(1, number) > 0)
+def _read_hex(data: str) -> int:
+    return int(data, 16)
 
 
 def _write_text(text: str) -> str:
@@ -84,23 +77,18 @@ def _read_bytes(data: str) -> bytes:
     return b64decode(data, validate=True)
 
 
-def _read_hex(data: str) -> int:
-    return int(data, 16)
-
-
 def _write_zone(zone: tzinfo | None) -> Json:
     match zone:
         case None:
             return None
-        case timezone() if zone == UTC and zone.tzname(None) == "UTC":
-            return "UTC"
-        case timezone():
-            name = zone.tzname(None)
-            return {"offset": [_write_timedelta(zone.utcoffset(None)), *([] if name.startswith("UTC") else [name])]}
-        case TzInfo():
-            return {"pydantic": _write_timedelta(zone.utcoffset(None) or timedelta())}
         case ZoneInfo(key=str() as key):
             return {"zone": key}
+        case timezone() | TzInfo():
+            offset, name = zone.utcoffset(None) or timedelta(), zone.tzname(None) or ""
+            if not offset and name == "UTC":
+                return "UTC"
+            named = isinstance(zone, timezone) and not name.startswith("UTC")
+            return {"offset": [_write_timedelta(offset), *([name] if named else [])]}
         case _:
             raise Unstorable(
                 type_name(type(zone)), "only zones of zoneinfo and fixed offsets can be stored. Use zoneinfo.ZoneInfo."
@@ -115,8 +103,8 @@ def _read_zone(data: Json) -> tzinfo | None:
             return UTC
         case {"offset": [offset, *name]}:
             return timezone(_read_timedelta(offset), *name)
-        case {"pydantic": offset}:
-            return TzInfo(_read_timedelta(offset).total_seconds())
+        case {"pydantic": offset}:  # as earlier versions wrote the zones that pydantic makes
+            return timezone(_read_timedelta(offset))
         case {"zone": str() as key}:
             return ZoneInfo(key)
         case _:
@@ -129,17 +117,10 @@ def _write_moment(value: datetime | time) -> Json:
     return [text, zone, value.fold] if value.fold else [text, zone] if zone is not None else text
 
 
-def _parts(data: Json) -> tuple[str, Json, int]:
-    if isinstance(data, str):
-        return data, None, 0
-    text, zone, *fold = data
-    return text, zone, fold[0] if fold else 0
-
-
 def _read_moment(kind: type[datetime] | type[time]) -> Callable[[Json], datetime | time]:
     def read(data: Json) -> datetime | time:
-        text, zone, fold = _parts(data)
-        return kind.fromisoformat(text).replace(tzinfo=_read_zone(zone), fold=fold)
+        text, zone, fold = [data, None, 0] if isinstance(data, str) else [*data, 0][:3]
+        return kind.fromisoformat(cast("str", text)).replace(tzinfo=_read_zone(zone), fold=cast("int", fold))
 
     return read
 
@@ -152,32 +133,17 @@ def _read_timedelta(data: list[int]) -> timedelta:
     return timedelta(*data)
 
 
-def _read_pattern(data: list[Any]) -> object:
-    text, flags = data
-    return re.compile(text if isinstance(text, str) else _read_bytes(text[0]), flags)
-
-
 def _write_pattern(value: "re.Pattern[Any]") -> Json:
     pattern: str | bytes = value.pattern
     return [pattern if isinstance(pattern, str) else [_write_bytes(pattern)], value.flags]
 
 
-def _texts(kind: Callable[[str], object]) -> tuple[Callable[[Any], str], Callable[[str], object]]:
-    """The functions of a class whose values are their texts."""
-
-    def read(data: str) -> object:
-        if type(data) is not str:
-            raise TypeError(data)
-        return kind(data)
-
-    return str, read
+def _read_pattern(data: list[Any]) -> object:
+    text, flags = data
+    return re.compile(text if isinstance(text, str) else _read_bytes(text[0]), flags)
 
 
-_PATHS: Final = {
-    "$path": (type(Path()), Path),
-    "$posix_path": (PurePosixPath, PurePosixPath),
-    "$windows_path": (PureWindowsPath, PureWindowsPath),
-}
+_ZONES: Final = (timezone, TzInfo, ZoneInfo)
 _ADDRESSES: Final = (
     ipaddress.IPv4Address,
     ipaddress.IPv6Address,
@@ -197,28 +163,23 @@ STANDARD: Final[dict[type, Standard]] = {
         lambda value: [repr(value.real), repr(value.imag)],
         lambda data: complex(float(data[0]), float(data[1])),
     ),
-    Decimal: Standard("$decimal", *_texts(Decimal)),
+    Decimal: _of_text("$decimal", Decimal),
     Fraction: Standard(
         "$fraction",
         lambda value: [hex(value.numerator), hex(value.denominator)],
         lambda data: Fraction(_read_hex(data[0]), _read_hex(data[1])),
     ),
-    range: Standard(
-        "$range",
-        lambda value: [hex(value.start), hex(value.stop), hex(value.step)],
-        lambda data: range(*map(_read_hex, data)),
-    ),
     datetime: Standard("$datetime", _write_moment, _read_moment(datetime)),
     date: Standard("$date", date.isoformat, date.fromisoformat),
     time: Standard("$time", _write_moment, _read_moment(time)),
     timedelta: Standard("$timedelta", _write_timedelta, _read_timedelta),
-    timezone: Standard("$zone", _write_zone, _read_zone),
-    TzInfo: Standard("$zone", _write_zone, _read_zone),
-    ZoneInfo: Standard("$zone", _write_zone, _read_zone),
-    UUID: Standard("$uuid", *_texts(UUID)),
+    **{cls: Standard("$zone", _write_zone, _read_zone) for cls in _ZONES},
+    UUID: _of_text("$uuid", UUID),
     re.Pattern: Standard("$pattern", _write_pattern, _read_pattern),
-    **{cls: Standard(tag, *_texts(make)) for tag, (cls, make) in _PATHS.items()},
-    **{cls: Standard(f"${cls.__name__.lower()}", *_texts(cls)) for cls in _ADDRESSES},
+    PurePosixPath: _of_text("$posix_path", PurePosixPath),
+    PureWindowsPath: _of_text("$windows_path", PureWindowsPath),
+    type(Path()): _of_text("$path", Path),
+    **{cls: _of_text(f"${cls.__name__.lower()}", cls) for cls in _ADDRESSES},
 }
 """The kinds by their exact classes; a subclass may hold more, and is no standard type."""
-STANDARD_TAGS: Final[dict[str, Callable[[Any], object]]] = {each.tag: each.read for each in STANDARD.values()}
+STANDARD_TAGS: Final = {each.tag: each.read for each in STANDARD.values()}

@@ -5,10 +5,25 @@ The names of values are those of the columns, and a few that say what they stand
 statements together; each database puts its words in.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal
 
 Dialect = Literal["sqlite", "postgresql"]
+
+_SPENDING: Final = "goalport.process.ledger:Spending"
+_COSTS: Final = (f"{_SPENDING}@2", "usage", "cost"), (_SPENDING, "usage", "goalport.llm.model:TokenUsage", "cost")
+_TIMES: Final = (f"{_SPENDING}@2", "at"), (_SPENDING, "at", "$datetime", "0")
+"""Where the JSON of a spending has these: as it is written now, and as earlier versions wrote it."""
+
+
+def _in_sqlite(path: Sequence[str]) -> str:
+    steps = "".join(f"[{each}]" if each.isdecimal() else f'."{each}"' for each in path)
+    return f"json_extract(spending.value, '${steps}')"
+
+
+def _in_postgres(path: Sequence[str]) -> str:
+    return f"CAST(spending.value AS JSON) #>> '{{{','.join(path)}}}'"
+
 
 WORDS: Final[Mapping[Dialect, Mapping[str, str]]] = {
     "sqlite": {
@@ -18,11 +33,8 @@ WORDS: Final[Mapping[Dialect, Mapping[str, str]]] = {
         "same": "IS",
         "unlocked": "",
         "bytes": "page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size",
-        "cost": (
-            """json_extract(spending.value, '$."goalport.process.ledger:Spending"."usage"."""
-            """"goalport.llm.model:TokenUsage"."cost"')"""
-        ),
-        "spent_at": """json_extract(spending.value, '$."goalport.process.ledger:Spending"."at"."$datetime"[0]')""",
+        "cost": f"coalesce({', '.join(map(_in_sqlite, _COSTS))}, 0)",
+        "spent_at": f"coalesce({', '.join(map(_in_sqlite, _TIMES))})",
     },
     "postgresql": {
         "now": "(SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT))",
@@ -31,11 +43,8 @@ WORDS: Final[Mapping[Dialect, Mapping[str, str]]] = {
         "same": "IS NOT DISTINCT FROM",
         "unlocked": "FOR UPDATE OF process SKIP LOCKED",
         "bytes": "pg_database_size(current_database()) AS bytes",
-        "cost": (
-            "CAST(CAST(spending.value AS JSON) #>> '{goalport.process.ledger:Spending,usage,"
-            "goalport.llm.model:TokenUsage,cost}' AS DOUBLE PRECISION)"
-        ),
-        "spent_at": "(CAST(spending.value AS JSON) #>> '{goalport.process.ledger:Spending,at,$datetime,0}')",
+        "cost": f"CAST(coalesce({', '.join(map(_in_postgres, _COSTS))}, '0') AS DOUBLE PRECISION)",
+        "spent_at": f"coalesce({', '.join(map(_in_postgres, _TIMES))})",
     },
 }
 """What the databases say differently.

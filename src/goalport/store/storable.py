@@ -16,7 +16,7 @@ from typing_extensions import is_typeddict
 from goalport.agents.blackboard import alternatives, field_kinds, plain, taken_apart
 from goalport.base.errors import Unstorable
 from goalport.base.words import type_name
-from goalport.store.encoder import NO_KEY, StoredTypes
+from goalport.store.codec import NO_KEY, StoredTypes
 from goalport.store.layouts import EnumLayout, Layout
 from goalport.store.standard_types import STANDARD
 
@@ -64,7 +64,7 @@ class _Check:
         layout = self._layout(origin)
         if layout is not None and layout.secret and not self._sealed:
             return str(Unstorable("secret", NO_KEY, path=f"{path}.{min(layout.secret)}"))
-        written = layout.all if layout is not None else field_kinds(kind) if is_typeddict(origin) else ()
+        written = layout.names if layout is not None else field_kinds(kind) if is_typeddict(origin) else ()
         parts = {f".{name}": each for name, each in field_kinds(kind).items() if name in written}
         if not parts:
             parts = {f"[{number if origin is tuple else '…'}]": each for number, each in enumerate(arguments)}

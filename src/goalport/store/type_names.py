@@ -4,20 +4,17 @@ A class of the workspace is named from there (`agents.star_news:Writeup`), any o
 and one that is marked with `@persistent` by the name it is given. A name never imports or calls anything: it finds
 classes that the program has imported already, and those of a few modules that goalport itself imports late. So whoever
 can write to a store can choose among the classes that are there, and can load no code.
-
-Any other type is an object with one key. What comes back is equal to what was written, and of the same form:
-`Optional[Story]` and `Story | None` are kept apart. Values inside types (what `Annotated` adds, the values of a
-`Literal`) are written by the codec. Above: `layouts`, `encoder`, `decoder`.
 """
 
 import importlib
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
-from types import EllipsisType, GenericAlias, ModuleType, NoneType, UnionType
+from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, NewType, TypeVar, Union, cast, get_args, get_origin
 
 from typing_extensions import TypeAliasType
@@ -41,22 +38,6 @@ _IN_WING: Final = re.compile(r"goalport\.(?:agents|base|knowledge|models|runtime
 _LATE: Final = frozenset({"mcp_types", "pydantic_ai.messages", "pydantic_ai.usage"})
 """Modules that goalport imports when it needs them, and whose objects its records hold."""
 _LOCAL: Final = "<locals>"
-_TYPING: Final = vars(typing)
-_SPECIAL: Final = cast("type[object]", type(_TYPING["List"]))
-"""The class of `typing.List` and its like."""
-_ELLIPSIS: Final = "..."
-_EXAMPLES: Final[Sequence[Any]] = (
-    list[int],
-    int | str,
-    NewType("_", int),
-    *(_TYPING[name] for name in ("List", "Tuple", "Union")),
-    *(_TYPING[name][int] for name in ("List", "Type")),
-    _TYPING["Union"][int, str],
-    Annotated[int, 0],
-    Literal[0],
-)
-TYPE_FORMS: Final = frozenset[type]({TypeAliasType, *map(type, _EXAMPLES)})
-"""The classes of type expressions that are no classes themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +105,26 @@ class TypeNames:
         return name
 
     def _name_of(self, kind: Any) -> str:
-        module = str(kind.__module__)
-        qualname = str(getattr(kind, "__qualname__", kind.__name__))
+        module, name = str(kind.__module__), str(kind.__name__)
+        qualname = str(getattr(kind, "__qualname__", name))
         if _LOCAL in qualname:
-            raise Unstorable(
-                str(kind.__name__),
-                "it is defined inside a function, where nothing finds it again. Define it at the top of a module.",
-            )
+            why = "it is defined inside a function, where nothing finds it again. Define it at the top of a module."
+            raise Unstorable(name, why)
         if isinstance(kind, type) and (mark := persistent_mark(kind)) is not None:
             return mark.name
         if kind is not NoneType and module in self._modules and self._lookup(module, qualname) is None:
-            raise Unstorable(
-                str(kind.__name__),
-                f"module {module} has no {qualname}. Bind the class to this name, or give it one by @persistent.",
-            )
-        return f"{self._written(self._public(module, qualname, kind))}:{qualname}"
+            fix = "Bind the class to this name, or give it one by @persistent."
+            raise Unstorable(name, f"module {module} has no {qualname}. {fix}")
+        # The nearest public module that has the class: libraries move their private modules.
+        while re.search(r"\._[^_]", module):
+            above = module[: module.rindex("._")]
+            if above not in self._modules or self._lookup(above, qualname) is not kind:
+                break
+            module = above
+        if module.startswith(self._package):
+            return f"{module.removeprefix(self._package)}:{qualname}"
+        module = _IN_WING.sub("goalport.", module)
+        return f"{'/' if f'{module}.'.startswith(_FOLDERS) else ''}{module}:{qualname}"
 
     def find(self, name: str) -> Any:
         """The class, `NewType` or alias of a name. Raises `Unreadable` where there is none, or more than one."""
@@ -148,72 +134,40 @@ class TypeNames:
         return found
 
     def _find(self, name: str) -> Any:
-        marked = self._marked_as(name)
+        if name not in self._marked and self._searched != len(self._modules):
+            self._searched, self._marked = len(self._modules), _marked_in(list(self._modules.values()))
+        marked = self._marked.get(name, [])
         if len(marked) > 1:
             both = " and ".join(class_name(each) for each in marked)
             raise Unreadable(name, f"{both} have this persistent name.", "Give each a name of its own.")
         if marked:
             return marked[0]
         module, _, qualname = name.partition(":")
-        found = self._lookup(self._module(module), qualname) if qualname else None
+        if module.startswith(_FOLDERS):
+            module = f"{self._package}{module}"
+        elif module.startswith("goalport."):
+            stands = (f"goalport.{wing}.{module.removeprefix('goalport.')}" for wing in _WINGS)
+            module = next((each for each in stands if each in self._modules), module)
+        found = self._lookup(module.removeprefix("/"), qualname) if qualname else None
         if found is None:
-            known = sorted(self._marked)
-            hint = offer(name, known, none="") if not qualname else ""
-            raise Unreadable(
-                name,
-                "no class of that name is imported.",
-                f'{hint} If it was renamed or moved, write @persistent("{name}") above it.'.lstrip(),
-            )
+            hint = "" if qualname else offer(name, sorted(self._marked), none="")
+            fix = f'{hint} If it was renamed or moved, write @persistent("{name}") above it.'.lstrip()
+            raise Unreadable(name, "no class of that name is imported.", fix)
         return found
-
-    def _written(self, module: str) -> str:
-        if module.startswith(self._package):
-            return module.removeprefix(self._package)
-        module = _IN_WING.sub("goalport.", module)
-        return f"/{module}" if f"{module}.".startswith(_FOLDERS) else module
-
-    def _module(self, written: str) -> str:
-        if written.startswith(_FOLDERS):
-            return f"{self._package}{written}"
-        if written.startswith("goalport."):
-            stands = (f"goalport.{wing}.{written.removeprefix('goalport.')}" for wing in _WINGS)
-            return next((each for each in stands if each in self._modules), written)
-        return written.removeprefix("/")
-
-    def _public(self, module: str, qualname: str, kind: object) -> str:
-        """The nearest public module that has the class: libraries move their private modules."""
-        while re.search(r"\._[^_]", module):
-            above = module[: module.rindex("._")]
-            if above not in self._modules or self._lookup(above, qualname) is not kind:
-                return module
-            module = above
-        return module
 
     def _lookup(self, module: str, qualname: str) -> Any:
         """What a module has under a qualified name, if it is a type. Runs no code of the module or of classes."""
         if (module, qualname) == ("builtins", "NoneType"):
             return NoneType
         if module in _LATE and module not in self._modules:
-            _import_late(module)
+            with suppress(ImportError):
+                importlib.import_module(module)
         place: Any = self._modules.get(module)
         for part in qualname.split("."):
             if not isinstance(place, ModuleType | type):
                 return None
             place = vars(place).get(part)
         return place if isinstance(place, type | NewType | TypeAliasType) else None
-
-    def _marked_as(self, name: str) -> list[type]:
-        if name not in self._marked and self._searched != len(self._modules):
-            self._searched = len(self._modules)
-            self._marked = _marked_in(list(self._modules.values()))
-        return self._marked.get(name, [])
-
-
-def _import_late(module: str) -> None:
-    try:
-        importlib.import_module(module)
-    except ImportError:
-        return
 
 
 def _marked_in(modules: list[ModuleType]) -> dict[str, list[type]]:
@@ -226,110 +180,82 @@ def _marked_in(modules: list[ModuleType]) -> dict[str, list[type]]:
 
 
 def _classes_in(module: ModuleType) -> Iterator[type]:
-    """What is a class at the top level of a module."""
     values: list[Any] = [*getattr(module, "__dict__", {}).values()]
     # Uses the type and not the value, as a proxy may fail when it is asked for its class.
     return (each for each in values if issubclass(type(each), type))
 
 
-class TypeWriter:
-    """Writes type expressions; `write_value` writes the values in them."""
+_TYPING: Final = vars(typing)
+_SPECIAL: Final = cast("type[object]", type(_TYPING["List"]))
+"""The class of `typing.List` and its like."""
+_EXAMPLES: Final[tuple[Any, ...]] = (
+    list[int],
+    int | str,
+    NewType("_", int),
+    *(_TYPING[name] for name in ("List", "Tuple", "Union")),
+    *(_TYPING[name][int] for name in ("List", "Type")),
+    _TYPING["Union"][int, str],
+    Annotated[int, 0],
+    Literal[0],
+)
+TYPE_FORMS: Final = frozenset[type]({TypeAliasType, *map(type, _EXAMPLES)})
+"""The classes of type expressions that are no classes themselves."""
 
-    def __init__(self, names: TypeNames, write_value: Callable[[object], Json]) -> None:
-        self._names = names
-        self._write_value = write_value
 
-    def write(self, kind: Any) -> Json:
-        """A type expression as JSON. Raises `Unstorable` for one that has no stable form."""
-        if kind is None:
-            return None
-        if isinstance(kind, EllipsisType):
-            return _ELLIPSIS
-        if isinstance(kind, type) and not isinstance(kind, GenericAlias):
-            origin, arguments = taken_apart(kind)
-            return self._names.name_of(kind) if origin is kind else self._generic(origin, arguments)
-        if isinstance(kind, NewType | TypeAliasType):
-            return self._names.name_of(kind)
-        return self._form(kind)
+def written_type(kind: Any, names: TypeNames, write: Callable[[object], Json]) -> Json:
+    """A type expression as JSON; `write` writes the values in it. Raises `Unstorable` for one without a stable form.
 
-    def _form(self, kind: Any) -> Json:
-        origin: Any = Annotated if hasattr(kind, "__metadata__") else get_origin(kind)
-        arguments = get_args(kind)
-        if origin is Annotated:
-            return {"annotated": [self.write(arguments[0]), *map(self._write_value, kind.__metadata__)]}
-        if origin is Literal:
-            return {"literal": [self._write_value(each) for each in arguments]}
-        if origin is UnionType:
-            return {"union": [self.write(each) for each in arguments]}
-        if origin is Union:
-            return {"typing": ["Union", *map(self.write, arguments)]}
-        if (name := _special_name(kind)) is not None:
-            return {"typing": name if isinstance(kind, _SPECIAL) else [name, *map(self.write, arguments)]}
-        if origin is not None and not any(isinstance(each, list) for each in arguments):
-            return self._generic(origin, arguments)
+    What is read is equal to it, and may be another form of the same: `list[int]` for `List[int]`.
+    """
+    if kind is None or kind is ...:
+        return None if kind is None else "..."
+    taken: tuple[Any, tuple[Any, ...]] = taken_apart(kind)
+    origin, arguments = taken
+    if hasattr(kind, "__metadata__"):
+        return {"annotated": [written_type(get_args(kind)[0], names, write), *map(write, kind.__metadata__)]}
+    if origin is Literal:
+        return {"literal": [*map(write, arguments)]}
+    if origin is kind and isinstance(kind, type | NewType | TypeAliasType):
+        return names.name_of(kind)
+    if origin is kind or any(isinstance(each, list) for each in arguments):
         raise Unstorable(type_name(kind), "it is no type of which there are objects. Name a class.")
-
-    def _generic(self, origin: Any, arguments: Sequence[Any]) -> Json:
-        return {"of": [self.write(origin), *map(self.write, arguments)]}
-
-
-class TypeReader:
-    """Reads type expressions; `read_value` reads the values in them."""
-
-    def __init__(self, names: TypeNames, read_value: Callable[[Json], object]) -> None:
-        self._names = names
-        self._read_value = read_value
-
-    def read(self, data: Json) -> Any:
-        """The type expression. Raises `Unreadable` for data that is none."""
-        match data:
-            case None:
-                return None
-            case str():
-                return ... if data == _ELLIPSIS else self._names.find(data)
-            case {"annotated": [kind, *added]}:
-                return Annotated[(self.read(kind), *map(self._read_value, added))]
-            case {"literal": [*values]}:
-                return Literal[tuple(map(self._read_value, values))]
-            case {"union": [*kinds]}:
-                return reduce(_either, map(self.read, kinds))
-            case {"typing": ["Union", *kinds]}:
-                return Union[tuple(map(self.read, kinds))]  # noqa: UP007 - made at run time
-            case {"typing": str() as name}:
-                return _special(name)
-            case {"typing": [str() as name, *arguments]}:
-                return _special(name)[tuple(map(self.read, arguments))]
-            case {"of": [origin, *arguments]}:
-                return _subscripted(self.read(origin), tuple(map(self.read, arguments)))
-            case _:
-                raise _no_type(data)
+    parts = [written_type(each, names, write) for each in arguments]
+    if origin in {Union, UnionType}:
+        return {"union": parts}
+    name = written_type(origin, names, write)
+    return name if isinstance(kind, _SPECIAL) else {"of": [name, *parts]}
 
 
-def _special(name: str) -> Any:
-    special = _TYPING.get(name)
-    if not isinstance(special, _SPECIAL):
-        raise _no_type(name)
-    return special
+def read_type(data: Json, names: TypeNames, read: Callable[[Json], object]) -> Any:
+    """The type expression of JSON data; `read` reads the values in it. Raises `Unreadable` for data that is none."""
 
+    def each_of(parts: list[Json]) -> tuple[Any, ...]:
+        return tuple(read_type(each, names, read) for each in parts)
 
-def _special_name(kind: Any) -> str | None:
-    """The name of `typing.List`, `typing.List[int]` and their like in `typing`."""
-    name = getattr(kind, "_name", None)
-    return name if isinstance(name, str) and isinstance(_TYPING.get(name), _SPECIAL) else None
-
-
-def _either(one: Any, other: Any) -> Any:
-    return one | other
+    match data:
+        case None:
+            return None
+        case str():
+            return ... if data == "..." else names.find(data)
+        case {"annotated": [kind, *added]}:
+            return Annotated[(read_type(kind, names, read), *map(read, added))]
+        case {"literal": [*values]}:
+            return Literal[tuple(map(read, values))]
+        case {"union": [*kinds]} | {"typing": ["Union", *kinds]}:
+            return reduce(lambda one, other: one | other, each_of(kinds))
+        case {"of": [origin, *arguments]}:
+            return _subscripted(read_type(origin, names, read), each_of(arguments))
+        case {"typing": str() as name} if isinstance(_TYPING.get(name), _SPECIAL):
+            return get_origin(_TYPING[name])
+        case {"typing": [str() as name, *arguments]} if isinstance(_TYPING.get(name), _SPECIAL):
+            return _subscripted(get_origin(_TYPING[name]), each_of(arguments))
+        case _:
+            raise Unreadable(repr(data)[:80], "it is no type expression.", "The store was written by something else.")
 
 
 def _subscripted(origin: Any, arguments: tuple[Any, ...]) -> Any:
     try:
         return origin[arguments]
     except (TypeError, AttributeError) as error:
-        raise Unreadable(
-            type_name(origin), f"it takes no type arguments now ({error}).", "Make it generic again."
-        ) from None
-
-
-def _no_type(data: Json) -> Unreadable:
-    return Unreadable(repr(data)[:80], "it is no type expression.", "The store was written by something else.")
+        problem = f"it takes no type arguments now ({error})."
+        raise Unreadable(type_name(origin), problem, "Make it generic again.") from None

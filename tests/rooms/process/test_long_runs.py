@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any, cast
@@ -105,7 +106,7 @@ async def test_the_stored_state_of_a_long_run_is_short_and_says_which_objects_ar
         state = cast("ProcessState", codec.decode(json.loads(text)))
         assert state.hidden == Ranges(((1, ROUNDS + 1),))
         if as_before:  # earlier versions wrote each number
-            written = codec.encode(state._replace(hidden=frozenset(range(1, ROUNDS + 1))))
+            written = codec.encode(replace(state, hidden=frozenset(range(1, ROUNDS + 1))))
             connection.execute("update process set state = ?", [json.dumps(written)])
     async with SqliteProcessStore(file) as store, AgentPlatform([KeptRounds], store=store) as other:
         board = (await other.process(process.id)).blackboard

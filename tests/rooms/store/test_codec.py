@@ -7,13 +7,14 @@ import re
 import sys
 import threading
 import types
+import typing
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Annotated, Any, Literal, Optional, cast
+from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -106,6 +107,12 @@ _NO_IDENTITY: tuple[Any, ...] = (
     float,
     complex,
     bytes,
+    Decimal,
+    Fraction,
+    date,
+    time,
+    timedelta,
+    UUID,
     type,
     toys.Right,
     types.GenericAlias,
@@ -166,10 +173,10 @@ def test_objects_that_are_written_one_after_another_stay_the_same_objects(made: 
 
 VALUES: list[Any] = [
     float("inf"), -0.0, 1e22, 1e16, 2.0**53, 1 << 63, -(1 << 64), 1 << 20_000, "\0", "\ud800x", "é" * 200,
-    Decimal("1.10"), Decimal("-Infinity"), Fraction(1, 3), complex(-0.0, 1), range(9, 1, -2), bytearray(b"x"),
+    Decimal("1.10"), Decimal("-Infinity"), Fraction(1, 3), complex(-0.0, 1), bytearray(b"x"),
     NOW, datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin")), time(1, 2, fold=1),
     datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=1), "Here")), timezone(timedelta(minutes=-90)), date.max,
-    TypeAdapter(datetime).validate_python("2026-01-01T00:00:00+02:00"), ZoneInfo("Asia/Tokyo"), timedelta.min,
+    ZoneInfo("Asia/Tokyo"), timedelta.min,
     UUID(int=7), Path("a/b"), PurePosixPath("/c"), PureWindowsPath("c:/d"), re.compile(b"a+", re.DOTALL),
     ipaddress.ip_address("fe80::1%eth0"), ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_interface("10.0.0.1/8"),
     OrderedDict(b=1, a=2), Counter("aab"), defaultdict(list, a=[1]), deque([1, 2], 2), (), frozenset(), set[int](),
@@ -189,6 +196,11 @@ def test_a_value_comes_back_as_it_was(value: object) -> None:
         assert repr(back) == repr(value)
 
 
+def test_a_time_that_pydantic_has_read_keeps_its_offset() -> None:
+    at = TypeAdapter(datetime).validate_python("2026-01-01T00:00:00+02:00")
+    assert again(at).isoformat() == at.isoformat()
+
+
 def test_a_number_that_is_none_stays_none() -> None:
     assert repr(again([float("nan"), Decimal("sNaN")])) == "[nan, Decimal('sNaN')]"
 
@@ -196,20 +208,22 @@ def test_a_number_that_is_none_stays_none() -> None:
 KINDS: list[Any] = [
     toys.Raw, int, None, type(None), Any, object, list[toys.Raw], dict[str, list[toys.Raw | None]],
     toys.Page[toys.Raw], toys.Page[list[int]], toys.Box[int], toys.Box, tuple[int, ...], tuple[()], type[toys.Raw],
-    int | None,
-    Optional[int],  # noqa: UP045 - the older form is a type of its own
-    Sequence[int], Literal["a", 1, toys.Colour.RED], Annotated[int, toys.Frozen([1])], toys.UserId, list[None],
-    *(vars(__import__("typing"))[name] for name in ("List", "Tuple", "Mapping")),
-    vars(__import__("typing"))["List"][int], vars(__import__("typing"))["Tuple"][()], toys.Stage, toys.Colour,
+    int | None, Sequence[int], Literal["a", 1, toys.Colour.RED], Annotated[int, toys.Frozen([1])], toys.UserId,
+    list[None], toys.Stage, toys.Colour,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=repr)
-def test_a_type_comes_back_equal_and_of_the_same_form(kind: Any) -> None:
+def test_a_type_comes_back(kind: Any) -> None:
     back = again([kind])[0]
     assert back == kind
-    assert type(back) is type(kind)
     assert repr(back) == repr(kind)
+
+
+def test_a_type_in_an_older_form_comes_back_as_the_same_type() -> None:
+    older = vars(typing)
+    kinds: list[Any] = [older["List"], older["List"][int], older["Tuple"][()], older["Optional"][int], older["Mapping"]]
+    assert again(kinds) == [list, list[int], tuple[()], int | None, Mapping]
 
 
 @pytest.mark.parametrize(
@@ -271,20 +285,18 @@ def test_an_object_without_some_of_its_values_comes_back_without_them() -> None:
     assert (back.value, hasattr(back, "_hidden")) == (1, False)
 
 
-def test_a_generic_dataclass_keeps_the_arguments_that_it_was_made_with() -> None:
-    assert again(toys.Box[int](3)).__orig_class__ == toys.Box[int]
-    assert (
-        type(again(toys.Page[Annotated[int, toys.Frozen(1)]](items=[1]))) is toys.Page[Annotated[int, toys.Frozen(1)]]
-    )
+def test_a_generic_model_keeps_the_arguments_that_it_was_made_with() -> None:
+    kind = toys.Page[Annotated[int, toys.Frozen(1)]]
+    assert type(again(kind(items=[1]))) is kind
 
 
-def test_objects_are_made_without_their_constructors_and_validators() -> None:
+def test_objects_are_made_of_their_fields_without_their_constructors_and_validators() -> None:
     value, strict = toys.Computed(2.0, 3.0), toys.Strict(name="a", child=toys.Strict(name="b"))
     assert (value.twice, strict.length) == (24.0, 3)
     made = toys.Computed.made
     back, strict_back = again([value, strict])
     assert toys.Computed.made == made
-    assert (back.area, back.note, hasattr(back, "lazy"), "twice" in vars(back)) == (12.0, "not declared", False, False)
+    assert vars(back) == {"side": 2.0, "area": 12.0}
     assert strict_back == strict
     assert "length" not in vars(strict_back)
 
@@ -300,33 +312,23 @@ def test_a_model_keeps_what_its_fields_do_not_show() -> None:
     assert back.model_dump_json() == value.model_dump_json()
 
 
-def test_what_holds_itself_comes_back() -> None:
-    around: list[Any] = [{}, toys.Node(), toys.Open(name="x")]
-    around[0]["around"] = around[1].next = around[2].name = around
-    back = again(around)
-    assert back[0]["around"] is back[1].next is back[2].name is back
-    one, other = toys.Vertex("one"), toys.Vertex("other")
-    one.neighbours, other.neighbours = {one, other}, {one}
-    [found] = {each for each in again(one).neighbours if each.name == "other"}
-    assert found in {each for vertex in found.neighbours for each in vertex.neighbours}
+def in_list(value: object) -> object:
+    return [0, value]
 
 
-def test_what_would_have_to_be_there_before_itself_is_refused() -> None:
-    inside: list[Any] = []
-    around: Any = (inside,)
-    inside.append(around)
-    hashed: list[Any] = []
-    hashed.append({toys.Holder(hashed)})
-    for each in (around, hashed):
-        with pytest.raises(Unstorable, match="it contains itself"):
-            Codec(TYPES).encode(each, 0)
+def in_dict(value: object) -> object:
+    return {"a": value}
 
 
-def test_a_long_text_is_written_once() -> None:
-    text = "".join(map(str, range(100)))
-    codec = Codec(TYPES)
-    codec.encode(toys.Raw(text=text), 0)
-    assert codec.encode([text], 1) == [{"$ref": [0, 1]}]
+@pytest.mark.parametrize(("inside", "path"), [(toys.Node, ".value"), (in_list, "[1]"), (in_dict, "['a']")])
+def test_what_holds_itself_is_refused_with_its_place(inside: Callable[[object], object], path: str) -> None:
+    around: list[Any] = []
+    around.append(inside(around))
+    with pytest.raises(Unstorable, match=re.escape(f"list[0]{path} (a list) cannot be stored: it holds itself")):
+        Codec(TYPES).encode(around, 0)
+
+
+def test_what_refers_to_an_object_keeps_it() -> None:
     assert list(references({"$dict": ["a", [{"$ref": 1}, {"$ref": [0, 1]}]]})) == [0]
 
 
@@ -368,7 +370,7 @@ REFUSED: list[Any] = [
     (datetime(2026, 1, 1, tzinfo=toys.Odd()), "only zones of zoneinfo"),
     (toys.Forgetful("a"), "its field lock is marked as not stored. Give it a default"),
     (toys.Loose(8 | 1), "it has bits without a name"),
-    (toys.noted_point(), "a named tuple with other attributes"),
+    (range(3), "it is neither a dataclass"),
     (Secret[int](1), "only SecretStr and SecretBytes can be sealed"),
     (types.GenericAlias(list, (toys.T,)), "it is no type of which there are objects"),
     (functools.partial(print), "code is not stored"),

@@ -28,7 +28,7 @@ class Marked(BaseModel):
 @dataclass(frozen=True)
 class Card:
     holder: str
-    number: str | None = field(metadata={"secret": True})
+    number: object = field(metadata={"secret": True})
 
 
 Word: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "password"})]
@@ -86,17 +86,18 @@ def test_what_is_not_marked_stays_readable() -> None:
 
 
 def test_an_object_in_a_secret_field_and_elsewhere_is_one_object_again() -> None:
-    word = "geheim" * 100
-    back: Any = codec(OLD).decode(through_text(codec(OLD).encode([Card("a", word), word], 0)), 0)
+    words = ["geheim"]
+    back: Any = codec(OLD).decode(through_text(codec(OLD).encode([Card("a", words), words], 0)), 0)
+    assert back == [Card("a", words), words]
     assert back[0].number is back[1]
 
 
 def test_any_value_can_be_sealed_as_a_whole_and_comes_back_as_itself() -> None:
-    word = "geheim" * 100
-    data = through_text(codec(OLD).encode([Sealed({"digits": word, "more": [1]}), word], 0))
+    words = ["geheim"]
+    data = through_text(codec(OLD).encode([Sealed({"digits": words, "more": [1]}), words], 0))
     assert "more" not in str(data)
     back: Any = codec(OLD).decode(data, 0)
-    assert back == [{"digits": word, "more": [1]}, word]
+    assert back == [{"digits": words, "more": [1]}, words]
     assert back[0]["digits"] is back[1]
     with pytest.raises(Unstorable, match="not written in clear"):
         Codec(TYPES).encode(Sealed("geheim"))

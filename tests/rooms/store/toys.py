@@ -276,16 +276,6 @@ class Loose(Flag, boundary=KEEP):
     READ = 1
 
 
-class NotedPoint(Point):
-    """A named tuple with room for other attributes."""
-
-
-def noted_point() -> NotedPoint:
-    made = NotedPoint(1)
-    vars(made)["note"] = "a"
-    return made
-
-
 class Drawing(ABC):
     """An abstract class without a subclass."""
 

@@ -6,7 +6,7 @@ Below: the journal of an action. Above: the process has one of these; `tick` and
 from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, Generic, NamedTuple, TypeVar, cast
+from typing import Annotated, Final, Generic, TypeVar, cast
 
 from goalport.agents.blackboard import Entry
 from goalport.base.errors import ModelError, NonRetryable, ProcessEnded, leaves
@@ -15,6 +15,7 @@ from goalport.base.words import excerpt, message_of
 from goalport.models.llm import TokenUsage
 from goalport.runtime.process.journal import Child, Journal, Step
 from goalport.runtime.process.ledger import NOTHING
+from goalport.store import OPEN, closed
 
 P = TypeVar("P", bound=Child)
 _HALF = 300
@@ -26,6 +27,7 @@ MOST_WORDS = 2 * _HALF
 """The number of characters of a failure that are shown in all."""
 
 
+@closed
 @dataclass(frozen=True, slots=True)
 class ActionInvocation:
     """One run of an action, as an entry of the history."""
@@ -40,7 +42,7 @@ class ActionInvocation:
     """The cost of its models, including the processes that it started."""
     attempts: int = 1
     """How often it was tried since it last began; all but the last attempt failed."""
-    steps: tuple[Step, ...] = ()
+    steps: Annotated[tuple[Step, ...], OPEN] = ()
     """What its models replied and its tools returned, and whom it asked or started; only if journals are kept."""
     missing_tools: tuple[str, ...] = ()
     """What was missing of its tool groups at some time while it ran, and why: a sentence or two for each group."""
@@ -58,7 +60,8 @@ class Failure:
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
-class ActionProgressState(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ActionProgressState:
     """The progress of a process at one moment, without its history, results and journals; see `ActionProgress`."""
 
     has_run: AbstractSet[str]

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from goalport.agents.domain.checks import require_limit
 from goalport.models.llm import TokenUsage
+from goalport.store import closed
 
 NOTHING = TokenUsage()
 _CENT = 0.01
@@ -23,6 +24,7 @@ def in_dollars(amount: float) -> str:
     return f"{amount:.{digits}f} USD"
 
 
+@closed
 @dataclass(frozen=True, slots=True)
 class Spending:
     """The cost of one request of a model, or an amount that an action itself reported."""

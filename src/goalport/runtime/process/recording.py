@@ -5,9 +5,9 @@ servers that go on while their action is parked cannot be recorded. `restoring` 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from logging import getLogger
-from typing import Final, NamedTuple, cast
+from typing import Annotated, Final, NamedTuple, cast
 
 from goalport.agents.blackboard import DEFAULT_BINDING, Entry
 from goalport.base.errors import Unstorable
@@ -21,12 +21,14 @@ from goalport.runtime.process.process_options import ProcessOptions
 from goalport.runtime.process.questions import Question
 from goalport.runtime.process.scope import Scope
 from goalport.store import (
+    OPEN,
     Codec,
     JournalRecord,
     ObjectRecord,
     ProcessRecord,
     QuestionRecord,
     StoredProcess,
+    closed,
     encoded,
     persistent,
 )
@@ -37,7 +39,7 @@ from goalport.tools import ToolGroupResolver
 class Ranges(NamedTuple):
     """Numbers, of which most follow one another."""
 
-    ranges: Sequence[tuple[int, int]]
+    ranges: tuple[tuple[int, int], ...]
     """The first number of each range, and the one after its last."""
 
     @property
@@ -56,7 +58,7 @@ class GrowingRanges:
         self._entries: Sequence[Entry] = ()
         self._ranges: list[tuple[int, int]] = []
 
-    def of(self, entries: Sequence[Entry], number_of: Callable[[Entry], int]) -> Sequence[tuple[int, int]]:
+    def of(self, entries: Sequence[Entry], number_of: Callable[[Entry], int]) -> tuple[tuple[int, int], ...]:
         """The numbers of entries; `number_of` says that of each."""
         known = len(self._entries)
         if entries[:known] != self._entries:
@@ -86,45 +88,47 @@ class Definition(NamedTuple):
     groups: ToolGroupResolver
 
 
+@closed
 @persistent("goalport.process.persistence:ProcessState")  # as stores name it, wherever it stands
-class ProcessState(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ProcessState:
     """What changes while a process runs. Objects are given by their numbers, other processes by their ids."""
 
-    goals: Sequence[str]
+    goals: tuple[str, ...]
     goal: str
     """The name of the goal that it pursues; empty: none yet."""
-    plan: Sequence[str]
+    plan: tuple[str, ...]
     started_by: str
     """The name of the parent's action that started it."""
     stepped: bool
-    outcome: Outcome | None
+    outcome: Annotated[Outcome | None, OPEN]
     """Without the result and the questions, which have records of their own."""
-    end_requested: Outcome | None
-    failure: Failure | None
+    end_requested: Annotated[Outcome | None, OPEN]
+    failure: Annotated[Failure | None, OPEN]
     progress: ActionProgressState
-    entries: Sequence[tuple[int, int]] = ()
+    entries: tuple[tuple[int, int], ...] = ()
     """The objects on the blackboard, as ranges: the first number, and the one after the last."""
-    names: Mapping[str, int] = {}
+    names: Mapping[str, int] = field(default_factory=dict[str, int])
     hidden: Ranges | AbstractSet[int] = _NONE
     protected: AbstractSet[str] = frozenset()
-    conditions: Mapping[str, bool] = {}
+    conditions: Mapping[str, bool] = field(default_factory=dict[str, bool])
     last_entry: int | None = None
-    results: Mapping[str, int] = {}
+    results: Mapping[str, int] = field(default_factory=dict[str, int])
     """The last return value of each action."""
-    parked: Mapping[str, str] = {}
+    parked: Mapping[str, str] = field(default_factory=dict[str, str])
     """The process that each parked action waits for."""
-    waits_for: Mapping[str, Sequence[str]] = {}
+    waits_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """All processes that an action has to wait for."""
-    unsettled: Mapping[str, TokenUsage] = {}
+    unsettled: Mapping[str, TokenUsage] = field(default_factory=dict[str, TokenUsage])
     """What each action that is not over has spent."""
     spendings: int | None = None
     """How many costs of its own models `unsettled` knows of; None: all."""
     given: Mapping[str, int] | None = None
     """The objects with which it began, by number: those with names, and under the empty name how many there are in all.
     None: unknown, since journals were not kept then."""
-    trace: Mapping[str, str] = {}
+    trace: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where it was started in a trace; empty: nobody looked."""
-    triggers: Mapping[str, int] = {}
+    triggers: Mapping[str, int] = field(default_factory=dict[str, int])
     """The object that has triggered each action that is parked."""
     turn_start: TurnStart | None = None
     """Where it stood when its turn began; None: it is its first."""
@@ -251,7 +255,7 @@ class Recorder:
     def ending(self, process: AgentProcess, reason: str) -> StoredProcess:
         """The records of a process that was stored and whose end cannot be written: that it ended, and why no more."""
         outcome = Terminated(reason)
-        state = _end_state(process)._replace(outcome=outcome, failure=None, given=self._given)
+        state = replace(_end_state(process), outcome=outcome, failure=None, given=self._given)
         record = record_of(process, state)._replace(status=outcome.status, ended=True, final=True, definition=None)
         over = tuple(self._steps)
         stored = StoredProcess(record, over=over, whole=False)
@@ -303,7 +307,8 @@ class Recorder:
         if process.platform.keep_journals and self._record is None and not progress.begun:
             named = {name: self._number(each) for name, each in board.names.items() if name != DEFAULT_BINDING}
             self._given = {"": len(board.entries), **named}
-        return _end_state(process)._replace(
+        return replace(
+            _end_state(process),
             entries=entries,
             names={name: self._number(each) for name, each in board.names.items()},
             hidden=hidden,
