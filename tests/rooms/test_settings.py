@@ -253,7 +253,7 @@ def test_other_ports_are_not(workspace: Path, port: object) -> None:
         ("max_body_bytes", 0),
         ("max_result_bytes", "big"),
         ("shutdown_seconds", -1),
-        ("session_idle_seconds", float("inf")),
+        ("stall_seconds", float("inf")),
         ("state_ttl_seconds", float("nan")),
         ("page_size", 0),
         ("max_threads", 0),

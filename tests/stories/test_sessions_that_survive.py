@@ -5,10 +5,9 @@ from typing import Any
 
 import anyio
 import httpx2
-import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import ElicitResult, Implementation
+from mcp_types import ElicitRequestParams, ElicitResult, Implementation
 
 from tests.rooms.serve.served import text_of
 from tests.stories.cooks import session
@@ -22,7 +21,8 @@ async def order(context, params):
     wanted = {"type": "object", "properties": {"cake": {"type": "string"}}}
     capabilities = context.session.client_capabilities
     assert capabilities is not None and capabilities.elicitation is not None
-    answer = await context.session.elicit_form("Which cake?", wanted, related_request_id=context.request_id)
+    question = (params.arguments or {}).get("question", "Which cake?")
+    answer = await context.session.elicit_form(question, wanted, related_request_id=context.request_id)
     name = context.session.client_params.client_info.name
     return CallToolResult(content=[TextContent(type="text", text=f"{answer.content['cake']} for {name}")])
 
@@ -30,7 +30,6 @@ order_tool = raw_tool(Tool(name="order", input_schema={"type": "object"}), order
 """
 FILES = {"tools/shop.py": SHOP}
 KEYS = "k" * 32
-PING = {"jsonrpc": "2.0", "id": 9, "method": "ping"}
 
 
 async def choose(_: Any, __: Any) -> ElicitResult:
@@ -107,18 +106,27 @@ async def test_a_resumed_session_is_told_of_changes_over_its_next_stream(tmp_pat
                     break
 
 
-async def test_a_session_with_an_open_stream_is_not_closed_for_a_new_one(tmp_path: Path) -> None:
+async def test_two_calls_that_ask_at_once_in_one_session_get_their_own_answers(tmp_path: Path) -> None:
+    asked, answers = list[str](), list[str]()
+    both = anyio.Event()
+
+    async def by_cook(_: Any, question: ElicitRequestParams) -> ElicitResult:
+        asked.append(question.message)
+        if len(asked) == 2:
+            both.set()
+        await both.wait()
+        return ElicitResult(action="accept", content={"cake": f"the {question.message}"})
+
     async with (
-        running(tmp_path, FILES, max_sessions="1", state_keys=KEYS) as server,
-        session(server) as (http, headers),
+        running(tmp_path, FILES) as server,
+        server.client("http", "legacy", elicitation_callback=by_cook) as client,
     ):
-        async with http.stream("GET", "/mcp", headers=headers) as stream:
-            assert stream.status_code == 200
-            async with running(tmp_path, {}, state_keys=KEYS) as other, session(other) as (_, others):
-                refused = await http.post("/mcp", json=PING, headers=others)
-                assert (refused.status_code, refused.json()["error"]["message"]) == (503, "Too many open sessions")
-                assert refused.headers["retry-after"]
-            with pytest.raises(KeyError):
-                async with session(server):
-                    pass
-        assert (await http.post("/mcp", json=PING, headers=headers)).status_code == 200
+
+        async def order_for(cook: str) -> None:
+            answers.append(text_of(await client.call_tool("order", {"question": cook})))
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as calls:
+                for each in ("baker", "confectioner"):
+                    calls.start_soon(order_for, each)
+    assert sorted(answers) == ["the baker for mcp", "the confectioner for mcp"]

@@ -155,7 +155,6 @@ class Settings(Sources):
     drain_seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """How long calls are still taken after the signal to end, while the server says that it is not ready."""
     shutdown_seconds: float = Field(default=10.0, ge=0, allow_inf_nan=False)
-    session_idle_seconds: Seconds = 1_800.0
     max_sessions: Count = 10_000
     max_connections: int = Field(default=0, ge=0)
     """How many connections may be open at once; 0: almost as many as there are file descriptors."""

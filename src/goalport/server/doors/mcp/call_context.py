@@ -5,14 +5,13 @@ SDK's context. `admission`, `progress_notifications`, `companion_calls` and `cal
 """
 
 from dataclasses import dataclass
-from typing import cast
 
 from mcp_types import RequestId
-from starlette.requests import Request
 
 from goalport.runtime.platform.runs import Disconnect
-from goalport.server.doors.mcp.cancellations import disconnect_of, session_of
+from goalport.server.doors.mcp.cancellations import disconnect_of
 from goalport.server.doors.mcp.notifications import Notifier, SdkNotifier
+from goalport.server.doors.mcp.sessions import connection_of
 from goalport.server.doors.mcp.state import Context, McpState
 
 
@@ -39,8 +38,8 @@ class CallContext:
     @classmethod
     def of(cls, context: Context) -> "CallContext":
         """What the SDK's context says."""
-        request = cast("object", context.request)
-        session = session_of(request.scope) if isinstance(request, Request) else None
+        session_id = connection_of(context).session_id
+        session = None if session_id is None else session_id.encode()
         return cls(
             context.lifespan_context, disconnect_of(context), session, context.request_id, SdkNotifier(context), context
         )

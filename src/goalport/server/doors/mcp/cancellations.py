@@ -34,16 +34,6 @@ _RECENT: Final = 120.0
 """Seconds for which a cancellation counts that came before its call was written down; clocks may differ."""
 
 
-def with_session(scope: Scope, session: bytes) -> Scope:
-    """A copy of the scope of a request that names its session as all servers know it."""
-    return {**scope, _SESSION: session}
-
-
-def session_of(scope: Scope) -> bytes | None:
-    """The session of a request as all servers know it; None if it is known to this program only, or there is none."""
-    return scope.get(_SESSION)
-
-
 def _key(session: bytes, request_id: object) -> str:
     # The SDK compares the texts of ids.
     return sha256(json.dumps([_SESSION, session.decode("latin-1"), str(request_id)]).encode()).hexdigest()

@@ -27,11 +27,11 @@ class ServerTransport(Protocol):
     The site checks Host and Origin and limits bodies; the server handles the messages. A transport does by itself:
 
     - It wraps the endpoint that takes POSTs in `jsonrpc.PostReader`, since the SDK gives no answer to an invalid
-      message and to a request whose id is in use; and inside of that in `scope_check.guarded`.
+      message; and inside of that in `scope_check.guarded`.
     - Where a request waits for the answer of its call, it watches the connection as `streamable_http` does: it wraps
       the SDK's app in `DisconnectMiddleware`, or makes a `Disconnect` by `new_disconnect` and notes it. Otherwise the
       call runs on for nobody. A transport whose session ends with its stream, as `sse` has it, need not.
-    - It has no more sessions than `max_sessions`, and gives the SDK the limit `max_body_bytes`: its own is 4 MiB.
+    - It has no more streams than `max_sessions` that are sessions, and gives the SDK the limit `max_body_bytes`: its own is 4 MiB.
     """
 
     @property

@@ -6,7 +6,8 @@ Handshake-era clients get them over their open connections, later clients over t
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
@@ -23,12 +24,19 @@ from mcp.server.subscriptions import (
 )
 from mcp_types import LoggingLevel
 
-from goalport.server.doors.mcp.sessions import connection_of, log_level_of, progress_wanted, send_log
+from goalport.server.doors.mcp.sessions import (
+    SessionState,
+    connection_of,
+    keep_state,
+    log_level_of,
+    progress_wanted,
+    send_log,
+    state_of,
+)
 from goalport.server.publish.publisher import ListKind
 
 _SEND_SECONDS: Final = 5.0
 """Seconds after which a notification is dropped for a client that does not read it."""
-_SUBSCRIPTIONS: Final = "goalport.subscriptions"
 _EVENTS: Final[dict[ListKind, ServerEvent]] = {
     "tools": ToolsListChanged(),
     "prompts": PromptsListChanged(),
@@ -43,32 +51,42 @@ class Notifications:
         self.bus = InMemorySubscriptionBus()
         self.watched: Counter[str] = Counter()
         """The number of subscribers by the URI of the resource."""
-        self._connections: WeakSet[Connection] = WeakSet()
+        self.connections: WeakSet[Connection] = WeakSet()
+        """The open ones of handshake-era clients on which these can be notified."""
+        self.tell_workers: Callable[[str], None] = lambda _: None
+        """Tells the other workers of this server which resource has changed."""
         self._pending: set[str] = set()
         self._notifying: asyncio.Task[None] | None = None
 
-    def join(self, context: ServerRequestContext[Any, Any]) -> None:
-        """Notify a handshake-era connection of changed lists, until it closes."""
-        self._connections.add(connection_of(context))
+    def session_of(self, context: ServerRequestContext[Any, Any]) -> SessionState:
+        """The state of the session of a request; that of a connection which is a session by itself begins here."""
+        connection = connection_of(context)
+        if (state := state_of(connection)) is None:
+            state = SessionState()
+            keep_state(connection, state)
+            self.connections.add(connection)
+            connection.exit_stack.callback(partial(self.replace, state.uris, ()))
+        return state
 
     def subscribe(self, context: ServerRequestContext[Any, Any], uri: str) -> None:
-        """Notify this handshake-era connection of changes of one resource from now on."""
-        connection = connection_of(context)
-        self._connections.add(connection)
-        if _SUBSCRIPTIONS not in connection.state:
-            connection.state[_SUBSCRIPTIONS] = set[str]()
-            connection.exit_stack.callback(lambda: self.unwatch(connection.state[_SUBSCRIPTIONS]))
-        uris: set[str] = connection.state[_SUBSCRIPTIONS]
-        if uri not in uris:
-            uris.add(uri)
-            self.watched[uri] += 1
+        """Notify this handshake-era session of changes of one resource from now on."""
+        state = self.session_of(context)
+        self.replace(state.uris, {*state.uris, uri})
+        state.on_change()
 
     def unsubscribe(self, context: ServerRequestContext[Any, Any], uri: str) -> None:
-        """No longer notify this connection of changes of one resource."""
-        uris: set[str] = connection_of(context).state.get(_SUBSCRIPTIONS, set())
-        if uri in uris:
-            uris.discard(uri)
-            self.unwatch([uri])
+        """No longer notify this session of changes of one resource."""
+        state = self.session_of(context)
+        self.replace(state.uris, state.uris - {uri})
+        state.on_change()
+
+    def replace(self, uris: set[str], by: Iterable[str]) -> None:
+        """Have one subscriber, which has subscribed to these resources, subscribe to others instead."""
+        wanted = set(by)
+        self.watched.update(wanted - uris)
+        self.unwatch(uris - wanted)
+        uris.clear()
+        uris.update(wanted)
 
     def unwatch(self, uris: Iterable[str]) -> None:
         """Count one subscriber less of each resource; one without any is forgotten, since clients make up URIs."""
@@ -81,14 +99,18 @@ class Notifications:
         """Notify all clients that the lists of these kinds changed."""
         for kind in kinds:
             await self.bus.publish(_EVENTS[kind])
-        await self._notify_each([(connection, kind) for kind in kinds for connection in list(self._connections)])
+        await self._notify_each([(connection, kind) for kind in kinds for connection in list(self.connections)])
 
     async def updated(self, uri: str) -> None:
-        """Notify the subscribers of a resource that it changed."""
+        """Notify the subscribers of a resource that it changed, at all workers."""
+        self.tell_workers(uri)
+        await self.updated_here(uri)
+
+    async def updated_here(self, uri: str) -> None:
+        """Notify those of this worker."""
         await self.bus.publish(ResourceUpdated(uri))
-        await self._notify_each(
-            [(each, uri) for each in list(self._connections) if uri in each.state.get(_SUBSCRIPTIONS, ())]
-        )
+        subscribed = [each for each in list(self.connections) if (state := state_of(each)) and uri in state.uris]
+        await self._notify_each([(each, uri) for each in subscribed])
 
     def mark(self, uri: str) -> None:
         """Notify them soon, for callers that cannot await; several marks of a resource become one notification."""

@@ -119,7 +119,7 @@ def _not_found(uri: str) -> MCPError:
 
 async def initialized(context: Context, _: NotificationParams) -> None:
     """Notify this handshake-era client of changed lists, as its handshake is complete."""
-    context.lifespan_context.notifications.join(context)
+    context.lifespan_context.notifications.session_of(context)
 
 
 async def subscribe(context: Context, params: SubscribeRequestParams) -> EmptyResult:

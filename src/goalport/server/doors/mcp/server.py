@@ -45,7 +45,7 @@ from goalport.server.doors.mcp.call_context import CallContext
 from goalport.server.doors.mcp.pagination import Pagination, cursor_of, page_across, place_of
 from goalport.server.doors.mcp.provided_resources import complete_provided, list_resources
 from goalport.server.doors.mcp.scope_check import ScopeCheck
-from goalport.server.doors.mcp.sessions import set_log_level, without_deprecations
+from goalport.server.doors.mcp.sessions import without_deprecations
 from goalport.server.doors.mcp.state import Context, McpState
 from goalport.server.doors.mcp.tasks import add_tasks
 from goalport.server.publish.output import WrittenResult
@@ -173,7 +173,9 @@ async def _get_prompt(context: Context, params: GetPromptRequestParams) -> Handl
 
 
 async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:
-    set_log_level(context, params.level)
+    session = context.lifespan_context.notifications.session_of(context)
+    session.log_level = params.level
+    session.on_change()
     return EmptyResult()
 
 

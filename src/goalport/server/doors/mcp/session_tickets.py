@@ -1,7 +1,7 @@
 """Session ids that hold what their session was opened with, so that any server with the key can open it again.
 
 They are what session tickets are in TLS: encrypted state that the client keeps. A ticket gives no rights, since each
-request is authenticated by itself. `transports.session_resumption`, above, issues and opens them.
+request is authenticated by itself. `transports.sessions`, above, issues and opens them.
 """
 
 import hmac
@@ -27,6 +27,8 @@ _IDENTITY: Final = ("name", "title", "version")
 """The fields of `clientInfo` that a ticket holds; others, such as icons, may be long."""
 _RECENT: Final = 1_000
 """How many tickets are remembered as they were decrypted: one opens with each call of its session."""
+_UNNAMED: Final = {"name": "", "version": ""}
+"""The client of a ticket that would be too long otherwise; it counts as one that has no capabilities."""
 _PURPOSE: Final = "goalport session ticket 1"
 
 
@@ -44,7 +46,7 @@ class SessionTickets:
         self._content = lru_cache(maxsize=_RECENT)(self._decrypted)
 
     def issue(self, params: object, principal: Principal | None) -> bytes | None:
-        """A ticket for a session opened by `initialize` with `params`; None if they are invalid or too long."""
+        """A ticket for a session opened by `initialize` with `params`; None if they are invalid."""
         try:
             opened = InitializeRequestParams.model_validate(params, by_name=False)
         except ValidationError:
@@ -52,33 +54,38 @@ class SessionTickets:
         requested, given = opened.protocol_version, cast("dict[str, Any]", params)
         agreed = requested if requested in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
         client = {name: given["clientInfo"][name] for name in _IDENTITY if name in given["clientInfo"]}
-        content = json.dumps([int(time.time()), agreed, client, given["capabilities"]], separators=(",", ":"))
-        if len(content) > _MOST_CONTENT:
+        known = [int(time.time()), agreed, client, given["capabilities"]]
+        return self._sealed(known, principal) or self._sealed([*known[:2], _UNNAMED, {}], principal)
+
+    def _sealed(self, content: list[Any], principal: Principal | None) -> bytes | None:
+        text = json.dumps(content, separators=(",", ":"))
+        if len(text) > _MOST_CONTENT:
             return None
-        ticket = self._codec(principal).seal(zlib.compress(content.encode()))
+        ticket = self._codec(principal).seal(zlib.compress(text.encode()))
         return ticket.encode() if len(ticket) <= _MOST else None
 
-    def open(self, ticket: bytes, principal: Principal | None) -> dict[str, Any] | None:
-        """The `params` to open the session with again; None if the ticket is expired, or is not one of this principal.
+    def open(self, ticket: bytes, principal: Principal | None) -> InitializeRequestParams | None:
+        """The `params` of the session; None if the ticket is expired, or is not one of this principal.
 
         A revision that this server no longer speaks counts as expired: the client has to agree on another one.
         """
         if len(ticket) > _MOST:
             return None
         try:
-            issued, agreed, client, capabilities = self._content(ticket, principal)
+            issued, params = self._content(ticket, principal)
         except InvalidRequestState:
             return None
-        if time.time() > issued + self._ttl_seconds or agreed not in HANDSHAKE_PROTOCOL_VERSIONS:
+        if time.time() > issued + self._ttl_seconds or params.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
             return None
-        return {"protocolVersion": agreed, "clientInfo": client, "capabilities": capabilities}
+        return params
 
-    def _decrypted(self, ticket: bytes, principal: Principal | None) -> tuple[float, str, Any, Any]:
-        """When a session was opened, and its revision, client and capabilities. Raises `InvalidRequestState`."""
+    def _decrypted(self, ticket: bytes, principal: Principal | None) -> tuple[float, InitializeRequestParams]:
+        """When a session was opened, and with what. Raises `InvalidRequestState`."""
         issued, agreed, client, capabilities = json.loads(
             zlib.decompress(self._codec(principal).unseal(ticket.decode("latin-1")))
         )
-        return issued, agreed, client, capabilities
+        given = {"protocolVersion": agreed, "clientInfo": client, "capabilities": capabilities}
+        return issued, InitializeRequestParams.model_validate(given, by_name=False)
 
     def _codec(self, principal: Principal | None) -> AESGCMRequestStateCodec:
         bound = json.dumps([_PURPOSE, self._name, principal]).encode()

@@ -4,26 +4,44 @@ The SDK has no public way to some of these. Its private attributes are used in t
 `transports.stdio`, and nowhere else.
 """
 
-import math
+import secrets
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-import anyio
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import LOG_LEVEL_META_KEY, ElicitRequest, ElicitResult, LoggingLevel
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from starlette.requests import Request
-from starlette.types import Scope
 
-_LOG_LEVEL = "goalport.log_level"
-_NOTE_LEVEL: Final = "goalport.note_log_level"
+_STATE: Final = "goalport.session"
+
+
+@dataclass(eq=False, slots=True)
+class SessionState:
+    """What the client of a session has asked for since it opened it."""
+
+    log_level: LoggingLevel | None = None
+    """The least severe level of the log messages that the client gets; None if it asked for none."""
+    uris: set[str] = field(default_factory=set[str])
+    """The resources of whose changes it is notified."""
+    on_change: Callable[[], None] = lambda: None
+    """Called when the client has asked for something else."""
+
+
+def state_of(connection: Connection) -> SessionState | None:
+    """The state of the session that a connection belongs to; None as long as it has none."""
+    return connection.state.get(_STATE)
+
+
+def keep_state(connection: Connection, state: SessionState) -> None:
+    """Have a connection belong to the session that has this state."""
+    connection.state[_STATE] = state
 
 
 def connection_of(context: ServerRequestContext[Any, Any]) -> Connection:
@@ -56,24 +74,12 @@ def progress_wanted(context: ServerRequestContext[Any, Any]) -> bool:
     return getattr(inner, "_on_progress", None) is not None
 
 
-def set_log_level(context: ServerRequestContext[Any, Any], level: LoggingLevel) -> None:
-    """Set the least severe level of the log messages that this connection gets."""
-    connection_of(context).state[_LOG_LEVEL] = level
-    request = cast("object", context.request)
-    if isinstance(request, Request) and _NOTE_LEVEL in request.scope:
-        request.scope[_NOTE_LEVEL](level)
-
-
-def with_level_noted(scope: Scope, note: Callable[[LoggingLevel], None]) -> Scope:
-    """A copy of the scope of a request, by which `note` is called with the log level that the request sets."""
-    return {**scope, _NOTE_LEVEL: note}
-
-
 def log_level_of(context: ServerRequestContext[Any, Any]) -> LoggingLevel | None:
     """The least severe level of the log messages that the client gets; None if it asked for none."""
     if is_modern(context):
         return cast("LoggingLevel | None", (context.meta or {}).get(LOG_LEVEL_META_KEY))
-    return connection_of(context).state.get(_LOG_LEVEL)
+    state = state_of(connection_of(context))
+    return None if state is None else state.log_level
 
 
 async def send_log(session: ServerSession, level: LoggingLevel, text: str, request_id: str | int | None) -> None:
@@ -91,32 +97,6 @@ def without_deprecations() -> Generator[None]:
         yield
 
 
-def is_open(manager: StreamableHTTPSessionManager, session_id: str, user: object) -> bool:
-    """Whether a session is open and the manager would take a request of this user in it."""
-    transport = manager._server_instances.get(session_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no public way
-    owner = manager._session_owners.get(session_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    if transport is None or owner != (authorization_context(user) if isinstance(user, AuthenticatedUser) else None):
-        return False
-    ending = transport.idle_scope is not None and transport.idle_scope.cancel_called
-    return not (ending or transport.is_terminated)
-
-
-@contextmanager
-def in_flight(manager: StreamableHTTPSessionManager, session_id: str) -> Generator[None]:
-    """The time in which a request of a session is answered without its transport, so that the session is not idle."""
-    transport = manager._server_instances.get(session_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    if transport is None:
-        yield
-        return
-    # As the transport itself does it.
-    idle = transport.idle_scope
-    transport._requests_in_flight += 1  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    if idle is not None:
-        idle.deadline = math.inf
-    try:
-        yield
-    finally:
-        transport._requests_in_flight -= 1  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        busy, timeout = transport._requests_in_flight, transport._idle_timeout  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        if idle is not None and timeout is not None and not busy:
-            idle.deadline = anyio.current_time() + timeout
+def number_requests_apart(dispatcher: JSONRPCDispatcher[Any]) -> None:
+    """Have the ids of requests to the client be others than those that other dispatchers of its session give."""
+    dispatcher._next_id = secrets.randbits(31) << 16  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no public way

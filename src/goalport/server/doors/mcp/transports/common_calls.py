@@ -9,11 +9,9 @@ asks for are events of its reply. `tests/rooms/serve/test_common_calls.py` compa
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, cast
 
-from mcp.server.streamable_http import check_accept_headers
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
@@ -31,7 +29,6 @@ from mcp_types.methods import CLIENT_REQUESTS, serialize_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
-from starlette.requests import Request
 from starlette.types import Scope
 
 from goalport.server.doors.mcp.call_context import CallContext
@@ -39,10 +36,9 @@ from goalport.server.doors.mcp.calls import call_tool
 from goalport.server.doors.mcp.cancellations import is_modern_request
 from goalport.server.doors.mcp.server import GoalServer
 from goalport.server.doors.mcp.state import McpState
-from goalport.server.doors.mcp.transports.jsonrpc import SESSION_ID, agreed_version, header, message_of
+from goalport.server.doors.mcp.transports.jsonrpc import SESSION_ID, agreed_version, message_of, takes_json
 from goalport.server.doors.mcp.transports.replies import Reply, StreamNotifier
-from goalport.server.doors.mcp.transports.session_calls import SessionCalls
-from goalport.server.doors.mcp.transports.session_resumption import KnownSession, SessionResumption
+from goalport.server.doors.mcp.transports.sessions import OpenCall, Session
 from goalport.server.publish.exported_tools import FunctionTool
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.output import Wire, WrittenResult
@@ -67,8 +63,7 @@ class CommonCall:
     id: RequestId
     version: str
     params: CallToolRequestParams
-    ticket: bytes | None
-    """The id of its session, if it has one."""
+    session: Session | None
     token: ProgressToken | None
     """By which the client is told progress; None: it is told none."""
     log_level: LoggingLevel | None
@@ -80,20 +75,17 @@ class CommonCall:
 
 
 class CommonCalls:
-    """Reads and answers common calls. `calls` are those of `sessions`; a server without has none."""
+    """Reads and answers common calls."""
 
-    def __init__(
-        self, server: GoalServer, state: McpState, sessions: SessionResumption | None, calls: SessionCalls
-    ) -> None:
+    def __init__(self, server: GoalServer, state: McpState) -> None:
         self._state = state
-        self._sessions, self._calls = sessions, calls
         self._stamp = {SERVER_INFO_META_KEY: server.server_info_stamp}
         """What the `_meta` of each result says besides its own, since revision 2026-07-28."""
 
-    def read(self, scope: Scope, session: KnownSession | None) -> CommonCall | None:
+    def read(self, scope: Scope, session: Session | None) -> CommonCall | None:
         """The call that a request of a session makes; None if it is not a common one, or anything is wrong with it."""
         message = cast("dict[str, Any]", message_of(scope))
-        if message.keys() != _REQUEST or not self._is_common(message["params"]) or not _takes_json(scope):
+        if message.keys() != _REQUEST or not self._is_common(message["params"]) or not takes_json(scope):
             return None
         version = _revision_of(scope, message)
         if version is None:
@@ -103,15 +95,15 @@ class CommonCalls:
             params = CallToolRequestParams.model_validate(message["params"], by_name=False)
         except ValidationError:
             return None
-        ticket, token = session.ticket if session else None, progress_token_from_params(message["params"])
-        return CommonCall(message["id"], version, params, ticket, token, _log_level(version, params, session))
+        token = progress_token_from_params(message["params"])
+        return CommonCall(message["id"], version, params, session, token, _log_level(version, params, session))
 
     async def answer(self, call: CommonCall, reply: Reply) -> None:
         """Answer a call."""
         status, body = await self._response(call, reply)
         headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
-        if call.ticket is not None:
-            headers.append((SESSION_ID, call.ticket))
+        if call.session is not None:
+            headers.append((SESSION_ID, call.session.ticket))
         await reply.send({"type": "http.response.start", "status": status, "headers": headers})
         await reply.send({"type": "http.response.body", "body": body})
 
@@ -130,18 +122,19 @@ class CommonCalls:
 
     async def _response(self, call: CommonCall, reply: Reply) -> tuple[int, bytes]:
         """The status and the body of the response to a call."""
-        ticket, level = call.ticket, call.log_level
+        session, level = call.session, call.log_level
         asks = call.token is not None or level is not None
         notifier = StreamNotifier(reply, call.token, level) if asks else None
-        if ticket is None or self._sessions is None:
+        if session is None:
             return await self._result(call, CallContext(self._state, reply.disconnect, notifier=notifier))
         response = HTTPStatus.OK, b""
-        context = CallContext(self._state, reply.disconnect, ticket, call.id, notifier=notifier)
-        with self._sessions.answering(ticket), self._calls.opened(ticket, call.id) as opened:
+        context = CallContext(self._state, reply.disconnect, session.ticket, call.id, notifier=notifier)
+        request = OpenCall(call.id)
+        with session.opened(call.id, request), request.scope:
             response = await self._result(call, context)
-        if (ended := opened.refusal) is not None:
+        if (ended := request.refusal) is not None:
             # The SDK ends the stream of a terminated session without an answer.
-            return HTTPStatus.OK, b"" if opened.terminated and reply.streams else _written(ended)
+            return HTTPStatus.OK, b"" if request.terminated and reply.streams else _written(ended)
         return response
 
     async def _result(self, call: CommonCall, context: CallContext) -> tuple[int, bytes]:
@@ -174,11 +167,11 @@ class CommonCalls:
         return isinstance(published, GoalTool) and published.policy.output.schema is not None
 
 
-def _log_level(version: str, params: CallToolRequestParams, session: KnownSession | None) -> LoggingLevel | None:
+def _log_level(version: str, params: CallToolRequestParams, session: Session | None) -> LoggingLevel | None:
     if version in MODERN_PROTOCOL_VERSIONS:
         meta: Mapping[str, Any] = params.meta or {}
         return meta.get(LOG_LEVEL_META_KEY)
-    return session.log_level if session else None
+    return session.state.log_level if session else None
 
 
 def _revision_of(scope: Scope, message: Mapping[str, Any]) -> str | None:
@@ -203,18 +196,3 @@ def _elicits(params: dict[str, Any]) -> bool:
 
 def _written(error: JSONRPCError) -> bytes:
     return error.model_dump_json(by_alias=True, exclude_unset=True).encode()
-
-
-def _takes_json(scope: Scope) -> bool:
-    """Whether a request is made in JSON, and its client takes JSON and event streams."""
-    return _takes_both(header(scope, b"accept")) and _media_type(header(scope, b"content-type")) == "application/json"
-
-
-@lru_cache(maxsize=64)
-def _takes_both(accept: bytes) -> bool:
-    return check_accept_headers(Request({"type": "http", "headers": [(b"accept", accept)]})) == (True, True)
-
-
-@lru_cache(maxsize=64)
-def _media_type(content_type: bytes) -> str:
-    return content_type.decode("latin-1").partition(";")[0].strip()

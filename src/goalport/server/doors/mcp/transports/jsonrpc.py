@@ -1,18 +1,17 @@
 """Incoming JSON-RPC messages: which are valid, and the middleware that reads one from the body of each HTTP POST.
 
-The SDK gives no answer to an invalid message and to a request whose id is in use: it takes a request with an invalid id
-for a notification. So messages are checked before their methods and parameters are read, and refused with an error.
+The SDK gives no answer to an invalid message: it takes a request with an invalid id for a notification. So messages are
+checked before their methods and parameters are read, and refused with an error.
 `stdio` reads its own lines; the transports that take POSTs find the parsed message in the scope of the request.
 """
 
 import json
-from collections.abc import Collection, Generator, Iterable, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, cast
 
-from mcp.server.streamable_http import GET_STREAM_KEY
+from mcp.server.streamable_http import check_accept_headers
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
@@ -34,6 +33,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_core import from_json
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -112,11 +112,6 @@ def message_of(scope: Scope) -> object:
     return scope.get(_KEY)
 
 
-def with_message(scope: Scope, message: object) -> Scope:
-    """A copy of the scope of a POST for a request with another message; None: without any."""
-    return {**scope, _KEY: message}
-
-
 def header(fields: Mapping[str, Any], wanted: bytes) -> bytes:
     """The value of a header of a scope, or of the first message of a response; empty if it has none."""
     for name, value in fields["headers"]:
@@ -130,8 +125,6 @@ class PostReader:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._in_use: dict[bytes, set[str]] = {}
-        """The ids of open requests by session, as texts, since the SDK compares the texts of ids."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
@@ -150,35 +143,10 @@ class PostReader:
             await refuse(refused, scope, receive, send)
             return
         scope[_KEY] = message
-        is_modern = is_modern_request(scope)
-        if not is_modern and (reason := contradiction(scope["headers"], message)):
+        if not is_modern_request(scope) and (reason := contradiction(scope["headers"], message)):
             await refuse(refusal(_id_of(message), reason, HEADER_MISMATCH), scope, receive, send)
             return
-        session = header(scope, SESSION_ID)
-        identity = _id_of(message)
-        is_request = identity is not None and "method" in cast("Mapping[str, object]", message)
-        if session and is_request and not is_modern:
-            await self._answer_once(session, identity, scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
-    async def _answer_once(
-        self, session: bytes, identity: str | int | None, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        """Answer a request of a session, or refuse it if an open request of the session has the same id."""
-        text = str(identity)
-        in_use = self._in_use.setdefault(session, set())
-        if text in in_use or text == GET_STREAM_KEY:
-            reason = f"The id {identity!r} is in use. Give each request of a session an id of its own."
-            await refuse(refusal(identity, reason), scope, receive, send)
-            return
-        in_use.add(text)
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            in_use.discard(text)
-            if not in_use:
-                self._in_use.pop(session, None)
+        await self._app(scope, receive, send)
 
 
 async def _read_body(receive: Receive) -> Message:
@@ -213,30 +181,26 @@ async def refuse(
     await error_response(answer, status)(scope, receive, send)
 
 
-def error_response(answer: JSONRPCError, status: int) -> Response:
-    """The HTTP response that carries an error response."""
+def error_response(answer: JSONRPCError, status: int, session: bytes = b"") -> Response:
+    """The HTTP response that carries an error response, in a session if it has an id."""
     content = answer.model_dump_json(by_alias=True, exclude_unset=True)
-    return Response(content, status_code=status, media_type="application/json")
+    headers = {SESSION_ID.decode(): session.decode()} if session else None
+    return Response(content, status_code=status, headers=headers, media_type="application/json")
 
 
-_wanted: ContextVar[bool] = ContextVar("goalport_answers_as_json", default=False)
+def takes_json(scope: Scope) -> bool:
+    """Whether a request is made in JSON, and its client takes JSON and event streams."""
+    return _takes_both(header(scope, b"accept")) and _media_type(header(scope, b"content-type")) == "application/json"
 
 
-class AnswersAsJson:
-    """A value for the SDK's setting `json_response`."""
-
-    def __bool__(self) -> bool:
-        return _wanted.get()
+@lru_cache(maxsize=64)
+def _takes_both(accept: bytes) -> bool:
+    return check_accept_headers(Request({"type": "http", "headers": [(b"accept", accept)]})) == (True, True)
 
 
-@contextmanager
-def answers_as_json(*, wanted: bool = True) -> Generator[None]:
-    """A context in which the SDK answers requests as JSON, or as event streams."""
-    token = _wanted.set(wanted)
-    try:
-        yield
-    finally:
-        _wanted.reset(token)
+@lru_cache(maxsize=64)
+def _media_type(content_type: bytes) -> str:
+    return content_type.decode("latin-1").partition(";")[0].strip()
 
 
 _ROUTING: Final = frozenset({MCP_METHOD_HEADER.encode(), MCP_NAME_HEADER.encode()})

@@ -1,53 +1,41 @@
-"""Streamable HTTP: `/mcp`, for every revision of the protocol, on the SDK's session manager.
+"""Streamable HTTP: `/mcp`, for every revision of the protocol.
 
 A call is answered as one JSON body if no message can precede its answer, else as an event stream. Most calls do not
-reach the SDK: `common_calls` answers them, both ways. An ASGI middleware looks at every call before the SDK does: if it
-asks for no progress and no log messages, and its tool sends no requests to the client, the SDK is told to answer with
-JSON, because its stream doubles the server's cost of a quick call.
-`jsonrpc.PostReader` is the middleware before this one, and `session_resumption` the one after it.
+reach the SDK: `common_calls` answers them, both ways. If another call asks for no progress and no log messages, and its
+tool sends no requests to the client, the SDK is told to answer with JSON, because its stream doubles the server's cost
+of a quick call. `jsonrpc.PostReader` has checked each message before, and `sessions` serves what is of a session.
 """
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from http import HTTPStatus
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
-import anyio
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types import LOG_LEVEL_META_KEY
-from pydantic_core import to_json
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from goalport.base.errors import GoalportError
 from goalport.server.doors.mcp.cancellations import DisconnectMiddleware, is_modern_request
-from goalport.server.doors.mcp.elicitation import take_from_elsewhere
 from goalport.server.doors.mcp.scope_check import guarded
 from goalport.server.doors.mcp.server import GoalServer
-from goalport.server.doors.mcp.session_tickets import SessionTickets
 from goalport.server.doors.mcp.state import McpState
 from goalport.server.doors.mcp.transports.common_calls import CommonCalls
-from goalport.server.doors.mcp.transports.jsonrpc import AnswersAsJson, PostReader, answers_as_json, header, message_of
+from goalport.server.doors.mcp.transports.jsonrpc import PostReader, header, message_of, refuse
 from goalport.server.doors.mcp.transports.replies import Reply
-from goalport.server.doors.mcp.transports.session_calls import SessionCalls
-from goalport.server.doors.mcp.transports.session_resumption import SessionResumption
+from goalport.server.doors.mcp.transports.sessions import Session, Sessions
 from goalport.server.publish.chat_tools import ChatTool
 from goalport.server.publish.companions import Companion
 from goalport.server.publish.exported_tools import FunctionTool
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.raw import RawTool
 
-_REST: Final = 10.0
-"""Seconds without a request after which a session is closed that its ticket opens again."""
+_VERSION: Final = MCP_PROTOCOL_VERSION_HEADER.encode()
 _MESSAGE_KEYS: Final = frozenset({"progressToken", LOG_LEVEL_META_KEY})
 """Keys of `_meta` by which a client asks for messages before the answer."""
-
-
-class AsksBack(Protocol):
-    """Whether a tool may send requests to its client before its answer; `elicits`: whether the client can be asked."""
-
-    def __call__(self, tool: str, *, elicits: bool) -> bool: ...
 
 
 class StreamableHttp:
@@ -58,41 +46,28 @@ class StreamableHttp:
     def __init__(self, server: GoalServer, state: McpState, *, common_calls: bool = True) -> None:
         """Without `common_calls`, the SDK answers every call."""
         self._state = state
-        settings = state.settings
-        self._resumption: SessionResumption | None = None
-        self._sessions = StreamableHTTPSessionManager(
-            server,
-            json_response=cast("bool", AnswersAsJson()),
-            stateless=settings.stateless,
-            session_idle_timeout=settings.session_idle_seconds,
-            max_sessions=settings.max_sessions,
-            max_request_body_size=settings.max_body_bytes,
-        )
-        app: ASGIApp = DisconnectMiddleware(StreamableHTTPASGIApp(self._sessions))
-        # The SDK's middleware makes the span of a call.
-        calls, answers = SessionCalls(), common_calls and not server.is_traced
-        if not settings.stateless:
-            tickets = SessionTickets(state.keys, settings.name, settings.state_ttl_seconds)
-            answer = partial(take_from_elsewhere, state)
-            rest = min(settings.session_idle_seconds, _REST)
-            cancel = state.cancellations.cancel
-            app = self._resumption = SessionResumption(
-                app, self._sessions, tickets, settings.max_sessions, cancel, answer, calls, rest
+        most = state.settings.max_body_bytes
+        self._managers = {
+            as_json: StreamableHTTPSessionManager(
+                server, json_response=as_json, stateless=True, max_request_body_size=most
             )
-        common = CommonCalls(server, state, self._resumption, calls) if answers else None
-        self._app = _Replies(app, common, self._resumption, self._asks_back, settings.heartbeat_seconds)
+            for as_json in (False, True)
+        }
+        """The SDK's, which answer requests without a session as event streams, or as JSON."""
+        self.sessions = None if state.settings.stateless else Sessions(server, state)
+        # The SDK's middleware makes the span of a call.
+        self._common = CommonCalls(server, state) if common_calls and not server.is_traced else None
         self._running = False
         self.routes: Sequence[Route] = [Route("/mcp", PostReader(guarded(self._answer, state)))]
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """A context in which sessions can be opened; at its end all are closed."""
-        async with self._sessions.run(), anyio.create_task_group() as tasks:
-            if self._resumption is not None:
-                tasks.start_soon(self._resumption.close_idle)
+        """A context in which requests can be answered; at its end all streams are closed."""
+        async with AsyncExitStack() as stack:
+            for each in self._managers.values():
+                await stack.enter_async_context(each.run())
             self._running = True
             yield
-            tasks.cancel_scope.cancel()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._running:
@@ -100,9 +75,51 @@ class StreamableHttp:
                 "The app of this server was called outside of its lifespan. An app that mounts it has to enter that in"
                 " its own: `async with app.router.lifespan_context(app)`."
             )
-        await self._app(scope, receive, send)
+        sessions, session = self.sessions if _is_of_handshake_era(scope) else None, None
+        if sessions is not None:
+            session = sessions.of(scope)
+            if session is None:
+                await sessions.begin(scope, receive, send)
+                return
+            if (refused := session.refusal(message_of(scope))) is not None:
+                await refuse(refused, scope, receive, send)
+                return
+        await self._reply(session, scope, receive, send)
+
+    async def _reply(self, session: Session | None, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; decide for each call who answers it, and whether as JSON or as an event stream."""
+        message = message_of(scope)
+        tool = _called_tool(scope, message)
+        if tool is None or self._asks_back(tool, elicits=session is not None and session.elicits):
+            await self._by_sdk(session, scope, receive, send)
+            return
+        call = self._common.read(scope, session) if self._common is not None else None
+        logs = session is not None and session.state.log_level is not None
+        is_brief = not (logs or _wants_messages(message))
+        if call is None and not is_brief:
+            await self._by_sdk(session, scope, receive, send)
+            return
+        ticket, streams = b"" if session is None else session.ticket, not (is_brief or is_modern_request(scope))
+        ping_seconds = self._state.settings.heartbeat_seconds
+        reply = Reply(scope, receive, send, ping_seconds, ticket=ticket, streams=streams)
+        try:
+            if call is not None and self._common is not None:
+                await self._common.answer(call, reply)
+            else:
+                await self._by_sdk(session, scope, receive, reply.send, as_json=True)
+        finally:
+            reply.end()
+
+    async def _by_sdk(
+        self, session: Session | None, scope: Scope, receive: Receive, send: Send, *, as_json: bool = False
+    ) -> None:
+        app: ASGIApp = StreamableHTTPASGIApp(self._managers[as_json])
+        if session is not None and self.sessions is not None:
+            app = partial(self.sessions.answer, session, as_json=as_json)
+        await DisconnectMiddleware(app)(scope, receive, send)
 
     def _asks_back(self, tool: str, *, elicits: bool) -> bool:
+        """Whether a tool may send requests to its client before its answer; `elicits`: the client can be asked."""
         published = self._state.publication.tools.get(tool)
         match published:
             case RawTool():
@@ -115,80 +132,10 @@ class StreamableHttp:
                 return elicits and isinstance(published, Companion)
 
 
-class _Replies:
-    """Decides for each call who answers it, and whether as JSON or as an event stream.
-
-    Common calls are answered by `common`, where there is one; everything else goes to `app`. `sessions` knows the
-    sessions of a server that has them. `ping_seconds` is the interval of the pings of a stream.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        common: CommonCalls | None,
-        sessions: SessionResumption | None,
-        asks_back: AsksBack,
-        ping_seconds: float,
-    ) -> None:
-        self._app = app
-        self._common = common
-        self._sessions = sessions
-        self._asks_back = asks_back
-        self._ping_seconds = ping_seconds
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        message = message_of(scope)
-        tool = _called_tool(scope, message)
-        has_session = tool is not None and self._sessions is not None and not is_modern_request(scope)
-        session = self._sessions.session_of(scope) if self._sessions is not None and has_session else None
-        elicits = session is not None and session.elicits
-        if tool is None or (has_session and session is None) or self._asks_back(tool, elicits=elicits):
-            await self._pass_on(scope, receive, send)
-            return
-        call = self._common.read(scope, session) if self._common is not None else None
-        logs = session is not None and session.log_level is not None
-        is_brief = not (logs or _wants_messages(message))
-        if call is None and not is_brief:
-            await self._pass_on(scope, receive, send)
-            return
-        ticket, streams = b"" if session is None else session.ticket, not (is_brief or is_modern_request(scope))
-        reply = Reply(scope, receive, send, self._ping_seconds, ticket=ticket, streams=streams)
-        try:
-            if call is not None and self._common is not None:
-                await self._common.answer(call, reply)
-            else:
-                with answers_as_json():
-                    await self._app(scope, receive, _Answered(reply.send, message).send)
-        finally:
-            reply.end()
-
-    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # A server starts a pipelined request within the context of the one before it.
-        with answers_as_json(wanted=False):
-            await self._app(scope, receive, send)
-
-
-class _Answered:
-    """Sends the SDK's answer to a call, with the id of the call where its session ended first.
-
-    The SDK gives no id then, with the status 500, and clients cannot tell which of their calls has ended.
-    """
-
-    def __init__(self, send: Send, call: object) -> None:
-        self._send = send
-        self._id = to_json(cast("dict[str, object]", call).get("id"))
-        self._start: Message | None = None
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and message["status"] == HTTPStatus.INTERNAL_SERVER_ERROR:
-            self._start = message
-            return
-        if self._start is not None:
-            body = message["body"].replace(b'"id":null', b'"id":%b' % self._id, 1)
-            headers = [each for each in self._start["headers"] if each[0] != b"content-length"]
-            await self._send({**self._start, "status": HTTPStatus.OK, "headers": headers})
-            message, self._start = {**message, "body": body}, None
-        await self._send(message)
+def _is_of_handshake_era(scope: Scope) -> bool:
+    """Whether a request is of a revision that has sessions; the SDK refuses those of unknown revisions."""
+    named = next((value for name, value in scope["headers"] if name == _VERSION), None)
+    return named is None or named.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def _wants_messages(message: object) -> bool:
