@@ -32,7 +32,7 @@ FILES = {"tools/shop.py": SHOP}
 KEYS = "k" * 32
 
 
-async def choose(_: Any, __: Any) -> ElicitResult:
+async def choose(*_: Any, **__: Any) -> ElicitResult:
     return ElicitResult(action="accept", content={"cake": "carrot"})
 
 

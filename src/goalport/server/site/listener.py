@@ -1,4 +1,4 @@
-"""The listener: uvicorn on a socket, or on the connections that a supervisor hands over, and a graceful shutdown.
+"""The listener: uvicorn on a socket, which it may share with other workers, and a graceful shutdown.
 
 Open calls get `shutdown_seconds` to finish. Then subscription streams are closed, the processes of the other calls are
 killed, and these calls are answered. `app` is what the listener serves; `startup` is above, `workers` below.
@@ -6,38 +6,43 @@ killed, and these calls are answered. `app` is what the listener serves; `startu
 
 import asyncio
 import math
+import os
 import socket
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager, suppress
 from functools import partial
 from signal import SIGINT, SIGTERM, Signals, signal
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import uvicorn
 from sse_starlette.sse import AppStatus
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalport.base.garbage import collect_among_calls
 from goalport.base.observe import tell
+from goalport.server.doors.mcp.door import McpDoor
 from goalport.server.site.app import Site
 from goalport.server.site.limits import ConnectionLimits, Connections
 from goalport.server.site.protocol import LINGER_SECONDS, TICKS, LimitedProtocol, LimitedServer
 from goalport.server.site.shutdown import ANSWER_SECONDS, drain, exit_at_once
-from goalport.server.workers import DRAINING, SESSION_HEADER, WorkerChannel
+from goalport.server.workers import DRAINING, WorkerChannel
+
+_LATER_SECONDS: Final = 0.005
+"""How much later a worker accepts for each connection that it has more than another."""
+_LATEST_SECONDS: Final = 0.05
 
 
 async def listen(site: Site, source: socket.socket | WorkerChannel, ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or Ctrl-C, then shut down gracefully. `ready` is called when requests are accepted.
 
-    `source` is a listening socket, or the channel on which a supervisor hands over connections.
+    `source` is a listening socket, or the channel to the supervisor of this worker.
     """
     settings = site.publisher.settings
     connections = Connections(ConnectionLimits.of(settings), site.publisher.calls.refused)
     if site.metrics is not None:
         site.metrics.connections = lambda: connections.number
     config = uvicorn.Config(
-        _SessionReports(site.app, source) if isinstance(source, WorkerChannel) else site.app,
+        site.app,
         loop="none",
         http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, connections)),
         ws="none",
@@ -121,7 +126,11 @@ class _Listener(LimitedServer):
 
 
 class _WorkerListener(_Listener):
-    """The listener of a worker, which serves the connections that come on a channel."""
+    """The listener of a worker, which shares its socket with the others.
+
+    All of them are woken for a connection. The more connections a worker has than another, the later it accepts, so
+    that open connections are spread evenly, and a worker that hangs gets none.
+    """
 
     def __init__(
         self,
@@ -135,42 +144,60 @@ class _WorkerListener(_Listener):
         self._drain_seconds = 0.0  # the supervisor waits for all workers together
         self._channel = channel
         site.health.workers = lambda: channel.states
-        self._telling: asyncio.Task[None] | None = None
-        self._opening = set[asyncio.Task[None]]()
-        self._received = 0
-        self._told = 0
-        """How many closed connections the supervisor was told of."""
+        self._tasks = set[asyncio.Task[None]]()
+        self._accepting: asyncio.TimerHandle | None = None
+        self._opening = 0
+        self._is_ready, self._reported = True, 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        asyncio.get_running_loop().add_reader(self._channel.socket, self._receive)
-        await self._tell()
-        self._channel.ready(self._site.publisher.publication.problems)
+        self._channel.listener.setblocking(False)
+        mcp = next(door for door in self._site.doors if isinstance(door, McpDoor))
+        mcp.tell_workers(self._channel.tell_others)
+        problems = self._site.publisher.publication.problems
+        self._keep(self._channel.serve(problems, self._await_connection, lambda told: self._keep(mcp.hear(told))))
 
     async def on_tick(self, counter: int) -> bool:
-        """Called by uvicorn ten times a second; tells of connections that were closed, and once a second its state."""
-        closed = self._received - len(self._opening) - len(self.server_state.connections) - self._told
-        if closed > 0:
-            self._channel.closed(closed)
-            self._told += closed
+        """Called by uvicorn ten times a second; says how this worker is, at least once a second."""
         if not counter % TICKS:
-            self._telling = asyncio.create_task(self._tell())
+            self._keep(self._look())
+        elif self._connections.number != self._reported:
+            self._report()
         return await super().on_tick(counter)
 
-    async def _tell(self) -> None:
-        ready = await self._site.health.is_ready_here()
-        self._channel.tell(ready=ready, open_calls=self._site.publisher.calls.number)
+    async def _look(self) -> None:
+        self._is_ready = await self._site.health.is_ready_here()
+        self._report()
+
+    def _report(self) -> None:
+        self._reported, calls = self._connections.number, self._site.publisher.calls.number
+        self._channel.report(ready=self._is_ready, open_calls=calls, connections=self._reported)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        asyncio.get_running_loop().remove_reader(self._channel.socket)
+        asyncio.get_running_loop().remove_reader(self._channel.listener)
+        if self._accepting is not None:
+            self._accepting.cancel()
+        self._channel.listener.close()
         await super().shutdown(sockets)
 
-    def _receive(self) -> None:
-        for each in self._channel.connections():
-            self._received += 1
-            opening = asyncio.create_task(self._open(each))
-            self._opening.add(opening)
-            opening.add_done_callback(self._opening.discard)
+    def _await_connection(self) -> None:
+        """Be called when there is a connection to accept."""
+        if not self.should_exit:
+            asyncio.get_running_loop().add_reader(self._channel.listener, self._connection_waits)
+
+    def _connection_waits(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._channel.listener)
+        others = [each.connections for each in self._channel.states if each.responds and each.pid != os.getpid()]
+        more = self._connections.number + self._opening - min(others, default=0)
+        self._accepting = loop.call_later(min(_LATEST_SECONDS, max(0, more) * _LATER_SECONDS), self._accept)
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # another worker was sooner, the client has left, or descriptors run short
+            connection, _ = self._channel.listener.accept()
+            self._opening += 1
+            self._keep(self._open(connection))
+        self._await_connection()
 
     async def _open(self, connection: socket.socket) -> None:
         connection.setblocking(False)
@@ -178,26 +205,14 @@ class _WorkerListener(_Listener):
             await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
         except OSError:  # the client has left
             connection.close()
+        finally:
+            self._opening -= 1
 
     def _protocol(self) -> asyncio.Protocol:
         protocol = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
         return protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
-
-class _SessionReports:
-    """Tells the supervisor of each session that a response opens."""
-
-    def __init__(self, app: ASGIApp, channel: WorkerChannel) -> None:
-        self._app = app
-        self._channel = channel
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def report(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                for name, value in message["headers"]:
-                    if name == SESSION_HEADER:
-                        self._channel.opened(value)
-            await send(message)
-
-        has_session = any(name == SESSION_HEADER for name, _ in scope.get("headers", ()))
-        await self._app(scope, receive, send if has_session else report)
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -48,12 +48,12 @@ async def serve_http(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C. Raises `SettingsError` for a port or a required upstream server that fails.
 
-    With a channel this is a worker, and serves the connections that its supervisor hands over.
+    With a channel to its supervisor, this is one of several workers.
     """
     _log_to_stderr(settings, platform, is_worker=channel is not None)
     with nullcontext(channel) if channel else bind(settings) as source, default_signals_in_children():
-        address = source.address if isinstance(source, WorkerChannel) else address_of(source)
-        write = _write if channel is None or channel.announces else _ignore
+        address = source.place.address if isinstance(source, WorkerChannel) else address_of(source)
+        write = _write if channel is None or channel.place.announces else _ignore
         async with platform:
             site = Site(Publisher(platform, workspace, settings))
             write(startup_report(site.publisher, address, site.doors))
@@ -61,7 +61,7 @@ async def serve_http(
                 if reload:
                     tells = (lambda: True) if channel is None else lambda: channel.speaks
                     tasks.start_soon(partial(watch, site.publisher, tells=tells))
-                elif channel is None or channel.announces:
+                elif channel is None or channel.place.announces:
                     await tasks.start(tell_of_change, site.publisher)
                 if channel is None:
                     await tasks.start(obey_sighup, site.publisher)

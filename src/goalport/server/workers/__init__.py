@@ -1,11 +1,9 @@
-"""Several processes that serve on one port: the socket, the supervisor that accepts, and a worker's end of its channel.
+"""Several processes that serve on one port: the socket that they share, their supervisor, and its channel to each.
 
-The supervisor accepts connections and hands each to the worker that has the fewest. It loads no workspace, so nothing
-that agents do can end it. How a worker serves the connections that it gets is in `site`, above; `cli` starts both.
-Below: settings, and the words of errors.
+How a worker accepts connections is in `site`, above; `cli` starts both.
 """
 
-from goalport.server.workers.channel import SESSION_HEADER, WorkerChannel, WorkerState
+from goalport.server.workers.channel import WorkerChannel, WorkerState
 from goalport.server.workers.supervisor import (
     DRAINING,
     Terminal,
@@ -18,7 +16,6 @@ from goalport.server.workers.supervisor import (
 
 __all__ = [
     "DRAINING",
-    "SESSION_HEADER",
     "Terminal",
     "WorkerChannel",
     "WorkerState",

@@ -1,141 +1,55 @@
-"""A worker's end of the socket pair that connects it to its supervisor.
+"""A worker's end of the socket pair that connects it to its supervisor, on which each message is a line of JSON.
 
-The supervisor sends accepted connections, and the worker says when it is ready and how many connections it has closed.
-The pair is also how each learns of the other's death, however sudden. `supervisor` has the other end.
+The worker says when it is ready and, each second, how it is. The supervisor lets it accept connections, tells it how
+all workers are, and passes on what one of them tells the others. The pair is also how each learns of the other's death,
+however sudden. `supervisor` has the other end.
 """
 
-import ctypes
+import asyncio
 import json
-import mmap
 import os
 import select
 import signal
 import socket
-import sys
-import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
 from threading import Thread
-from typing import Any, ClassVar, Final, NamedTuple, Self, cast
+from typing import Any, Final, NamedTuple
 
-_HANGS_SECONDS: Final = 5.0
-"""A worker that has written nothing for so long does not respond; one that does writes every second."""
+LONGEST_LINE: Final = 16 * 1024 * 1024
+"""The bytes of a line at most; one of a client's message may have `max_body_bytes`."""
+METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable in which prometheus_client finds the folder."""
+_VARIABLE: Final = "GOALPORT_WORKER_CHANNEL"
 
 
 class WorkerState(NamedTuple):
-    """What is known of a worker that is handed connections."""
+    """What is known of a worker that accepts connections."""
 
     pid: int
     ready: bool
     """Whether it can answer calls."""
     open_calls: int
+    connections: int
     responds: bool
     """Whether its event loop has turned lately."""
-
-
-class WorkerRow(ctypes.Structure):
-    """One worker's row."""
-
-    _pid: int
-    _ready: int
-    _open_calls: int
-    _draining: int
-    _seen: float
-    _fields_: ClassVar = [
-        ("_pid", ctypes.c_int64),
-        ("_ready", ctypes.c_int64),
-        ("_open_calls", ctypes.c_int64),
-        ("_draining", ctypes.c_int64),
-        ("_seen", ctypes.c_double),
-    ]
-
-    def join(self, pid: int) -> None:
-        """From now on, the worker with this process id is handed connections; it has just responded."""
-        self._seen = time.monotonic()
-        self._pid = pid
-
-    def leave(self) -> None:
-        """It is not any more."""
-        self._pid = 0
-
-    def drain(self) -> None:
-        """Its server is about to end: it is not ready, whatever it says."""
-        self._draining = 1
-
-    def tell(self, *, ready: bool, open_calls: int) -> None:
-        """Note the state of this worker, which responds now."""
-        self._ready, self._open_calls, self._seen = int(ready), open_calls, time.monotonic()
-
-    @property
-    def state(self) -> WorkerState:
-        """What the row says."""
-        responds = time.monotonic() - self._seen < _HANGS_SECONDS
-        ready = bool(self._ready) and not self._draining
-        return WorkerState(self._pid, ready, self._open_calls, responds)
-
-
-class WorkerTable:
-    """The rows of all workers; another process finds them by the descriptor, which it has to inherit."""
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        memory = mmap.mmap(descriptor, 0)
-        self.rows = (WorkerRow * (len(memory) // ctypes.sizeof(WorkerRow))).from_buffer(memory)
-
-    @classmethod
-    def of(cls, rows: int) -> Self:
-        """An empty table of so many rows."""
-        if sys.platform == "linux":
-            descriptor = os.memfd_create("goalport-workers")
-        else:
-            with tempfile.TemporaryFile() as file:
-                descriptor = os.dup(file.fileno())
-        os.ftruncate(descriptor, rows * ctypes.sizeof(WorkerRow))
-        return cls(descriptor)
-
-    @property
-    def states(self) -> Sequence[WorkerState]:
-        """The states of the workers that are handed connections."""
-        return [state for each in self.rows if (state := each.state).pid]
-
-
-READY: Final = b"r"
-"""From a worker: it answers requests from now on."""
-CLOSED: Final = b"c"
-"""From a worker: one of its connections is closed."""
-PROBLEM: Final = b"p"
-"""From a worker: it could not load something, and the digest of why follows."""
-SESSION: Final = b"s"
-"""From a worker: it has opened a session, whose digest follows."""
-DIGEST_BYTES: Final = 16
-SESSION_HEADER: Final = b"mcp-session-id"
-"""The header in which a response names the session that it opens, and a request the one that it belongs to."""
-CONNECTION: Final = b"+"
-"""To a worker: the byte that a connection comes with."""
-METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable in which prometheus_client finds the folder."""
-_VARIABLE: Final = "GOALPORT_WORKER_CHANNEL"
 
 
 @dataclass(frozen=True)
 class WorkerPlace:
     """What a supervisor tells a worker that it starts."""
 
-    descriptor: int
+    channel: int
     """The worker's end of the channel, as an inherited file descriptor."""
+    listener: int
+    """The listening socket, which all workers share, as an inherited file descriptor."""
     address: str
     """The URL of the server."""
     announces: bool
     """Whether this worker prints the startup report and the warnings, which are the same in each."""
     patience: float
     """Seconds after which a worker ends whose supervisor is gone, whatever it does then."""
-
-    table: int = -1
-    """The table of the workers' states, as an inherited file descriptor."""
-    row: int = 0
-    """The number of this worker's row in it."""
     metrics_folder: str = ""
     """Where the workers write their numbers, which any of them adds up; empty: nobody reads them."""
 
@@ -150,70 +64,64 @@ class WorkerChannel:
     """The channel of this process, which is a worker."""
 
     def __init__(self, place: WorkerPlace) -> None:
-        # Programs that actions start must not hold the channel open.
-        os.set_inheritable(place.descriptor, False)
-        self.socket = socket.socket(fileno=place.descriptor)
-        self.socket.setblocking(False)
-        self.address = place.address
-        table = WorkerTable(place.table)
-        os.close(place.table)
-        self._row, self._table = table.rows[place.row], table
-        self.announces = place.announces
+        # Programs that actions start must not hold them open.
+        for each in (place.channel, place.listener):
+            os.set_inheritable(each, False)
+        self.place = place
+        self.listener = socket.socket(fileno=place.listener)
+        self.states: Sequence[WorkerState] = ()
+        """How the workers are that accept connections."""
+        self._socket = socket.socket(fileno=place.channel)
+        self._socket.setblocking(False)
+        self._writer: asyncio.StreamWriter | None = None
         Thread(target=_end_without_supervisor, args=(place,), name="supervisor watch", daemon=True).start()
 
     @classmethod
     def inherited(cls) -> "WorkerChannel | None":
         """The channel that a supervisor gave to this process, if one did; programs started from here do not see it."""
         given = os.environ.pop(_VARIABLE, None)
-        return cls(WorkerPlace(**cast("dict[str, Any]", json.loads(given)))) if given else None
-
-    def ready(self, problems: Iterable[str]) -> None:
-        """Tell the supervisor that requests are answered from now on, and what could not be loaded."""
-        self._send(b"".join(PROBLEM + digest_of(each.encode()) for each in problems) + READY)
-
-    def closed(self, number: int) -> None:
-        """Tell the supervisor that so many connections have been closed."""
-        self._send(CLOSED * number)
-
-    def tell(self, *, ready: bool, open_calls: int) -> None:
-        """Tell all workers and the supervisor the state of this one; once a second, or it counts as hanging."""
-        self._row.tell(ready=ready, open_calls=open_calls)
-
-    @property
-    def states(self) -> Sequence[WorkerState]:
-        """The states of all workers that are handed connections."""
-        return self._table.states
+        return cls(WorkerPlace(**json.loads(given))) if given else None
 
     @property
     def speaks(self) -> bool:
         """Whether this is the one worker that says what is the same in each."""
-        return next((each.pid for each in self.states), 0) in {0, os.getpid()}
+        return not self.states or self.states[0].pid == os.getpid()
 
-    def opened(self, session: bytes) -> None:
-        """Tell the supervisor that this worker has opened a session, so that it gets its other connections too."""
-        self._send(SESSION + digest_of(session))
+    async def serve(
+        self, problems: Iterable[str], accept: Callable[[], None], hear: Callable[[Mapping[str, Any]], None]
+    ) -> None:
+        """Say that this worker is ready and what it could not load, and obey the supervisor until cancelled.
 
-    def connections(self) -> Iterator[socket.socket]:
-        """The connections that have arrived; each belongs to the caller."""
-        while True:
-            try:
-                said, descriptors, _, _ = socket.recv_fds(self.socket, 1, 1)
-            except (BlockingIOError, ConnectionError):
-                return
-            if not said:
-                return
-            yield from (socket.socket(fileno=each) for each in descriptors)
+        `accept` is called once it may accept connections, and `hear` with what other workers tell.
+        """
+        reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=LONGEST_LINE)
+        self._send({"problems": [*problems]})
+        while line := await reader.readline():
+            message: dict[str, Any] = json.loads(line)
+            if "workers" in message:
+                self.states = [WorkerState(*each) for each in message["workers"]]
+            elif "told" in message:
+                hear(message["told"])
+            else:
+                accept()
 
-    def _send(self, said: bytes) -> None:
-        try:
-            self.socket.send(said)
-        except OSError:
-            return  # the supervisor is gone, of which `_end_without_supervisor` learns
+    def report(self, *, ready: bool, open_calls: int, connections: int) -> None:
+        """Say how this worker is; once a second, or it counts as hanging."""
+        self._send({"ready": ready, "openCalls": open_calls, "connections": connections})
+
+    def tell_others(self, told: Mapping[str, Any]) -> None:
+        """Tell the other workers something, which they `hear`."""
+        self._send({"tell": told})
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        if self._writer is not None:
+            write_line(self._writer, message)
 
 
-def digest_of(said: bytes) -> bytes:
-    """What the supervisor knows a session or a problem by: ids are long, and open the session."""
-    return blake2b(said, digest_size=DIGEST_BYTES).digest()
+def write_line(writer: asyncio.StreamWriter, message: Mapping[str, Any]) -> None:
+    """Send a message, unless the other end is gone, or has not read for long."""
+    if not writer.is_closing() and writer.transport.get_write_buffer_size() < LONGEST_LINE:
+        writer.write(json.dumps(message).encode() + b"\n")
 
 
 def _end_without_supervisor(place: WorkerPlace) -> None:
@@ -222,7 +130,7 @@ def _end_without_supervisor(place: WorkerPlace) -> None:
     This is a thread, so that it works while modules are loading and while an action blocks the event loop.
     """
     end = select.poll()
-    end.register(place.descriptor, 0)  # a hang-up is always reported
+    end.register(place.channel, 0)  # a hang-up is always reported
     end.poll()
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(place.patience)

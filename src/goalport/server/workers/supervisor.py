@@ -1,32 +1,32 @@
-"""The supervisor: it accepts connections for its workers, starts another when one ends, and passes signals on.
+"""The supervisor: it opens the port, starts another worker when one ends, and passes signals on.
 
-A listening socket that the workers share would be less work, but Linux wakes the same process again and again: of 16
-connections that stay open, 15 went to one of two workers. A socket for each (SO_REUSEPORT) spreads them by chance, and
-loses those that a worker which dies had not accepted yet. So the supervisor accepts, and hands each connection to the
-worker that has its session, or else the fewest. It loads no workspace, so nothing that agents do can end it.
+The workers share the listening socket. All of them are woken for a connection, and the one that has the fewest accepts
+it first (`site.listener`). So no connection is lost when a worker dies, hangs or is replaced. The supervisor loads no
+workspace, so nothing that agents do can end it.
 """
 
+import asyncio
+import json
 import os
-import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Generator, Sequence, Set as AbstractSet
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence, Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import Process, TaskGroup
 
 from goalport.base.cores import usable_cores
 from goalport.base.errors import SettingsError
 from goalport.base.hosts import http_url
 from goalport.base.observe import log_to_stderr, tell
 from goalport.base.words import counted, listed
-from goalport.server.workers.channel import METRICS_VARIABLE, SESSION_HEADER, WorkerPlace, WorkerTable, digest_of
-from goalport.server.workers.worker import EARLY_SECONDS, Worker
+from goalport.server.workers.channel import LONGEST_LINE, METRICS_VARIABLE, WorkerPlace, WorkerState, write_line
 from goalport.workspace.settings import Settings
 
 _INTERRUPTED: Final = 130
@@ -34,20 +34,16 @@ _INTERRUPTED: Final = 130
 _KILLED: Final = 128
 """What a shell adds to the number of the signal that killed a program."""
 _LONGEST_PAUSE: Final = 30.0
+_EARLY_SECONDS: Final = 10.0
+"""A worker that ends before it is ready, or sooner than this after that, may do so again and again."""
 _CLOSE_SECONDS: Final = 20.0
 """How long a worker may take to end beside `shutdown_seconds`: it answers what it killed, and closes connections."""
-_GRACE_SECONDS: Final = 1.0
-"""How long a worker that is replaced still waits for the first requests on its newest connections."""
-_MOST_UNROUTED: Final = 1_000
-"""The number of connections whose first headers are waited for at once."""
-_WATCH_SECONDS: Final = 1.0
-"""How often the supervisor looks for workers that hang."""
-_SPARE_ROWS: Final = 2
-"""The rows of the table beside those for all workers and their successors."""
+_WATCH_SECONDS: Final = 0.1
+"""How often the supervisor looks for workers that hang, and tells all of them how each is, if that has changed."""
+_HANGS_SECONDS: Final = 5.0
+"""A worker that has said nothing for so long does not respond; one that does says something every second."""
 _PER_CORE: Final = 8
 """How many workers a core may have: each takes 70 MB, and a second of processor time to start."""
-_RETRY_SECONDS: Final = 0.05
-"""How long the supervisor waits before it tries again, when no worker can take a connection."""
 
 
 def check_workers(settings: Settings) -> None:
@@ -92,6 +88,86 @@ def _metrics_folder(settings: Settings) -> Generator[str]:
 
 
 @dataclass(eq=False)
+class Worker:
+    """A process that serves connections, as its supervisor sees it."""
+
+    process: Process
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    retired: bool = False
+    """Whether it is to accept no more connections, because another one replaces it or the server ends."""
+    accepts_since: float | None = None
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    """Set once it is ready or has ended."""
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    problems: AbstractSet[str] = frozenset()
+    """What it could not load."""
+    heard_at: float = field(default_factory=anyio.current_time)
+    ready: bool = False
+    open_calls: int = 0
+    connections: int = 0
+    _told_to_end: bool = False
+
+    @classmethod
+    async def started(cls, command: Sequence[str], place: WorkerPlace) -> "Worker":
+        """A new process of this command; its place gets the descriptor of its channel. Raises `OSError`."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            place = replace(place, channel=theirs.fileno())
+            process = await anyio.open_process(
+                command,
+                stdin=DEVNULL,
+                stdout=None,
+                stderr=None,
+                env=os.environ | place.environment,
+                pass_fds=[place.channel, place.listener],
+                start_new_session=True,  # Ctrl-C signals the supervisor alone, which passes it on
+            )
+        ours.setblocking(False)
+        return cls(process, *await asyncio.open_connection(sock=ours, limit=LONGEST_LINE))
+
+    @property
+    def is_serving(self) -> bool:
+        return self.accepts_since is not None and not self.retired and not self.ended.is_set()
+
+    @property
+    def state(self) -> WorkerState:
+        responds = anyio.current_time() - self.heard_at < _HANGS_SECONDS
+        return WorkerState(self.process.pid, self.ready, self.open_calls, self.connections, responds)
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        write_line(self.writer, message)
+
+    def accept(self) -> None:
+        """Let it accept connections."""
+        self.accepts_since = anyio.current_time()
+        self.send({"accept": True})
+
+    def end(self) -> None:
+        """Tell it to shut down, once only: a second signal would end its calls."""
+        self.retired = True
+        if not self._told_to_end:
+            self._told_to_end = True
+            self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.retired = True
+        self._signal(signal.SIGKILL)
+
+    @property
+    def end_in_words(self) -> str:
+        """How it ended, as the beginning of a sentence."""
+        code = self.process.returncode or 0
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"Worker {self.process.pid} {how}"
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            self.process.send_signal(number)
+
+
+@dataclass(eq=False)
 class _Supervisor:
     settings: Settings
     command: Sequence[str]
@@ -102,21 +178,18 @@ class _Supervisor:
 
     def __post_init__(self) -> None:
         self._patience = self.settings.shutdown_seconds + _CLOSE_SECONDS
+        address, folder = address_of(self.listener), self.metrics_folder
         self._place = WorkerPlace(
-            -1, address_of(self.listener), announces=False, patience=self._patience, metrics_folder=self.metrics_folder
+            -1, self.listener.fileno(), address, announces=False, patience=self._patience, metrics_folder=folder
         )
         self._terminal = Terminal()
-        self._table = WorkerTable.of(2 * self.settings.worker_count + _SPARE_ROWS)
-        self._rows = set(range(len(self._table.rows)))
-        """Those that no worker has."""
         self._stopping = anyio.Event()
         self._ending = False
         """Whether a signal has told the server to end."""
-        self._accepting = anyio.CancelScope()
+        self._draining = False
+        """Whether the workers still accept connections, but are not ready, whatever they say."""
+        self._told_states = list[WorkerState]()
         self._replacing = anyio.Lock()
-        self._routes = SessionRoutes()
-        self._unrouted = 0
-        """How many connections have been accepted and not been handed over yet."""
         self._services: TaskGroup
         self._keepers: TaskGroup
 
@@ -125,7 +198,6 @@ class _Supervisor:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, *reload_signals()) as signals:
             async with anyio.create_task_group() as self._services:
                 self._services.start_soon(self._obey, signals)
-                self._services.start_soon(self._hand_over)
                 self._services.start_soon(self._watch)
                 async with anyio.create_task_group() as self._keepers:
                     await self._start_all()
@@ -134,9 +206,7 @@ class _Supervisor:
 
     async def _start_all(self) -> None:
         """Start the first worker alone: it makes what all share, such as keys and tables, and finds what is wrong."""
-        first = await self._start(announces=True)
-        if first:
-            self._keepers.start_soon(self._keep, first)
+        first = await self._start_and_keep(announces=True)
         if first and first.is_serving:
             async with anyio.create_task_group() as starting:
                 for _ in range(self.settings.worker_count - 1):
@@ -145,28 +215,28 @@ class _Supervisor:
                 ready = [str(each.process.pid) for each in self.workers if each.is_serving]
                 tell(f"  {counted(len(ready), 'worker')} ready: processes {listed(ready)}")
 
-    async def _start_and_keep(self) -> None:
-        if worker := await self._start():
+    async def _start_and_keep(self, *, announces: bool = False) -> Worker | None:
+        worker = await self._start(announces=announces)
+        if worker:
             self._keepers.start_soon(self._keep, worker)
+        return worker
 
-    async def _start(self, *, announces: bool = False, known: AbstractSet[bytes] | None = None) -> Worker | None:
-        """Start a worker, and wait until it is ready or has ended. None: the server ends before that is possible."""
+    async def _start(self, *, announces: bool = False, known: AbstractSet[str] | None = None) -> Worker | None:
+        """Start a worker, and wait until it is ready or has ended. None: the server ends before that is possible.
+
+        With another problem than the `known` ones, it does not accept connections.
+        """
+        place = replace(self._place, announces=announces)
         while not self._stopping.is_set():
-            row = self._rows.pop()
-            place = replace(self._place, announces=announces, row=row)
             try:
-                worker = await Worker.started(
-                    self.command, place, self._table, lambda by, session: self._routes.note(session, by), known
-                )
+                worker = await Worker.started(self.command, place)
             except OSError as error:  # the machine has no memory or no process ids left
-                tell(
-                    f"error: No worker can be started ({error.strerror}); the next attempt is in {_LONGEST_PAUSE:g} s."
-                )
-                self._rows.add(row)
+                words, seconds = error.strerror, _LONGEST_PAUSE
+                tell(f"error: No worker can be started ({words}); the next attempt is in {seconds:g} s.")
                 await self._sleep(_LONGEST_PAUSE)
                 continue
             self.workers.append(worker)
-            self._services.start_soon(self._follow, worker, row)
+            self._services.start_soon(self._follow, worker, known)
             if self.exit_code == _INTERRUPTED:  # it was still being made when a second signal ended the others
                 worker.kill()
             elif self._stopping.is_set():
@@ -175,14 +245,42 @@ class _Supervisor:
             return worker
         return None
 
-    async def _follow(self, worker: Worker, row: int) -> None:
+    async def _follow(self, worker: Worker, known: AbstractSet[str] | None) -> None:
         """Listen to a worker until it has ended; what was counted stays, what was open and connected does not."""
-        await worker.follow()
-        self._rows.add(row)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._listen, worker, known)
+            await worker.process.wait()
+            tasks.cancel_scope.cancel()
+        worker.writer.close()
+        worker.ended.set()
+        worker.settled.set()
+        self._tell_states()
         if self.metrics_folder:
             from prometheus_client.multiprocess import mark_process_dead  # pyright: ignore[reportUnknownVariableType]
 
             mark_process_dead(worker.process.pid, self.metrics_folder)
+
+    async def _listen(self, worker: Worker, known: AbstractSet[str] | None) -> None:
+        with suppress(ConnectionError):
+            while line := await worker.reader.readline():
+                worker.heard_at = anyio.current_time()
+                self._take(worker, json.loads(line), known)
+
+    def _take(self, worker: Worker, said: Mapping[str, Any], known: AbstractSet[str] | None) -> None:
+        """Take what a worker says."""
+        if "problems" in said:
+            worker.problems, worker.ready = frozenset[str](said["problems"]), True
+            if known is None or worker.problems <= known:
+                worker.accept()
+            self._tell_states()
+            worker.settled.set()
+        elif "tell" in said:
+            for each in self.workers:
+                if each is not worker:
+                    each.send({"told": said["tell"]})
+        else:
+            worker.ready, worker.open_calls = said["ready"], said["openCalls"]
+            worker.connections = said["connections"]
 
     async def _keep(self, worker: Worker) -> None:
         """Start another worker whenever this one ends by itself."""
@@ -192,124 +290,68 @@ class _Supervisor:
             self.workers.remove(worker)
             if worker.retired:
                 return
-            if worker.ready_at is None and not self.workers:
-                self._fail(worker)
+            if worker.accepts_since is None and not self.workers:
+                # It has said why, unless it was killed.
+                code = worker.process.returncode or 0
+                if code < 0:
+                    tell(f"error: {worker.end_in_words} before it was ready.")
+                self.exit_code = code if code >= 0 else _KILLED - code
+                self._stop()
                 return
-            early = early + 1 if worker.ended_early else 0
-            await self._pause(worker, early)
+            is_early = worker.accepts_since is None or anyio.current_time() - worker.accepts_since < _EARLY_SECONDS
+            early = early + 1 if is_early else 0
+            seconds = 0.0 if early <= 1 else min(_LONGEST_PAUSE, 2.0 ** (early - 2))
+            then = f"another one starts in {seconds:g} s" if seconds else "another one starts"
+            often = f"{early} times in a row within {_EARLY_SECONDS:g} s of its start; what it wrote above may say why."
+            tell(f"error: {worker.end_in_words}; {then}.{f' That is {often}' if early > 1 else ''}")
+            await self._sleep(seconds)
             another = await self._start()
             if another is None:
                 return
             worker = another
-
-    async def _pause(self, worker: Worker, early: int) -> None:
-        """Say that a worker ended, and wait before the next one, the longer the more often it ended early."""
-        seconds = 0.0 if early <= 1 else min(_LONGEST_PAUSE, 2.0 ** (early - 2))
-        then = f"another one starts in {seconds:g} s" if seconds else "another one starts"
-        often = (
-            f" That is {early} times in a row within {EARLY_SECONDS:g} s of its start; what it wrote above may say why."
-        )
-        tell(f"error: {worker.end_in_words}; {then}.{often if early > 1 else ''}")
-        await self._sleep(seconds)
 
     async def _sleep(self, seconds: float) -> None:
         """Wait so long, or until the server ends."""
         with anyio.move_on_after(seconds):
             await self._stopping.wait()
 
-    def _fail(self, worker: Worker) -> None:
-        """End with the exit code of a worker that did not get ready, and has said why unless it was killed."""
-        code = worker.process.returncode or 0
-        if code < 0:
-            tell(f"error: {worker.end_in_words} before it was ready.")
-        self.exit_code = code if code >= 0 else _KILLED - code
-        self._stop()
-
-    async def _hand_over(self) -> None:
-        """Accept connections and hand them to workers. They wait while there is none."""
-        with self._accepting:
-            async with anyio.create_task_group() as routing:
-                while True:
-                    await anyio.wait_readable(self.listener)
-                    await self._until(lambda: any(each.is_serving for each in self.workers))
-                    try:
-                        connection, _ = self.listener.accept()
-                    except OSError:  # the client has left, or descriptors run short
-                        await anyio.sleep(_RETRY_SECONDS)
-                        continue
-                    connection.setblocking(False)
-                    if not self._taken_at_once(connection):
-                        routing.start_soon(self._route, connection)
-
-    def _taken_at_once(self, connection: socket.socket) -> bool:
-        """Hand a connection over whose first headers are there already, as is common."""
-        try:
-            taken = self._take(connection, session_at_hand(connection))
-        except BlockingIOError:
-            return False
-        if taken:
-            connection.close()
-        return taken
-
     async def _watch(self) -> None:
-        """Say which workers hang, and which of them go on."""
+        """Say which workers hang, and which of them go on; and tell all how each of them is."""
         hanging = set[Worker]()
         while True:
             await anyio.sleep(_WATCH_SECONDS)
-            now = {each for each in self.workers if each.is_serving and each.hangs}
-            some_respond = any(each.is_serving and not each.hangs for each in self.workers)
-            then = "new connections go to the others" if some_respond else "no other does either, so requests wait"
+            serving = [each for each in self.workers if each.is_serving]
+            now = {each for each in serving if not each.state.responds}
+            then = (
+                "no other does either, so requests wait"
+                if len(now) == len(serving)
+                else "new connections go to the others"
+            )
             for each in now - hanging:
                 tell(f"error: Worker {each.process.pid} does not respond; {then}.")
             for each in hanging - now:
                 if each.is_serving:
                     tell(f"  Worker {each.process.pid} responds again.")
             hanging = now
+            self._tell_states()
 
-    async def _route(self, connection: socket.socket) -> None:
-        """Hand a connection to the worker that has its session, or else to the one that has the fewest."""
-        self._unrouted += 1
-        try:
-            with connection:
-                session = await first_session_of(connection) if self._unrouted < _MOST_UNROUTED else None
-                await self._until(lambda: self._take(connection, session))
-        finally:
-            self._unrouted -= 1
-
-    def _take(self, connection: socket.socket, session: bytes | None) -> bool:
-        owner = self._routes.worker_of(session)
-        if owner and not owner.hangs:
-            return owner.take(connection)
-        serving = (each for each in self.workers if each.is_serving)
-        for each in sorted(serving, key=lambda each: (each.hangs, each is not owner, each.connections)):
-            if each.take(connection):
-                if session:
-                    self._routes.note(session, each)
-                return True
-        return False
-
-    async def _until(self, done: Callable[[], bool]) -> None:
-        while not done():  # noqa: ASYNC110 - rare, and what it waits for has no event: room in a channel
-            await anyio.sleep(_RETRY_SECONDS)
+    def _tell_states(self) -> None:
+        states = [each.state for each in self.workers if each.is_serving]
+        if self._draining:
+            states = [each._replace(ready=False) for each in states]
+        if states != self._told_states:
+            self._told_states = states
+            for each in self.workers:
+                each.send({"workers": states})
 
     async def _obey(self, signals: AsyncIterator[signal.Signals]) -> None:
-        async def stop(seconds: float) -> None:
-            """Have no worker be ready for so long, while connections are still accepted; then stop."""
-            if seconds:
-                tell(DRAINING.format(seconds))
-                for each in self._table.rows:
-                    each.drain()
-                await anyio.sleep(seconds)
-            self._stop()
-
         async for number in signals:
-            replaces = number is signal.SIGHUP and not self._terminal.is_closed
-            if replaces:
+            if number is signal.SIGHUP and not self._terminal.is_closed:
                 if not self._ending:
                     self._keepers.start_soon(self._replace)
             elif not self._ending:
                 self._ending = True
-                self._services.start_soon(stop, self.settings.drain_seconds * (number is signal.SIGTERM))
+                self._services.start_soon(self._drain, self.settings.drain_seconds * (number is signal.SIGTERM))
             else:
                 self._stop()
                 tell("Ended at once by a second signal.")
@@ -317,15 +359,22 @@ class _Supervisor:
                 for each in self.workers:
                     each.kill()
 
+    async def _drain(self, seconds: float) -> None:
+        """Have no worker be ready for so long, while connections are still accepted; then stop."""
+        if seconds:
+            tell(DRAINING.format(seconds))
+            self._draining = True
+            self._tell_states()
+            await anyio.sleep(seconds)
+        self._stop()
+
     def _stop(self) -> None:
-        """Accept no more connections, and let every worker shut down."""
-        if self._stopping.is_set():
-            return
-        self._stopping.set()
-        self._accepting.cancel()
-        self.listener.close()
-        for each in self.workers:
-            self._services.start_soon(self._end, each)
+        """Let every worker shut down."""
+        if not self._stopping.is_set():
+            self._stopping.set()
+            self.listener.close()
+            for each in self.workers:
+                self._services.start_soon(self._end, each)
 
     async def _end(self, worker: Worker) -> None:
         """Let a worker shut down, and kill it if it takes too long."""
@@ -343,29 +392,24 @@ class _Supervisor:
         """
         async with self._replacing:
             serving = [each for each in self.workers if each.is_serving]
-            known = {problem for each in serving for problem in each.problems}
+            known = frozenset(problem for each in serving for problem in each.problems)
             for number, old in enumerate(serving):
                 new = await self._start(announces=number == 0, known=known)
                 if new is None:
                     return
-                if new.new_problems:
+                if new.accepts_since is None:
                     self.workers.remove(new)
-                    await self._end(new)
-                    what = counted(len(new.new_problems), "load problem")
-                    tell(f"error: Worker {new.process.pid} had {what} that the earlier workers had not; they go on.")
-                    return
-                if new.ended.is_set():
-                    self.workers.remove(new)
+                    if new.ended.is_set():
+                        why = f"{new.end_in_words} before it was ready; the earlier workers go on."
+                    else:
+                        await self._end(new)
+                        what = counted(len(new.problems - known), "load problem")
+                        why = f"Worker {new.process.pid} had {what} that the earlier workers had not; they go on."
                     if not self._stopping.is_set():
-                        tell(f"error: {new.end_in_words} before it was ready; the earlier workers go on.")
+                        tell(f"error: {why}")
                     return
                 self._keepers.start_soon(self._keep, new)
-                if old.ended.is_set():  # and another one has replaced it
-                    await self._end(new)
-                    continue
-                old.retire()
-                await anyio.sleep(_GRACE_SECONDS)
-                await self._end(old)
+                await self._end(new if old.ended.is_set() else old)  # or another one has replaced it
             if not self._stopping.is_set():
                 tell("  The workers are replaced.")
 
@@ -429,63 +473,3 @@ def address_of(listener: socket.socket) -> str:
     """The URL of a server on this socket, for a client on this machine."""
     bound: tuple[str, int] = listener.getsockname()[:2]
     return http_url(*bound)
-
-
-_HEADER: Final = re.compile(rb"\r\n" + SESSION_HEADER + rb":[ \t]*([!-~]+)[ \t]*\r\n", re.IGNORECASE)
-_MOST_BYTES: Final = 16_384
-"""The number of bytes of a connection in which headers are looked for."""
-_SECONDS: Final = 1.0
-"""How long the first headers of a connection are waited for."""
-_PIECE_SECONDS: Final = 0.01
-"""How long the rest of incomplete headers is waited for at a time."""
-_MOST: Final = 100_000
-"""The number of sessions that are remembered; the one that was used longest ago is forgotten first."""
-
-
-class SessionRoutes:
-    """The workers that have sessions, by the digests of their ids."""
-
-    def __init__(self) -> None:
-        self._workers: dict[bytes, Worker] = {}
-
-    def note(self, session: bytes, worker: Worker) -> None:
-        """From now on, this worker has the session."""
-        self._workers.pop(session, None)
-        self._workers[session] = worker
-        if len(self._workers) > _MOST:
-            del self._workers[next(iter(self._workers))]
-
-    def worker_of(self, session: bytes | None) -> Worker | None:
-        """The worker that has the session, if one that serves has it."""
-        worker = self._workers.get(session) if session else None
-        return worker if worker and worker.is_serving else None
-
-
-def session_at_hand(connection: socket.socket) -> bytes | None:
-    """The digest of the session that the first request on a connection names; None if it names none.
-
-    Raises `BlockingIOError` as long as its headers have not arrived.
-    """
-    try:
-        seen = connection.recv(_MOST_BYTES, socket.MSG_PEEK)
-    except BlockingIOError:
-        raise
-    except OSError:  # the client has left
-        return None
-    head, end, _ = seen.partition(b"\r\n\r\n")
-    if found := _HEADER.search(head + end):
-        return digest_of(found[1])
-    if end or not seen or len(seen) == _MOST_BYTES:
-        return None
-    raise BlockingIOError
-
-
-async def first_session_of(connection: socket.socket) -> bytes | None:
-    """The same, once the headers have arrived; None also if they come late."""
-    with anyio.move_on_after(_SECONDS):
-        while True:
-            await anyio.wait_readable(connection)
-            with suppress(BlockingIOError):
-                return session_at_hand(connection)
-            await anyio.sleep(_PIECE_SECONDS)
-    return None

@@ -4,10 +4,10 @@ A new HTTP transport is one file in `transports` and one entry of `TRANSPORTS`. 
 routes; `site` does. `server` and `transports` are below.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from starlette.responses import Response
 from starlette.routing import Route
@@ -16,6 +16,7 @@ from goalport.server.auth import Access
 from goalport.server.doors.mcp.server import GoalServer, make_server
 from goalport.server.doors.mcp.state import McpState
 from goalport.server.doors.mcp.transports.jsonrpc import error_response, refusal
+from goalport.server.doors.mcp.transports.sessions import Sessions
 from goalport.server.doors.mcp.transports.sse import Sse
 from goalport.server.doors.mcp.transports.streamable_http import StreamableHttp
 from goalport.server.publish.publisher import Publisher
@@ -31,7 +32,8 @@ class ServerTransport(Protocol):
     - Where a request waits for the answer of its call, it watches the connection as `streamable_http` does: it wraps
       the SDK's app in `DisconnectMiddleware`, or makes a `Disconnect` by `new_disconnect` and notes it. Otherwise the
       call runs on for nobody. A transport whose session ends with its stream, as `sse` has it, need not.
-    - It has no more streams than `max_sessions` that are sessions, and gives the SDK the limit `max_body_bytes`: its own is 4 MiB.
+    - Of streams that are sessions, it has no more than `max_sessions`. It gives the SDK the limit `max_body_bytes`: its
+      own is 4 MiB.
     """
 
     @property
@@ -60,7 +62,7 @@ class McpDoor:
     """The response headers that a web page needs as a client."""
 
     def __init__(self, publisher: Publisher, access: Access) -> None:
-        state = McpState(publisher, access)
+        state = self._state = McpState(publisher, access)
         server, self._streams = make_server(state)
         self._transports = [transport(server, state) for transport in TRANSPORTS]
         self.routes: Sequence[Route] = [route for each in self._transports for route in each.routes]
@@ -76,6 +78,24 @@ class McpDoor:
     def refusal(self, status: HTTPStatus, _kind: str, detail: str, /) -> Response:
         """A refusal by the site, as a JSON-RPC error; it has no id, since the request was not read."""
         return error_response(refusal(None, detail), status)
+
+    def tell_workers(self, tell: Callable[[Mapping[str, Any]], None]) -> None:
+        """Serve as one of several workers: what `tell` is called with, each of the others is to `hear`."""
+        self._state.notifications.tell_workers = lambda uri: tell({"updated": uri})
+        for each in self._sessions():
+            each.tell_workers = tell
+
+    async def hear(self, told: Mapping[str, Any]) -> None:
+        """Take what another worker tells."""
+        if uri := told.get("updated"):
+            await self._state.notifications.updated_here(uri)
+        for each in self._sessions() if "session" in told else ():
+            await each.hear(told)
+
+    def _sessions(self) -> Iterator[Sessions]:
+        for each in self._transports:
+            if isinstance(each, StreamableHttp) and each.sessions is not None:
+                yield each.sessions
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
