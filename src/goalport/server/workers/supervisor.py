@@ -290,7 +290,8 @@ class _Supervisor:
             self.workers.remove(worker)
             if worker.retired:
                 return
-            if worker.accepts_since is None and not self.workers:
+            some_serve = any(each.is_serving for each in self.workers)
+            if worker.accepts_since is None and not some_serve and (early > 1 or not self.workers):
                 # It has said why, unless it was killed.
                 code = worker.process.returncode or 0
                 if code < 0:
