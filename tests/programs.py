@@ -105,8 +105,11 @@ async def forked(
             yield program
         finally:
             program.terminate()
-            with anyio.fail_after(30, shield=True):
+            with anyio.move_on_after(30, shield=True):
                 await program.wait()
+            if program.returncode is None:
+                program.kill()
+                raise TimeoutError(f"goalport {arguments} goes on 30 s after it was to end.")
 
 
 class _Forked:
@@ -118,7 +121,8 @@ class _Forked:
 
     async def watch(self) -> None:
         """Notice its end; one task does."""
-        await anyio.wait_readable(self._process.sentinel)
+        with anyio.CancelScope(shield=True):  # it is ended with the block in any case
+            await anyio.wait_readable(self._process.sentinel)
         self._ended.set()
 
     async def wait(self) -> int:

@@ -161,7 +161,7 @@ async def _piped(arguments: list[str], errors: int) -> AsyncGenerator[Any]:
         with os.fdopen(output, encoding="utf-8") as lines, received:
             async for line in anyio.wrap_file(lines):
                 with suppress(anyio.BrokenResourceError):
-                    await received.send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
+                    await received.send(_message(line))
 
     async def write() -> None:
         with suppress(BrokenPipeError), os.fdopen(ours, "w", encoding="utf-8") as lines, sent:
@@ -177,6 +177,14 @@ async def _piped(arguments: list[str], errors: int) -> AsyncGenerator[Any]:
         tasks.start_soon(write)
         with incoming, outgoing:
             yield incoming, outgoing
+
+
+def _message(line: str) -> SessionMessage | Exception:
+    """As the SDK's client reads a line: one that is none is the session's to tell."""
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        return error
 
 
 async def _listen_to_pipe(reading: int, heard: Heard) -> None:

@@ -103,8 +103,10 @@ async def drain(
 
 def exit_at_once() -> NoReturn:
     """Exit at once with code 130, as a second signal asks for."""
-    tell("Ended at once by a second signal.")
-    os._exit(_INTERRUPTED)
+    try:
+        tell("Ended at once by a second signal.")
+    finally:  # Python refuses to write if the signal came while a line was being written
+        os._exit(_INTERRUPTED)
 
 
 @contextmanager
