@@ -232,31 +232,34 @@ async def test_a_call_that_waits_for_a_process_of_another_server_holds_nothing(t
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-async def test_a_server_that_drains_is_not_ready_and_still_takes_connections(tmp_path: Path, workers: str) -> None:
-    async with running(tmp_path, FILES, workers=workers, store="sqlite", drain_seconds="4") as server:
+async def test_a_server_that_drains_is_not_ready_takes_connections_and_ends_at_a_second_signal(
+    tmp_path: Path, workers: str
+) -> None:
+    async with running(tmp_path, FILES, workers=workers, store="sqlite", drain_seconds="600") as server:
         if workers == "2":
             await server.heard.until("2 workers ready")
         server.process.send_signal(signal.SIGTERM)
-        await server.heard.until("connections are refused in 4 s")
+        await server.heard.until("connections are refused in 600 s")
         for _ in range(4):  # Each is another connection, of which both workers get some.
             async with httpx2.AsyncClient(base_url=server.address, timeout=60) as http:
                 ready, live, health = [await http.get(f"/health{path}") for path in ("/ready", "/live", "")]
             assert [ready.status_code, live.status_code, health.json()["ready"]] == [503, 200, False]
         async with server.client("http", "auto") as client:
             assert text_of(await client.call_tool("cook", {"seconds": 0})) == "done"
+        server.process.send_signal(signal.SIGTERM)
         with anyio.fail_after(60):
-            assert await server.process.wait() == 0
+            assert await server.process.wait() == 130
     assert "Traceback" not in server.heard.text
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-async def test_a_second_signal_ends_a_server_that_drains(tmp_path: Path, workers: str) -> None:
-    async with running(tmp_path, FILES, workers=workers, store="sqlite", drain_seconds="600") as server:
+async def test_a_server_that_has_drained_ends(tmp_path: Path, workers: str) -> None:
+    async with running(tmp_path, FILES, workers=workers, store="sqlite", drain_seconds="0.1") as server:
         server.process.send_signal(signal.SIGTERM)
-        await server.heard.until("connections are refused in 600 s")
-        server.process.send_signal(signal.SIGTERM)
+        await server.heard.until("connections are refused in 0.1 s")
         with anyio.fail_after(60):
-            assert await server.process.wait() == 130
+            assert await server.process.wait() == 0
+    assert "Traceback" not in server.heard.text
 
 
 @ENDINGS
