@@ -6,9 +6,7 @@ Below the program; `observe.audit`, which writes and reads the log, is below it.
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, cast
-
-from cyclopts import Parameter
+from typing import Any, Final, Literal, cast
 
 from goalport.base.observe.audit import read_audit
 from goalport.cli.options import WorkspaceFolder, duration_of, workspace_root
@@ -23,16 +21,30 @@ _FIRST: Final = ("time", "deed", "caller", "issuer")
 
 def audit(
     *,
-    caller: Annotated[str | None, Parameter(help="What this caller did.", show_default=False)] = None,
-    deed: Annotated[Deed | None, Parameter(help="What of this kind was done.", show_default=False)] = None,
-    process: Annotated[str | None, Parameter(help="What concerns the process of this id.", show_default=False)] = None,
-    since: Annotated[
-        str | None, Parameter(help="What was done in the last 30d, 12h or 90m.", show_default=False)
-    ] = None,
+    caller: str | None = None,
+    deed: Deed | None = None,
+    process: str | None = None,
+    since: str | None = None,
     format: Format = "text",  # noqa: A002 - the name of the option
     workspace: WorkspaceFolder = Path(),
 ) -> None:
-    """Print the audit log, the oldest entry first."""
+    """Print the audit log, the oldest entry first.
+
+    Parameters
+    ----------
+    caller
+        What this caller did.
+    deed
+        What of this kind was done.
+    process
+        What concerns the process of this id.
+    since
+        What was done in the last 30d, 12h or 90m.
+
+    Examples:
+        goalport audit --since 24h
+        goalport audit --caller anna --deed approved
+    """
     settings = load_settings(workspace_root(workspace))
     wanted = {"caller": caller, "deed": deed, "process_id": process}
     begin = None if since is None else datetime.now(UTC) - duration_of(since)

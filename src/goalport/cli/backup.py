@@ -5,9 +5,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Final
-
-from cyclopts import Parameter
+from typing import Final
 
 from goalport.base.errors import BadInput, StoreError
 from goalport.base.words import counted
@@ -23,13 +21,19 @@ _OF_DATABASE: Final = ("-wal", "-shm", "-journal")
 _MAGIC: Final = b"SQLite format 3\0"
 """What the file of a database begins with."""
 
-Place = Annotated[Path, Parameter(help="The folder to make, which must not be there yet. Only you may read it.")]
 
-
-def backup(place: Place, /, *, workspace: WorkspaceFolder = Path()) -> int:
+def backup(place: Path, /, *, workspace: WorkspaceFolder = Path()) -> int:
     """Copy the data folder of the workspace: each database as of one moment, and every other file.
 
     Each copy of a database is checked. Whoever has it can read everything, so keep it as you keep the original.
+
+    Parameters
+    ----------
+    place
+        The folder to make, which must not be there yet. Only you may read it.
+
+    Examples:
+        goalport backup /var/backups/goalport/monday
     """
     settings = load_settings(workspace_root(workspace))
     data, copy = settings.data_dir, place.expanduser().absolute()

@@ -16,13 +16,13 @@ from cyclopts import Parameter
 from goalport.base.errors import BadInput, GoalportError
 from goalport.base.secrecy import hide
 from goalport.base.words import listed
-from goalport.cli.answering import read_answer
 from goalport.cli.chat_prompt import command_lines, read_line
 from goalport.cli.chat_replies import Replies
 from goalport.cli.chat_view import ChatView
 from goalport.cli.chats_here import ChatsHere
 from goalport.cli.dialogues import Chats, Dialogue, Reply
 from goalport.cli.options import WorkspaceFolder, workspace_root
+from goalport.cli.processes import read_answer
 from goalport.cli.prompts import Interrupted, Option, Unanswered, prompts_here
 from goalport.cli.sources import runner_here
 from goalport.cli.stored import driven
@@ -89,71 +89,51 @@ _NO_CHATBOT = (
     " message goes to the agent that fits it best. docs/chat.md shows how."
 )
 
-ChatbotName = Annotated[
-    str | None,
-    Parameter(name="CHATBOT", help="Its name; needed if there are several, except with --continue and -c."),
-]
-Texts = Annotated[
-    tuple[str, ...],
-    Parameter(
-        name=("--message", "-m"),
-        negative="",
-        allow_leading_hyphen=True,
-        help="Say this and leave; repeat it for more. - reads a message from standard input.",
-        show_default=False,
-    ),
-]
-
-
-Conversation = Annotated[
-    str | None, Parameter(name=("--conversation", "-c"), help="Go on with the conversation of this id.")
-]
-Continued = Annotated[
-    bool, Parameter(name="--continue", negative="", help="Go on with your last one.", show_default=False)
-]
-New = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        help="Begin a new one, as without the other options; with --conversation, under that id.",
-        show_default=False,
-    ),
-]
-Model = Annotated[str | None, Parameter(help="The model to ask where a chatbot names none.", show_default=False)]
-AsJson = Annotated[
-    bool, Parameter(name="--json", negative="", help="Print each reply as a line of JSON.", show_default=False)
-]
-Quiet = Annotated[
-    bool, Parameter(name=("--quiet", "-q"), negative="", help="Do not show steps and tools.", show_default=False)
-]
-AtServer = Annotated[
-    str | None,
-    Parameter(
-        name="--server",
-        help="A running server, over AG-UI; the key in GOALPORT_KEY is sent along. Default: the workspace.",
-        show_default=False,
-    ),
-]
-
 
 def chat(
-    chatbot: ChatbotName = None,
+    chatbot: Annotated[str | None, Parameter("CHATBOT")] = None,
     /,
     *,
-    messages: Texts = (),
-    conversation: Conversation = None,
-    continued: Continued = False,
-    new: New = False,
-    model: Model = None,
-    structured: AsJson = False,
-    quiet: Quiet = False,
-    server: AtServer = None,
+    messages: Annotated[tuple[str, ...], Parameter(("--message", "-m"), allow_leading_hyphen=True)] = (),
+    conversation: Annotated[str | None, Parameter(("--conversation", "-c"))] = None,
+    continued: Annotated[bool, Parameter("--continue")] = False,
+    new: bool = False,
+    model: str | None = None,
+    structured: Annotated[bool, Parameter("--json")] = False,
+    quiet: Annotated[bool, Parameter(("--quiet", "-q"))] = False,
+    server: str | None = None,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
     """Talk to a chatbot. What it asks is asked on the terminal; Ctrl-C stops a reply, Ctrl-D leaves.
 
-    Exit codes: 0 all was answered; without a terminal, 1 if something failed or a question is open; 2 wrong usage; 130
-    left with Ctrl-C.
+    Without a terminal, the exit code is 1 if something failed or a question is open.
+
+    Parameters
+    ----------
+    chatbot
+        Its name; needed if there are several, except with --continue and -c.
+    messages
+        Say this and leave; repeat it for more. - reads a message from standard input.
+    conversation
+        Go on with the conversation of this id.
+    continued
+        Go on with your last one.
+    new
+        Begin a new one, as without the other options; with --conversation, under that id.
+    model
+        The model to ask where a chatbot names none.
+    structured
+        Print each reply as a line of JSON.
+    quiet
+        Do not show steps and tools.
+    server
+        A running server, over AG-UI; the key in GOALPORT_KEY is sent along. Default: the workspace.
+
+    Examples:
+        goalport chat
+        goalport chat Support --continue
+        goalport chat -m "Where is my parcel?" -m "And when does it come?"
+        goalport chat --conversation solid-tern-ba45d2e65dad
     """
     if continued and (new or conversation is not None):
         raise BadInput("--continue goes on with your last conversation, so leave out --conversation and --new.")

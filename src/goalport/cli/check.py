@@ -7,9 +7,6 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from goalport.base.colours import coloured
 from goalport.base.words import counted
@@ -51,14 +48,19 @@ class Findings:
 def check(
     *,
     format: Format = "text",  # noqa: A002 - the option's name
-    allow_warnings: Annotated[
-        bool, Parameter(negative="", help="Exit with 1 for problems, but not for warnings.", show_default=False)
-    ] = False,
+    allow_warnings: bool = False,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
-    """Read the workspace and say what is wrong with it.
+    """Read the workspace and say what is wrong with it; nothing runs.
 
-    Exit codes: 0 nothing is wrong, 1 something is.
+    Parameters
+    ----------
+    allow_warnings
+        Exit with 1 for problems, but not for warnings.
+
+    Examples:
+        goalport check
+        goalport check --workspace my-agents --format json
     """
     findings = _findings(open_workspace(workspace))
     if format == "json":

@@ -22,7 +22,7 @@ from goalport.base.hosts import http_url
 from goalport.base.secrecy import hide
 from goalport.cli.clients import CLIENTS, Address, Client, Entry, Machine, Scope, Subprocess, Target, Transport
 from goalport.cli.config_files import Unmergeable, merged, with_entry
-from goalport.cli.options import WorkspaceFolder, given_text, workspace_root
+from goalport.cli.options import Unasked, WorkspaceFolder, given_text, workspace_root
 from goalport.cli.terminal import Record, confirmed, say, show, show_difference
 from goalport.server.auth.key_file import KEY_VARIABLE, PREFIX, is_whole
 from goalport.workspace.settings import Settings, load_settings
@@ -129,7 +129,7 @@ class ConnectOptions:
     "The server's name in the client. Default: the name in the settings."
     scope: Scope | None = None
     "user: for all projects; project: for this workspace alone."
-    key: Annotated[str | None, Parameter(show_default=False, allow_leading_hyphen=True)] = None
+    key: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
     "The key or token that the client sends, @FILE to read it, or - for standard input. Default: that in GOALPORT_KEY."
 
 
@@ -184,15 +184,23 @@ def connect(
     /,
     *,
     options: ConnectOptions = ConnectOptions(),
-    write: Annotated[
-        bool, Parameter(negative="", help="Write it, after showing what changes.", show_default=False)
-    ] = False,
-    yes: Annotated[
-        bool, Parameter(name=("--yes", "-y"), negative="", help="Do not ask before writing.", show_default=False)
-    ] = False,
+    write: bool = False,
+    yes: Unasked = False,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
-    """Print a client's configuration for this server and where it goes, or write it."""
+    """Print a client's configuration for this server and where it goes, or write it.
+
+    Parameters
+    ----------
+    write
+        Write it, after showing what changes.
+
+    Examples:
+        goalport connect
+        goalport connect cursor
+        goalport connect claude-desktop --write
+        goalport connect vscode --transport http --url https://agents.example.com/mcp
+    """
     root = workspace_root(workspace)
     machine = Machine(sys.platform, Path.home(), os.environ, root)
     if client is None:

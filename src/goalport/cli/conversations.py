@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from goalport.base.errors import BadInput
 from goalport.cli.chats_here import READER, conversation_line
-from goalport.cli.options import WorkspaceFolder, workspace_root
+from goalport.cli.options import AsJson, OutputFile, Unasked, WorkspaceFolder, workspace_root
 from goalport.cli.sources import run_here
 from goalport.cli.stored import driven, has_store, opened_store, stored_settings
 from goalport.cli.terminal import Record, confirmed, say, show, show_json, show_lines, show_markdown
@@ -22,62 +22,60 @@ from goalport.cli.workspace import kept_in_memory
 from goalport.runtime.chat import Conversations
 from goalport.workspace.settings import load_settings
 
-Id = Annotated[str, Parameter(help="The id of a conversation; `goalport conversations list` has it.")]
-Ids = Annotated[tuple[str, ...], Parameter(name="ID", help="The ids of conversations.", negative="")]
-AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.", show_default=False)]
-OfChatbot = Annotated[str, Parameter(help="Only those with this chatbot.", show_default=False)]
-Limit = Annotated[int, Parameter(help="How many at most.")]
-After = Annotated[str, Parameter(help="Go on below this conversation.", show_default=False)]
-
-conversations = App(
-    name="conversations",
-    help_format="plaintext",
-    help_epilogue="""\
-Examples:
-  goalport conversations list --chatbot Support
-  goalport conversations search refund damaged
-  goalport conversations show solid-tern-ba45d2e65dad
-  goalport conversations rename solid-tern-ba45d2e65dad "A damaged parcel"
-  goalport conversations export solid-tern-ba45d2e65dad --output talk.md
-  goalport conversations delete solid-tern-ba45d2e65dad""",
-)
+Chatbot = Annotated[str, Parameter(help="Only those with this chatbot.")]
+Limit = Annotated[int, Parameter(help="How many at most. Default: 50.")]
+After = Annotated[str, Parameter(help="Go on below this conversation.")]
 
 
-@conversations.command(name="list")
 def list_conversations(
     *,
-    chatbot: OfChatbot = "",
+    chatbot: Chatbot = "",
     limit: Limit = 50,
     after: After = "",
     structured: AsJson = False,
     workspace: WorkspaceFolder = Path(),
 ) -> None:
-    """List conversations, the one that was continued last first."""
+    """List conversations, the one that was continued last first.
+
+    Examples:
+        goalport conversations list --chatbot Support
+    """
     _show_page(workspace, "", chatbot, limit, after, structured=structured)
 
 
-@conversations.command
 def search(
-    words: Annotated[tuple[str, ...], Parameter(name="WORDS", help="All of them have to occur.", negative="")],
+    words: Annotated[tuple[str, ...], Parameter("WORDS")],
     /,
     *,
-    chatbot: OfChatbot = "",
+    chatbot: Chatbot = "",
     limit: Limit = 50,
     after: After = "",
     structured: AsJson = False,
     workspace: WorkspaceFolder = Path(),
 ) -> None:
-    """List the conversations in whose title or messages these words are, in capitals or not."""
+    """List the conversations in whose title or messages these words are, in capitals or not.
+
+    Parameters
+    ----------
+    words
+        All of them have to occur.
+
+    Examples:
+        goalport conversations search refund damaged
+    """
     if not any(each.strip() for each in words):
         raise BadInput("Say what to search for: goalport conversations search refund damaged")
     _show_page(workspace, " ".join(words), chatbot, limit, after, structured=structured)
 
 
-@conversations.command(name="show")
 def show_conversation(
-    conversation_id: Id, /, *, structured: AsJson = False, workspace: WorkspaceFolder = Path()
+    conversation_id: str, /, *, structured: AsJson = False, workspace: WorkspaceFolder = Path()
 ) -> None:
-    """Show what was said in a conversation; as JSON also what was said in its other branches."""
+    """Show what was said in a conversation; as JSON also what was said in its other branches.
+
+    Examples:
+        goalport conversations show solid-tern-ba45d2e65dad
+    """
     exported = run_here(_exported(workspace, conversation_id))
     if structured:
         show_json(exported)
@@ -85,31 +83,34 @@ def show_conversation(
         show_markdown(transcript(exported))
 
 
-@conversations.command
-def rename(
-    conversation_id: Id,
-    title: Annotated[str, Parameter(help="A few words that say what it is about.")],
-    /,
-    *,
-    workspace: WorkspaceFolder = Path(),
-) -> None:
-    """Give a conversation a title."""
+def rename(conversation_id: str, title: str, /, *, workspace: WorkspaceFolder = Path()) -> None:
+    """Give a conversation a title.
+
+    Parameters
+    ----------
+    title
+        A few words that say what it is about.
+
+    Examples:
+        goalport conversations rename solid-tern-ba45d2e65dad "A damaged parcel"
+    """
     run_here(_renamed(workspace, conversation_id, title))
     say(f"Conversation {conversation_id} is called: {title}")
 
 
-@conversations.command
 def export(
-    conversation_id: Id,
+    conversation_id: str,
     /,
     *,
-    output: Annotated[
-        Path | None, Parameter(name=("--output", "-o"), help="The file to write. Default: standard output.")
-    ] = None,
+    output: OutputFile = None,
     structured: AsJson = False,
     workspace: WorkspaceFolder = Path(),
 ) -> None:
-    """Write a conversation as Markdown; with --json, or into a file whose name ends so, as JSON with all branches."""
+    """Write a conversation as Markdown; with --json, or into a file whose name ends so, as JSON with all branches.
+
+    Examples:
+        goalport conversations export solid-tern-ba45d2e65dad --output talk.md
+    """
     exported = run_here(_exported(workspace, conversation_id))
     as_json = structured or (output is not None and output.suffix == ".json")
     text = f"{json.dumps(exported, indent=1, ensure_ascii=False)}\n" if as_json else transcript(exported)
@@ -119,17 +120,17 @@ def export(
         output.write_text(text, encoding="utf-8")
 
 
-@conversations.command
 def delete(
-    ids: Ids,
+    ids: Annotated[tuple[str, ...], Parameter("ID")],
     /,
     *,
-    yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="", help="Do not ask.", show_default=False)] = False,
+    yes: Unasked = False,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
-    """Delete conversations with all their messages, for good.
+    """Delete conversations with all their messages, for good. If there is no such conversation, none is deleted.
 
-    Exit codes: 0 deleted, 1 not confirmed, 2 there is no such conversation, and then none is deleted.
+    Examples:
+        goalport conversations delete solid-tern-ba45d2e65dad
     """
     if not ids:
         raise BadInput("Say which: goalport conversations delete ID")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar, get_args
 
 import anyio
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from goalport.base.caller import ANONYMOUS
 from goalport.base.errors import BadInput, UnknownName
@@ -49,45 +49,19 @@ By = Literal["words", "meaning", "both", "pattern"]
 
 Index = Annotated[
     str | None,
-    Parameter(
-        help="The file with the documents, or the URL of a PostgreSQL database. Default: where the settings say.",
-        show_default=False,
-    ),
+    Parameter(help="A file with documents, or the URL of a PostgreSQL database. Default: where the settings say."),
 ]
-Allowed = Annotated[
-    tuple[str, ...],
-    Parameter(negative="", show_default=False, help="A host of this network that may be fetched from: HOST[:PORT]."),
-]
-
-rag = App(
-    name="rag",
-    help_format="plaintext",
-    help_epilogue="""\
-Examples:
-  goalport rag search "how are tokens renewed"
-  goalport rag search '+token "refresh policy" -draft' --by words --format json
-  goalport rag search -- '-draft +token'
-  goalport rag list
-  goalport rag remove docs/old.md
-  goalport rag remove drafts https://example.com/old/""",
-)
 
 
 def ingest(
-    *places: Annotated[str, Parameter(help="Files, folders and URLs; file: URIs too.")],
-    refresh: Annotated[
-        str, Parameter(help="When what is stored is read again: always, never, or after a time such as 30m or 1d.")
-    ] = "always",
-    include: Annotated[
-        tuple[str, ...], Parameter(negative="", show_default=False, help="Of a folder, only what matches: '*.md'.")
-    ] = (),
-    max_chunk_size: Annotated[int | None, Parameter(help="The most characters of a chunk.")] = None,
-    overlap_size: Annotated[int | None, Parameter(help="How many of them at most repeat what is before.")] = None,
-    allow: Allowed = (),
-    watch: Annotated[bool, Parameter(negative="", help="Go on, and take in what changes, until Ctrl-C.")] = False,
-    structured: Annotated[
-        bool, Parameter(name="--json", negative="", help="Print a line of JSON for each document.", show_default=False)
-    ] = False,
+    *places: str,
+    refresh: str = "always",
+    include: tuple[str, ...] = (),
+    max_chunk_size: int | None = None,
+    overlap_size: int | None = None,
+    allow: tuple[str, ...] = (),
+    watch: bool = False,
+    structured: Annotated[bool, Parameter("--json")] = False,
     index: Index = None,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
@@ -95,7 +69,31 @@ def ingest(
 
     Markdown and plain text are read by goalport itself; web pages, PDF, office files and EPUB need goalport[ingest].
     What the options leave open is in [documents] of the settings. Of a folder, documents whose files are gone are
-    removed. Exit codes: 0 all could be read, 1 some could not.
+    removed.
+
+    Parameters
+    ----------
+    places
+        Files, folders and URLs; file: URIs too.
+    refresh
+        When what is stored is read again: always, never, or after a time such as 30m or 1d. Default: always.
+    include
+        Of a folder, only what matches: '*.md'.
+    max_chunk_size
+        The most characters of a chunk.
+    overlap_size
+        How many of them at most repeat what is before.
+    allow
+        A host of this network that may be fetched from: HOST[:PORT].
+    watch
+        Go on, and take in what changes, until Ctrl-C.
+    structured
+        Print a line of JSON for each document.
+
+    Examples:
+        goalport ingest docs handbook.pdf
+        goalport ingest https://example.com/guide.html --refresh 1d
+        goalport ingest docs --watch
     """
     if not places:
         raise BadInput("Say what to take in, such as `goalport ingest docs` or `goalport ingest https://example.com/`.")
@@ -205,21 +203,32 @@ def _cost(spent: Sequence[Spending]) -> str:
     return f" Embeddings: {usage.tokens:,} tokens{dollars}." if usage.tokens or usage.cost else ""
 
 
-@rag.command
 def search(
-    query: Annotated[str, Parameter(help="What is searched for; --help of `rag` has examples.")],
+    query: str,
     /,
     *,
-    by: Annotated[
-        By | None,
-        Parameter(help="How. Default: both if there are vectors, else words.", show_default=False),
-    ] = None,
-    top: Annotated[int, Parameter(help="The most results.")] = 5,
+    by: By | None = None,
+    top: int = 5,
     format: Format = "text",  # noqa: A002 - the option's name
     index: Index = None,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
-    """Search the documents that were taken in. Exit codes: 0 something was found, 1 nothing."""
+    """Search the documents that were taken in. The exit code is 1 if nothing was found.
+
+    Parameters
+    ----------
+    query
+        What is searched for.
+    by
+        How. Default: both if there are vectors, else words.
+    top
+        The most results. Default: 5.
+
+    Examples:
+        goalport rag search "how are tokens renewed"
+        goalport rag search '+token "refresh policy" -draft' --by words --format json
+        goalport rag search -- '-draft +token'
+    """
     if not query.strip():
         raise BadInput("Say what to search for: the query is empty.")
 
@@ -266,7 +275,6 @@ def _wire(result: SimilarityResult[Chunk]) -> dict[str, object]:
     }
 
 
-@rag.command(name="list")
 def list_documents(
     *,
     format: Format = "text",  # noqa: A002 - the option's name
@@ -294,16 +302,22 @@ def list_documents(
     show(_with_store(open_with_warnings(workspace), index, found, reads=True), format, none="No document is stored.")
 
 
-@rag.command
 def remove(
-    *documents: Annotated[
-        str,
-        Parameter(help="Their URIs, or paths of files. Of a folder, or a URI that ends with a slash, all within it."),
-    ],
+    *documents: str,
     index: Index = None,
     workspace: WorkspaceFolder = Path(),
 ) -> None:
-    """Remove documents, with all that is stored of them."""
+    """Remove documents, with all that is stored of them.
+
+    Parameters
+    ----------
+    documents
+        Their URIs, or paths of files. Of a folder, or a URI that ends with a slash, all within it.
+
+    Examples:
+        goalport rag remove docs/old.md
+        goalport rag remove drafts https://example.com/old/
+    """
     if not documents:
         raise BadInput("Say what to remove; `goalport rag list` lists the documents.")
 
@@ -330,7 +344,6 @@ async def _within(store: DocumentIndex, named: str, uri: str) -> Collection[str]
     return await stored_within(store, f"{uri.rstrip('/')}/")
 
 
-@rag.command
 def reembed(*, index: Index = None, workspace: WorkspaceFolder = Path()) -> None:
     """Make the vectors of all documents anew, as after a change of the embedding model."""
 

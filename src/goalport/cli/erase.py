@@ -3,9 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from goalport.base.caller import Caller, user_of_machine
 from goalport.base.errors import BadInput
@@ -21,10 +18,10 @@ _REASON = "It was erased with `goalport erase`."
 
 def erase(
     *,
-    caller: Annotated[str | None, Parameter(help="Whose data, by the caller's id.", show_default=False)] = None,
-    issuer: Annotated[str | None, Parameter(help="Who issued that id, if several did.", show_default=False)] = None,
-    process: Annotated[str | None, Parameter(help="One process, with what it started.", show_default=False)] = None,
-    dry_run: Annotated[bool, Parameter(negative="", help="Only say how much there is.", show_default=False)] = False,
+    caller: str | None = None,
+    issuer: str | None = None,
+    process: str | None = None,
+    dry_run: bool = False,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
     """Erase all that is stored of a caller, or one process, with results, questions and events.
@@ -32,6 +29,22 @@ def erase(
     Of a caller, these are processes, conversations, contexts, sign-ins at upstream servers, and the place among the
     readers of documents. What runs is ended, also at a server. The audit log keeps that it was done. Nothing of it can
     be had back.
+
+    Parameters
+    ----------
+    caller
+        Whose data, by the caller's id.
+    issuer
+        Who issued that id, if several did.
+    process
+        One process, with what it started.
+    dry_run
+        Only say how much there is.
+
+    Examples:
+        goalport erase --caller ada --dry-run
+        goalport erase --caller ada
+        goalport erase --process 0192f0c3
     """
     if (caller is None) == (process is None):
         raise BadInput("Say what to erase: --caller ID for all that a caller left, or --process ID.")

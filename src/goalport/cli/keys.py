@@ -9,15 +9,14 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-from cyclopts import App, Parameter
 from pydantic import ValidationError
 
 from goalport.base.caller import user_of_machine
 from goalport.base.errors import BadInput, SettingsError, UnknownName
 from goalport.base.words import counted, listed, validation_reason
-from goalport.cli.options import WorkspaceFolder, duration_of, workspace_root
+from goalport.cli.options import AsJson, WorkspaceFolder, duration_of, workspace_root
 from goalport.cli.sources import local_time
 from goalport.cli.terminal import Record, say, show
 from goalport.server.auth.key_file import KeyFile, NewKey, new_key
@@ -26,54 +25,35 @@ from goalport.workspace.settings import KeyEntry, Settings, load_settings
 from goalport.workspace.settings.loading import audit_of
 
 _NEVER: Final = "never"
-_OVERLAP: Final = "7d"
-
-Name = Annotated[str, Parameter(help="Whose key it is, such as anna or build-server: the caller's name in the log.")]
-Scopes = Annotated[
-    str | None,
-    Parameter(
-        help="What the key may do, separated by commas. Default: goals:read,goals:write, which is to see and call all"
-        " goals that ask for no other scope. goals:admin follows and ends what others began too.",
-        show_default=False,
-    ),
-]
-Expires = Annotated[
-    str | None, Parameter(help="When it ends: after 90d, 12h or 30m. Default: never.", show_default=False)
-]
-AsEntry = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        show_default=False,
-        help="Do not write the key file: print the key, and on a second line its entry for auth.key_entries.",
-    ),
-]
-AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.", show_default=False)]
-
-keys = App(
-    name="keys",
-    help_format="plaintext",
-    help_epilogue="""\
-Examples:
-  goalport keys new anna
-  goalport keys new build-server --scopes goals:read --expires 90d
-  goalport keys list
-  goalport keys rotate anna
-  goalport keys revoke anna""",
-)
 
 
-@keys.command
 def new(
-    name: Name,
+    name: str,
     /,
     *,
-    scopes: Scopes = None,
-    expires: Expires = None,
-    entry: AsEntry = False,
+    scopes: str | None = None,
+    expires: str | None = None,
+    entry: bool = False,
     workspace: WorkspaceFolder = Path(),
 ) -> None:
-    """Make a key and print it. Only its hash is kept: whoever loses the key needs a new one."""
+    """Make a key and print it. Only its hash is kept: whoever loses the key needs a new one.
+
+    Parameters
+    ----------
+    name
+        Whose key it is, such as anna or build-server: the caller's name in the log.
+    scopes
+        What the key may do, separated by commas. Default: goals:read,goals:write, which is to see and call all goals
+        that ask for no other scope. goals:admin follows and ends what others began too.
+    expires
+        When it ends: after 90d, 12h or 30m. Default: never.
+    entry
+        Do not write the key file: print the key, and on a second line its entry for auth.key_entries.
+
+    Examples:
+        goalport keys new anna
+        goalport keys new build-server --scopes goals:read --expires 90d
+    """
     settings = load_settings(workspace_root(workspace))
     granted = _scopes(scopes, settings)
     made = _made(name, granted, None if expires is None else duration_of(expires))
@@ -88,7 +68,6 @@ def new(
     _show_new(made, settings, is_first=is_first)
 
 
-@keys.command(name="list")
 def list_keys(*, structured: AsJson = False, workspace: WorkspaceFolder = Path()) -> None:
     """List the keys of the file and of the settings: what each may do, until when, and when it was last used."""
     settings = load_settings(workspace_root(workspace))
@@ -112,14 +91,22 @@ def list_keys(*, structured: AsJson = False, workspace: WorkspaceFolder = Path()
     _warn_if_off(settings)
 
 
-@keys.command
 def revoke(
-    which: Annotated[str, Parameter(help="The id of a key, or a name: all keys of that name.")],
+    which: str,
     /,
     *,
     workspace: WorkspaceFolder = Path(),
 ) -> None:
-    """Revoke a key, or all keys of a name. A running server follows within a second or two."""
+    """Revoke a key, or all keys of a name. A running server follows within a second or two.
+
+    Parameters
+    ----------
+    which
+        The id of a key, or a name: all keys of that name.
+
+    Examples:
+        goalport keys revoke anna
+    """
     settings, now = load_settings(workspace_root(workspace)), _now()
     with _changing(settings) as entries:
         chosen = _chosen(which, entries, settings)
@@ -136,18 +123,28 @@ def revoke(
         say("No key is valid now. Nobody can call until you make one; the server stays closed.")
 
 
-@keys.command
 def rotate(
-    name: Annotated[str, Parameter(help="Whose keys are replaced.")],
+    name: str,
     /,
     *,
-    overlap: Annotated[str, Parameter(help="How long the earlier keys stay valid: 7d, 12h, or 0s.")] = _OVERLAP,
-    expires: Annotated[
-        str | None, Parameter(help="When the new key ends. Default: after as long as the earlier.", show_default=False)
-    ] = None,
+    overlap: str = "7d",
+    expires: str | None = None,
     workspace: WorkspaceFolder = Path(),
 ) -> None:
-    """Replace a key: make another one with the same scopes, and let the earlier ones end after a while."""
+    """Replace a key: make another one with the same scopes, and let the earlier ones end after a while.
+
+    Parameters
+    ----------
+    name
+        Whose keys are replaced.
+    overlap
+        How long the earlier keys stay valid: 7d, 12h, or 0s. Default: 7d.
+    expires
+        When the new key ends. Default: after as long as the earlier.
+
+    Examples:
+        goalport keys rotate anna
+    """
     settings, now = load_settings(workspace_root(workspace)), _now()
     end = now + duration_of(overlap)
     with _changing(settings) as entries:

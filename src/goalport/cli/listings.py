@@ -1,29 +1,43 @@
-"""`goalport agents`, `goals`, `actions`, `conditions` and `models`: the contents of a workspace, as tables or JSON.
+"""`goalport agents`, `goals`, `actions`, `models`, …: the contents of a workspace, as tables or JSON.
 
-No model is asked, and no provider's library is loaded. Below the program; platform and publish are below it.
+No model is asked, and no provider's library is loaded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 from cyclopts import Parameter
 
 from goalport.agents.domain import Action, Agent, Condition, Input
 from goalport.agents.domain.formulas import names_known, needs_of
+from goalport.base.errors import UnknownName
+from goalport.base.secrecy import hide, register_secrets
 from goalport.base.words import type_label
-from goalport.cli.options import WorkspaceFolder
-from goalport.cli.terminal import Format, Record, show
-from goalport.cli.workspace import LoadedWorkspace, open_with_warnings
+from goalport.cli.options import WorkspaceFolder, workspace_root
+from goalport.cli.terminal import Format, Record, say, show, show_lines
+from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings
+from goalport.knowledge.references import LlmReference, NamedReferences, Refreshing, refreshed
+from goalport.knowledge.references.reference import described
 from goalport.models.llm import ModelCard
+from goalport.models.prompts import contribution_of
+from goalport.runtime.platform.workspace_parts import declared_settings
 from goalport.server.publish.goal_tools import Offer, Refusal, offers_of
 from goalport.server.publish.publication import publish
+from goalport.workspace import load_workspace
+from goalport.workspace.settings import load_settings, secrets_in, secrets_of
+from goalport.workspace.settings.loading import listed_settings
 
 OfAgent = Annotated[str | None, Parameter(help="Only those of this agent.")]
 
 
 def agents(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002 - the option's name
-    """List the agents: what each is for, what it has, and where it is declared."""
+    """List the agents: what each is for, what it has, and where it is declared.
+
+    Examples:
+        goalport agents
+        goalport agents --format json
+    """
     loaded = open_with_warnings(workspace)
     records = [
         {
@@ -42,14 +56,24 @@ def agents(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> N
 
 
 def goals(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
-    """List the goals: the tools that each is published as, or why it is not."""
+    """List the goals: the tools that each is published as, or why it is not.
+
+    Examples:
+        goalport goals
+        goalport goals --agent StarNewsFinder
+    """
     loaded = open_with_warnings(workspace)
     records = [each for each in _goals(loaded) if agent in {None, each["agent"]}]
     show(records, format, none=_empty_message(loaded, agent, "goals"))
 
 
 def actions(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
-    """List the actions: what each needs from the blackboard, and what it makes."""
+    """List the actions: what each needs from the blackboard, and what it makes.
+
+    Examples:
+        goalport actions
+        goalport actions --agent StarNewsFinder --format json
+    """
     loaded = open_with_warnings(workspace)
     held = [*loaded.platform.agents, *loaded.platform.agents.components]
     records = [_action(each, step) for each in held if agent in {None, each.name} for step in each.actions]
@@ -57,7 +81,12 @@ def actions(*, agent: OfAgent = None, format: Format = "text", workspace: Worksp
 
 
 def conditions(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
-    """List the conditions: what decides each, and which actions ask for it."""
+    """List the conditions: what decides each, and which actions ask for it.
+
+    Examples:
+        goalport conditions
+        goalport conditions --agent WriteAndReview --format json
+    """
     loaded = open_with_warnings(workspace)
     held = [*loaded.platform.agents, *loaded.platform.agents.components]
     records = [
@@ -83,6 +112,10 @@ def models(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> N
     """List the language models: provider, roles, price in US dollars per million tokens, and what is to be set.
 
     A model counts as ready when nothing is missing here; its provider is not asked.
+
+    Examples:
+        goalport models
+        goalport models --format json
     """
     loaded = open_with_warnings(workspace)
     show(list(_models(loaded)), format, none="There are no models.")
@@ -154,3 +187,84 @@ def _card(name: str, cards: tuple[ModelCard, ...]) -> ModelCard:
     """The card of a model, by its name with or without its provider in front."""
     fitting = (each for each in cards if name in {each.name, f"{each.provider}:{each.name}"})
     return next(fitting, ModelCard(name=name, provider=""))
+
+
+def settings(
+    *,
+    set_only: Annotated[bool, Parameter("--set")] = False,
+    format: Format = "text",  # noqa: A002 - the option's name
+    workspace: WorkspaceFolder = Path(),
+) -> int:
+    """List the settings of goalport, and those that the workspace declares; secrets are not shown.
+
+    Parameters
+    ----------
+    set_only
+        Only those that something sets.
+
+    Examples:
+        goalport settings --set
+        goalport settings --profile production --format json
+    """
+    root = workspace_root(workspace)
+    known = load_settings(root)
+    declared = declared_settings(known, load_workspace(root))
+    register_secrets(declared, (*secrets_of(known), *secrets_in(declared.tables)))
+    records = [
+        {"setting": name, "value": _shown(value), "source": source or "default"}
+        for name, value, source in listed_settings(known, declared)
+        if source or not set_only
+    ]
+    show(records, format, none="Nothing is set.")
+    for problem in declared.problems:
+        say(f"problem: {problem}")
+    return 1 if declared.problems else 0
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, tuple | list | frozenset):
+        return [_shown(each) for each in cast("Iterable[object]", value)]
+    return value if value is None or isinstance(value, bool | int | float) else hide(str(value))
+
+
+def references(*, read: str | None = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
+    """List what prompts can name: the references and personas of references.yml.
+
+    Parameters
+    ----------
+    read
+        Show what a model is told of the one with this name.
+
+    Examples:
+        goalport references
+        goalport references --read handbook
+    """
+    loaded = open_with_warnings(workspace)
+    found = loaded.platform.references
+    if read is None:
+        none = f"There are none. Write some in {loaded.workspace.root / 'references.yml'}."
+        show([_reference(found, each) for each in (*found, *found.contributors)], format, none=none)
+    elif read in found.contributors:
+        show_lines(contribution_of(found.contributor(read)).splitlines())
+    elif read in found:
+        with loop_of(loaded) as runner:
+            show_lines(runner.run(_shown_to_models(found.reference(read))).splitlines())
+    else:
+        raise UnknownName("reference", read, [*found, *found.contributors])
+
+
+async def _shown_to_models(reference: LlmReference) -> str:
+    await refreshed(reference)
+    tools = [f"- {each.name}: {each.description}" for each in reference.tools()]
+    return "\n".join([described(reference), *(["", "Tools:", *tools] if tools else [])])
+
+
+def _reference(found: NamedReferences, name: str) -> Record:
+    reference = found.get(name)
+    return {
+        "name": name,
+        "type": found.types[name],
+        "description": "" if reference is None else reference.description,
+        "state": "refreshed before each request" if isinstance(reference, Refreshing) else "ready",
+        "published": any(each is reference for each in found.published),
+    }

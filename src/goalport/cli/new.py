@@ -36,6 +36,10 @@ def new(folder: Path, /) -> None:
     ----------
     folder
         The folder of the new workspace: empty, or not there yet.
+
+    Examples:
+        goalport new my-agents
+        cd my-agents && goalport serve
     """
     root = folder.expanduser().absolute()
     _refuse_occupied(root, folder)

@@ -24,16 +24,12 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _EXAMPLE: Final = """Write it like '{"content": "…"}', or put it into a file and give @FILE."""
 
 WorkspaceFolder = Annotated[
-    Path,
-    Parameter(
-        name=("--workspace", "-w"),
-        help="The folder that holds agents/ and tools/. Default: the current one.",
-        show_default=False,
-    ),
+    Path, Parameter(("--workspace", "-w"), help="The folder that holds agents/ and tools/. Default: the current one.")
 ]
-StructuredResult = Annotated[
-    bool, Parameter(name="--json", negative="", help="Print the result as structured data.", show_default=False)
-]
+StructuredResult = Annotated[bool, Parameter("--json", help="Print the result as structured data.")]
+AsJson = Annotated[bool, Parameter("--json", help="Print JSON, for programs.")]
+OutputFile = Annotated[Path | None, Parameter(("--output", "-o"), help="The file to write. Default: standard output.")]
+Unasked = Annotated[bool, Parameter(("--yes", "-y"), help="Do not ask.")]
 
 
 def workspace_root(folder: Path) -> Path:

@@ -7,9 +7,7 @@ import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
+from typing import Literal
 
 from goalport.agents.domain import Action, Agent, Goal
 from goalport.agents.plan import (
@@ -54,22 +52,28 @@ class ExplainedGoal:
 
 
 def plan(
-    goal: Annotated[str, Parameter(help="The goal: its published, full or short name.")],
+    goal: str,
     /,
     *,
-    given: Annotated[
-        list[str] | None,
-        Parameter(negative="", help="A type to start from; repeat it for more. Default: the goal's start types."),
-    ] = None,
-    format: Annotated[  # noqa: A002 - the option's name
-        Literal["text", "mermaid", "json"],
-        Parameter(help="text for people, mermaid for a picture, json for programs."),
-    ] = "text",
+    given: list[str] | None = None,
+    format: Literal["text", "mermaid", "json"] = "text",  # noqa: A002 - the option's name
     workspace: WorkspaceFolder = Path(),
 ) -> int:
     """Explain which actions reach a goal, or why none do.
 
-    Exit codes: 0 there is a plan, 1 there is none.
+    Parameters
+    ----------
+    goal
+        The goal: its published, full or short name.
+    given
+        A type to start from; repeat it for more. Default: the goal's start types.
+    format
+        text for people, mermaid for a picture, json for programs. Default: text.
+
+    Examples:
+        goalport plan find_star_news
+        goalport plan find_star_news --given UserInput --given StarPerson
+        goalport plan find_star_news --format mermaid
     """
     loaded, found = open_goal(workspace, goal)
     starts = (_types(loaded.platform, found, given),) if given else found.starts

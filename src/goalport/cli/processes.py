@@ -1,10 +1,12 @@
-"""`goalport ps`, `show`, `export` and `prune`: the processes in the store of a workspace, or at a running server.
+"""`goalport ps`, `show`, `answer`, `resume`, `kill`, …: the processes in a store, or at a running server.
 
-These commands read, and drop what has ended; no process goes on by them. `answering` has those that change processes.
+What a server runs is changed by that server, which is asked through the store or over REST. A process that can go on
+after that is left to a server, or with `--wait` to the end of the command.
 """
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -18,38 +20,64 @@ from goalport.base.errors import BadInput
 from goalport.base.events import from_json
 from goalport.base.observe import in_words
 from goalport.base.words import one_line
-from goalport.cli.options import WorkspaceFolder, duration_of
-from goalport.cli.sources import Server, Source, local_time, run_here, source_of
+from goalport.cli.options import (
+    AsJson,
+    OutputFile,
+    StructuredResult,
+    WorkspaceFolder,
+    duration_of,
+    given_text,
+)
+from goalport.cli.prompts import Interrupted, Unanswered
+from goalport.cli.sources import Asked, Server, Source, local_time, run_here, source_of
 from goalport.cli.terminal import say, show as show_records, show_json, show_lines
 
 Status = Literal[
     "running", "waiting", "resting", "stuck", "paused", "not_started", "completed", "failed", "terminated", "killed"
 ]
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.", show_default=False)]
+FAILED, INTERRUPTED = 1, 130
+Wait = Annotated[
+    bool,
+    Parameter(
+        help="Wait until it ends or asks again: it goes on here, or at the server that --server names. Without it, a"
+        " server goes on with it."
+    ),
+]
 _OPEN = ("not_started", "running", "waiting", "paused", "resting", "stuck")
 
 
 def ps(
     *,
-    status: Annotated[
-        tuple[Status, ...], Parameter(negative="", help="Only those with this status; repeat it for more.")
-    ] = (),
-    all_: Annotated[
-        bool, Parameter(name=("--all", "-a"), negative="", help="Also those that have ended.", show_default=False)
-    ] = False,
-    limit: Annotated[int, Parameter(help="How many at most.")] = 50,
-    after: Annotated[str, Parameter(help="Go on below this process.", show_default=False)] = "",
-    every_caller: Annotated[
-        bool,
-        Parameter(
-            negative="", help="With --server: those of all callers. The key needs the admin scope.", show_default=False
-        ),
-    ] = False,
-    structured: Json = False,
+    status: tuple[Status, ...] = (),
+    all_: Annotated[bool, Parameter(("--all", "-a"))] = False,
+    limit: int = 50,
+    after: str = "",
+    every_caller: bool = False,
+    structured: AsJson = False,
     server: Server = None,
     workspace: WorkspaceFolder = Path(),
 ) -> None:
-    """List processes, the newest first: those that have not ended, or are stuck."""
+    """List processes, the newest first: those that have not ended, or are stuck.
+
+    Parameters
+    ----------
+    status
+        Only those with this status; repeat it for more.
+    all_
+        Also those that have ended.
+    limit
+        How many at most. Default: 50.
+    after
+        Go on below this process.
+    every_caller
+        With --server: those of all callers. The key needs the admin scope.
+
+    Examples:
+        goalport ps
+        goalport ps --all --limit 20
+        goalport ps --status waiting --json
+        goalport ps --server http://127.0.0.1:8080
+    """
     if limit < 1:
         raise BadInput(f"Expected --limit to be 1 or more, but got {limit}.")
     chosen = tuple(status) or (() if all_ else _OPEN)
@@ -63,19 +91,23 @@ def show(
     process_id: str,
     /,
     *,
-    structured: Json = False,
-    events: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            help="Also all that happened in it, step by step; of a server as it happens, until the process ends.",
-            show_default=False,
-        ),
-    ] = False,
+    structured: AsJson = False,
+    events: bool = False,
     server: Server = None,
     workspace: WorkspaceFolder = Path(),
 ) -> None:
-    """Show a process: its history with times, costs and attempts, its plan, its questions, and who runs it."""
+    """Show a process: its history with times, costs and attempts, its plan, its questions, and who runs it.
+
+    Parameters
+    ----------
+    events
+        Also all that happened in it, step by step; of a server as it happens, until the process ends.
+
+    Examples:
+        goalport show 0192f0c3
+        goalport show 0192f0c3 --json
+        goalport show 0192f0c3 --events --server https://agents.example.com
+    """
     run_here(_shown(source_of(server, workspace), process_id, events=events, structured=structured))
 
 
@@ -97,16 +129,157 @@ async def _shown(source: Source, process_id: str, *, events: bool, structured: b
             show_lines(event_lines(process_id, each))
 
 
-def export(
+def answer(
+    process_id: str,
+    given: Annotated[str | None, Parameter("ANSWER")] = None,
+    /,
+    *,
+    question: str | None = None,
+    decline: str = "",
+    wait: Wait = False,
+    structured: StructuredResult = False,
+    server: Server = None,
+    workspace: WorkspaceFolder = Path(),
+) -> int:
+    """Answer a question of a process; a process that ANSWER does not fit keeps its question.
+
+    Without an answer here the question stays open. With --wait, the exit code tells whether the goal was reached.
+
+    Parameters
+    ----------
+    given
+        JSON, or @FILE. Default: asked here.
+    question
+        The question, if several are open.
+    decline
+        Say no, for this reason.
+
+    Examples:
+        goalport answer 0192f0c3
+        goalport answer 0192f0c3 true
+        goalport answer 0192f0c3 '{"budget": 100}' --wait
+        goalport answer 0192f0c3 --decline 'Too expensive'
+    """
+    if decline and given is not None:
+        raise BadInput("An answer and --decline were given. Leave one of them out.")
+    source = source_of(server, workspace)
+
+    async def settled() -> int:
+        async with source.asked(process_id, question, wait=wait) as asked:
+            if given is None and not decline:
+                say(await _asked_here(asked, source, process_id))
+            else:
+                say(await asked.settle(None if decline else read_answer(given or ""), decline))
+            return await asked.end(structured=structured) if wait else 0
+
+    try:
+        return run_here(settled())
+    except Interrupted:
+        return INTERRUPTED
+    except Unanswered:
+        return FAILED
+
+
+def read_answer(given: str) -> object:
+    """An answer that was given as an argument: JSON, a text, or after `@` a file with either."""
+    text = given_text(given)
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+async def _asked_here(asked: Asked, source: Source, process_id: str) -> str:
+    """Ask the question on the terminal, and answer it. Raises `BadInput` if there is no terminal, and `Unanswered`."""
+    question = asked.question
+    if not sys.stdin.isatty():
+        schema = json.dumps(question["schema"], ensure_ascii=False)
+        raise BadInput(
+            f"The question is: {question['message']}\nGive the answer after the id, as JSON of this schema: {schema}"
+        )
+    # Imported here, because it loads pydantic, and a command that only kills needs none of it.
+    from goalport.cli.questions import answer_of
+
+    async def send(answer: object) -> str:
+        return await asked.settle(answer, "")
+
+    try:
+        return await answer_of(question, send, asked.status)
+    except Unanswered:
+        say("The question stays open. To answer it later:")
+        say(f"  goalport answer {process_id} --question {question['id']}{source.options}")
+        raise
+
+
+def resume(
     process_id: str,
     /,
     *,
-    output: Annotated[
-        Path | None, Parameter(name=("--output", "-o"), help="The file to write. Default: standard output.")
-    ] = None,
+    retry: bool = False,
+    skip: bool = False,
+    wait: Wait = False,
+    structured: StructuredResult = False,
+    workspace: WorkspaceFolder = Path(),
+) -> int:
+    """Go on with a process that is stuck because the program ended in an action that may not be repeated.
+
+    Parameters
+    ----------
+    retry
+        The interrupted action begins again.
+    skip
+        It is left out, and another way is looked for.
+
+    Examples:
+        goalport resume 0192f0c3 --retry
+        goalport resume 0192f0c3 --skip --wait
+    """
+    if retry == skip:
+        raise BadInput(
+            "Look first at what the interrupted action has done (`goalport show` names it). Then say either --retry,"
+            " and it begins again, or --skip, and the process goes on without it."
+        )
+    from goalport.cli.stored import driven, shown_end, stored_settings, told
+
+    async def gone_on() -> int:
+        async with driven(stored_settings(workspace), drive=wait) as loaded:
+            process = await loaded.platform.go_on(process_id, retry=retry)
+            if wait:
+                return await shown_end(process, structured=structured)
+            say(told(process))
+            return 0
+
+    return asyncio.run(gone_on())
+
+
+def kill(
+    process_id: str,
+    /,
+    *,
+    reason: str = "It was ended with `goalport kill`.",
+    server: Server = None,
     workspace: WorkspaceFolder = Path(),
 ) -> None:
-    """Write all that is stored of a process and its family as JSON, without secrets: for tests and reports."""
+    """End a process with its sub-processes, whoever runs it, also one that today's code cannot read.
+
+    Parameters
+    ----------
+    reason
+        Why; its caller is told.
+
+    Examples:
+        goalport kill 0192f0c3
+        goalport kill 0192f0c3 --reason 'Started by mistake'
+    """
+    say(run_here(source_of(server, workspace).kill(process_id, reason)))
+
+
+def export(process_id: str, /, *, output: OutputFile = None, workspace: WorkspaceFolder = Path()) -> None:
+    """Write all that is stored of a process and its family as JSON, without secrets: for tests and reports.
+
+    Examples:
+        goalport export 0192f0c3 --output tests/trip.json
+    """
     family = asyncio.run(_family(workspace, process_id))
     text = json.dumps(family, indent=1, ensure_ascii=False)
     if output is None:
@@ -123,15 +296,20 @@ async def _family(folder: Path, process_id: str) -> object:
         return exported(await family_in(store, process_id), version=__version__)
 
 
-def prune(
-    *,
-    older_than: Annotated[
-        str | None, Parameter(help="Those that ended longer ago: 30d, 12h, 90m or 30s.", show_default=False)
-    ] = None,
-    keep: Annotated[int | None, Parameter(help="All but the newest so many.", show_default=False)] = None,
-    workspace: WorkspaceFolder = Path(),
-) -> None:
-    """Drop processes that have ended from the store, with their sub-processes; those that are stuck stay."""
+def prune(*, older_than: str | None = None, keep: int | None = None, workspace: WorkspaceFolder = Path()) -> None:
+    """Drop processes that have ended from the store, with their sub-processes; those that are stuck stay.
+
+    Parameters
+    ----------
+    older_than
+        Those that ended longer ago: 30d, 12h, 90m or 30s.
+    keep
+        All but the newest so many.
+
+    Examples:
+        goalport prune --older-than 30d
+        goalport prune --keep 1000
+    """
     if older_than is None and keep is None:
         raise BadInput("Say what to drop: --older-than 30d for what ended longer ago, or --keep 1000, or both.")
     if keep is not None and keep < 0:
@@ -141,7 +319,11 @@ def prune(
 
 
 def upgrade(*, workspace: WorkspaceFolder = Path()) -> None:
-    """Change the store of processes to what this version needs, as a server does at its start."""
+    """Change the store of processes to what this version needs, as a server does at its start.
+
+    Examples:
+        goalport upgrade
+    """
     asyncio.run(_upgrade(workspace))
     say(f"The store of processes is that of goalport {__version__}.")
 

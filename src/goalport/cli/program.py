@@ -5,18 +5,29 @@ that says what to do next; a traceback is shown only with `--debug`.
 """
 
 import gc
+import inspect
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from textwrap import dedent, indent
+from typing import Final
 
-from cyclopts import App, CycloptsError, Group, UnknownCommandError, UnknownOptionError, UnusedCliTokensError
+from cyclopts import (
+    App,
+    CycloptsError,
+    Group,
+    Parameter,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 from goalport import __version__
 from goalport.base.colours import coloured
 from goalport.base.errors import BadInput, GoalportError, UnknownName
 from goalport.base.secrecy import traceback_of
-from goalport.base.words import offer, visible
+from goalport.base.words import did_you_mean, nearest, visible
 from goalport.cli.options import DEBUG
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
@@ -26,7 +37,7 @@ _THREAD_SECONDS = 0.5
 _NEW_OBJECTS = 300_000
 """How many objects are made before garbage is looked for: importing libraries makes many, and leaves little garbage."""
 
-EXAMPLES = """\
+_EPILOGUE = """\
 Examples:
   goalport new my-agents          make a workspace with an example agent
   goalport serve                  serve the workspace in the current folder
@@ -34,289 +45,110 @@ Examples:
   goalport connect cursor         print what a client needs to connect
 
 Options and examples of one command: goalport COMMAND --help.
-With --debug, errors are printed with their traceback. With --profile NAME, server/settings.NAME.toml precedes
-server/settings.toml."""
+With --debug, errors are printed with their traceback.
+With --profile NAME, server/settings.NAME.toml precedes server/settings.toml.
 
-START = Group("Start", sort_key=1)
-LOOK = Group("Look", sort_key=2)
-SERVE = Group("Serve", sort_key=3)
-PROCESSES = Group("Processes", sort_key=4)
-DOCUMENTS = Group("Documents", sort_key=5)
-OPTIONS = Group("Options", sort_key=6)
+Exit codes: 0 it is done, 1 it failed or something is wrong, 2 wrong usage or an
+input that does not fit, 3 no agent or goal fits the sentence (of run alone),
+130 stopped with Ctrl-C."""
 
-app = App(
-    name="goalport",
-    help="Plan and run typed agents, and publish their goals as MCP tools.",
-    help_epilogue=EXAMPLES,
-    # Loading a Markdown parser would take a quarter of a second in every command.
-    help_format="plaintext",
-    version=__version__,
-    suppress_keyboard_interrupt=False,
-)
-for flag in ("--help", "--version"):
-    app[flag].group = OPTIONS
+_COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "Start": {
+        "new": ("new:new", "Make a workspace with an example agent, ready to serve."),
+        "run": ("run:run", "Run what a sentence asks for, or a goal, in this terminal."),
+        "chat": ("chat:chat", "Talk to a chatbot, in this terminal or in a pipe."),
+        "shell": ("shell:shell", "Open a prompt for these commands; the workspace stays loaded."),
+    },
+    "Look": {
+        "check": ("check:check", "Report what is wrong with the workspace; nothing runs."),
+        "agents": ("listings:agents", "List the agents."),
+        "goals": ("listings:goals", "List the goals and the tool names under which they are published."),
+        "actions": ("listings:actions", "List the actions: what each needs and produces."),
+        "conditions": ("listings:conditions", "List the conditions: what decides each, and who asks for it."),
+        "models": ("listings:models", "List the language models: their roles, and what is missing to use them."),
+        "settings": ("listings:settings", "List the settings: their values, and where each is from."),
+        "tools": ("tools:app", "List tool groups, upstream servers and tools; call or trust a tool."),
+        "mcp": ("", "Try to connect to the upstream servers of mcp_config.json."),
+        "mcp check": ("tools:check", "Connect to each server of mcp_config.json."),
+        "plan": ("plan:plan", "Explain which actions reach a goal, or why none do."),
+    },
+    "Serve": {
+        "serve": ("serve:serve", "Serve the workspace to MCP clients."),
+        "connect": ("connect:connect", "Print a client's configuration for this server, or write it."),
+        "keys": ("", "Make, list, replace and revoke API keys."),
+        "keys new": ("keys:new", "Make a key and print it."),
+        "keys list": ("keys:list_keys", "List the keys."),
+        "keys rotate": ("keys:rotate", "Replace a key; the earlier one ends after a while."),
+        "keys revoke": ("keys:revoke", "Revoke a key, or all keys of a name."),
+        "audit": ("audit:audit", "Print who called, answered, approved and ended what."),
+        "backup": ("backup:backup", "Copy all that a server keeps, while it runs."),
+    },
+    "Processes": {
+        "ps": ("processes:ps", "List processes, the newest first."),
+        "show": ("processes:show", "Show a process: its history, plan and questions, and who runs it."),
+        "answer": ("processes:answer", "Answer a question of a process."),
+        "resume": ("processes:resume", "Go on after an action was interrupted that may not be repeated."),
+        "kill": ("processes:kill", "End a process."),
+        "export": ("processes:export", "Write all that is stored of a process as JSON, without secrets."),
+        "conversations": ("", "List, search, show, rename, export and delete conversations."),
+        "conversations list": ("conversations:list_conversations", "List conversations, the last continued first."),
+        "conversations search": ("conversations:search", "List the conversations in which these words are."),
+        "conversations show": ("conversations:show_conversation", "Show what was said in a conversation."),
+        "conversations rename": ("conversations:rename", "Give a conversation a title."),
+        "conversations export": ("conversations:export", "Write a conversation as Markdown or JSON."),
+        "conversations delete": ("conversations:delete", "Delete conversations with all their messages, for good."),
+        "erase": ("erase:erase", "Erase all that one caller left, or one process, for good."),
+        "prune": ("processes:prune", "Drop processes that have ended from the store."),
+        "upgrade": ("processes:upgrade", "Change the store of processes to what this version needs."),
+    },
+    "Documents": {
+        "ingest": ("documents:ingest", "Take in documents, so that they can be searched."),
+        "rag": ("", "Search, list and remove documents."),
+        "rag search": ("documents:search", "Search the documents that were taken in."),
+        "rag list": ("documents:list_documents", "List the documents that were taken in."),
+        "rag remove": ("documents:remove", "Remove documents, with all that is stored of them."),
+        "rag reembed": ("documents:reembed", "Make the vectors of all documents anew."),
+        "references": ("listings:references", "List the references of the workspace, and what a model is told of one."),
+        "skills": ("", "Check, list and trust skills."),
+        "skills check": ("skills:check", "Say what in skills is not as the specification wants it."),
+        "skills list": ("skills:list_skills", "List the skills of the workspace and of the project."),
+        "skills trust": ("skills:trust", "Trust skills that a project brings, as they are now."),
+    },
+}
+"""Each command by its group: the module and function of this wing, and the line that lists it.
+
+A command without a function only has others below it. The docstring of a function is its `--help`.
+"""
+GROUPS: Final = {name: Group(name, sort_key=number) for number, name in enumerate([*_COMMANDS, "Options"], start=1)}
+OPTIONS: Final = Parameter(negative="", show_default=False)
+"""What all options of the program have in common: a flag has no opposite, and its help says its default."""
 
 
-def _command(name: str, target: str, help_line: str, group: Group, *examples: str, usage: str | None = None) -> None:
-    """Add a command; `usage` is its first line of help, where Cyclopts calls optional arguments `[ARGS]`."""
-    shown = "\n".join(("Examples:", *(f"  {example}" for example in examples)))
-    app.command(f"goalport.cli.{target}", name=name, help=help_line, group=group, help_epilogue=shown, usage=usage)
+def _program() -> App:
+    program = App(
+        name="goalport",
+        help="Plan and run typed agents, and publish their goals as MCP tools.",
+        help_epilogue=_EPILOGUE,
+        # Loading a Markdown parser would take a quarter of a second in every command.
+        help_format="plaintext",
+        version=__version__,
+        default_parameter=OPTIONS,
+        suppress_keyboard_interrupt=False,
+    )
+    for flag in ("--help", "--version"):
+        program[flag].group = GROUPS["Options"]
+    for group, commands in _COMMANDS.items():
+        for words, (target, line) in commands.items():
+            above, _, name = words.rpartition(" ")
+            parent, place = (program[above], None) if above else (program, GROUPS[group])
+            if target:
+                parent.command(f"goalport.cli.{target}", name=name, help=line, group=place)
+            else:
+                parent.command(App(name=name, help=line, group=place, help_format="plaintext", help_epilogue=""))
+    return program
 
 
-_command(
-    "new",
-    "new:new",
-    "Make a workspace with an example agent, ready to serve.",
-    START,
-    "goalport new my-agents",
-    "cd my-agents && goalport serve",
-)
-_command(
-    "check",
-    "check:check",
-    "Report what is wrong with the workspace; nothing runs.",
-    LOOK,
-    "goalport check",
-    "goalport check --workspace my-agents --format json",
-)
-_command(
-    "agents",
-    "listings:agents",
-    "List the agents.",
-    LOOK,
-    "goalport agents",
-    "goalport agents --format json",
-)
-_command(
-    "goals",
-    "listings:goals",
-    "List the goals and the tool names under which they are published.",
-    LOOK,
-    "goalport goals",
-    "goalport goals --agent StarNewsFinder",
-)
-_command(
-    "actions",
-    "listings:actions",
-    "List the actions: what each needs and produces.",
-    LOOK,
-    "goalport actions",
-    "goalport actions --agent StarNewsFinder --format json",
-)
-_command(
-    "conditions",
-    "listings:conditions",
-    "List the conditions: what decides each, and which actions ask for it.",
-    LOOK,
-    "goalport conditions",
-    "goalport conditions --agent WriteAndReview --format json",
-)
-_command(
-    "models",
-    "listings:models",
-    "List the language models: their roles, and what is missing to use them.",
-    LOOK,
-    "goalport models",
-    "goalport models --format json",
-)
-_command(
-    "settings",
-    "settings:settings",
-    "List the settings: their values, and where each is from.",
-    LOOK,
-    "goalport settings --set",
-    "goalport settings --profile production --format json",
-)
-app.command(
-    "goalport.cli.tools:app",
-    name="tools",
-    help="List tool groups, upstream servers and tools; call or trust a tool.",
-    group=LOOK,
-)
-app.command(
-    "goalport.cli.tools:mcp", name="mcp", help="Try to connect to the upstream servers of mcp_config.json.", group=LOOK
-)
-_command(
-    "plan",
-    "plan:plan",
-    "Explain which actions reach a goal, or why none do.",
-    LOOK,
-    "goalport plan find_star_news",
-    "goalport plan find_star_news --given UserInput --given StarPerson",
-    "goalport plan find_star_news --format mermaid",
-)
-_command(
-    "run",
-    "run:run",
-    "Run what a sentence asks for, or a goal, in this terminal.",
-    START,
-    'goalport run "Lynda is a Scorpio, find news for her"',
-    'goalport run "Lynda is a Scorpio, find news for her" -p -r --open',
-    """goalport run greet --input '{"content": "Ada"}'""",
-    "goalport run --goal greet --input @person.json --json",
-    "echo '{}' | goalport run --goal report_repository --input @-",
-)
-_command(
-    "chat",
-    "chat:chat",
-    "Talk to a chatbot, in this terminal or in a pipe.",
-    START,
-    "goalport chat",
-    "goalport chat Support --continue",
-    'goalport chat -m "Where is my parcel?" -m "And when does it come?"',
-    "goalport chat --conversation solid-tern-ba45d2e65dad",
-    usage="Usage: goalport chat [OPTIONS] [CHATBOT]",
-)
-_command(
-    "shell",
-    "shell:shell",
-    "Open a prompt for these commands; the workspace stays loaded.",
-    START,
-    "goalport shell",
-    "echo 'goals' | goalport shell --workspace my-agents",
-)
-_command(
-    "serve",
-    "serve:serve",
-    "Serve the workspace to MCP clients.",
-    SERVE,
-    "goalport serve",
-    "goalport serve --port 9000 --reload",
-    "goalport serve --host 0.0.0.0 --allowed-host agents.example.com --stateless",
-    "goalport serve --workers 4",
-    "goalport serve --transport stdio",
-)
-_command(
-    "backup",
-    "backup:backup",
-    "Copy all that a server keeps, while it runs.",
-    SERVE,
-    "goalport backup /var/backups/goalport/monday",
-    usage="Usage: goalport backup [OPTIONS] PLACE",
-)
-app.command("goalport.cli.keys:keys", name="keys", help="Make, list, replace and revoke API keys.", group=SERVE)
-_command(
-    "ingest",
-    "documents:ingest",
-    "Take in documents, so that they can be searched.",
-    DOCUMENTS,
-    "goalport ingest docs handbook.pdf",
-    "goalport ingest https://example.com/guide.html --refresh 1d",
-    "goalport ingest docs --watch",
-    usage="Usage: goalport ingest [OPTIONS] PLACES",
-)
-app.command("goalport.cli.documents:rag", name="rag", help="Search, list and remove documents.", group=DOCUMENTS)
-_command(
-    "references",
-    "references:references",
-    "List the references of the workspace, and what a model is told of one.",
-    DOCUMENTS,
-    "goalport references",
-    "goalport references --read handbook",
-)
-app.command("goalport.cli.skills:skills", name="skills", help="Check, list and trust skills.", group=DOCUMENTS)
-_command(
-    "ps",
-    "processes:ps",
-    "List processes, the newest first.",
-    PROCESSES,
-    "goalport ps",
-    "goalport ps --all --limit 20",
-    "goalport ps --status waiting --json",
-    "goalport ps --server http://127.0.0.1:8080",
-)
-_command(
-    "show",
-    "processes:show",
-    "Show a process: its history, plan and questions, and who runs it.",
-    PROCESSES,
-    "goalport show 0192f0c3",
-    "goalport show 0192f0c3 --json",
-    "goalport show 0192f0c3 --events --server https://agents.example.com",
-)
-_command(
-    "answer",
-    "answering:answer",
-    "Answer a question of a process.",
-    PROCESSES,
-    "goalport answer 0192f0c3",
-    "goalport answer 0192f0c3 true",
-    """goalport answer 0192f0c3 '{"budget": 100}' --wait""",
-    "goalport answer 0192f0c3 --decline 'Too expensive'",
-    usage="Usage: goalport answer [OPTIONS] ID [ANSWER]",
-)
-_command(
-    "resume",
-    "answering:resume",
-    "Go on with a process after an action was interrupted that may not be repeated.",
-    PROCESSES,
-    "goalport resume 0192f0c3 --retry",
-    "goalport resume 0192f0c3 --skip --wait",
-)
-_command(
-    "kill",
-    "answering:kill",
-    "End a process.",
-    PROCESSES,
-    "goalport kill 0192f0c3",
-    "goalport kill 0192f0c3 --reason 'Started by mistake'",
-)
-_command(
-    "erase",
-    "erase:erase",
-    "Erase all that one caller left, or one process, for good.",
-    PROCESSES,
-    "goalport erase --caller ada --dry-run",
-    "goalport erase --caller ada",
-    "goalport erase --process 0192f0c3",
-)
-_command(
-    "export",
-    "processes:export",
-    "Write all that is stored of a process as JSON, without secrets.",
-    PROCESSES,
-    "goalport export 0192f0c3 --output tests/trip.json",
-)
-app.command(
-    "goalport.cli.conversations:conversations",
-    name="conversations",
-    help="List, search, show, rename, export and delete conversations.",
-    group=PROCESSES,
-)
-_command(
-    "prune",
-    "processes:prune",
-    "Drop processes that have ended from the store.",
-    PROCESSES,
-    "goalport prune --older-than 30d",
-    "goalport prune --keep 1000",
-)
-_command(
-    "upgrade",
-    "processes:upgrade",
-    "Change the store of processes to what this version needs.",
-    PROCESSES,
-    "goalport upgrade",
-)
-_command(
-    "audit",
-    "audit:audit",
-    "Print who called, answered, approved and ended what.",
-    SERVE,
-    "goalport audit --since 24h",
-    "goalport audit --caller anna --deed approved",
-)
-_command(
-    "connect",
-    "connect:connect",
-    "Print a client's configuration for this server, or write it.",
-    SERVE,
-    "goalport connect",
-    "goalport connect cursor",
-    "goalport connect claude-desktop --write",
-    "goalport connect vscode --transport http --url https://agents.example.com/mcp",
-    usage="Usage: goalport connect [OPTIONS] [CLIENT]",
-)
+app: Final = _program()
 
 
 def main() -> None:
@@ -342,6 +174,8 @@ def execute(words: Sequence[str], commands: App = app) -> int:
     DEBUG.set(debug)
     try:
         given = _without_profile([word for word in words if word != "--debug"])
+        if (named := [word for word in given if word not in {"--help", "-h"}]) != given:
+            use_docstring(named, commands)
         code = commands(given, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()  # flushed here, where a closed pipe is handled
     except CycloptsError as mistake:
@@ -360,6 +194,23 @@ def execute(words: Sequence[str], commands: App = app) -> int:
     return code if isinstance(code, int) else DONE
 
 
+def use_docstring(words: Sequence[str], commands: App) -> None:
+    """Give the command in these words the help of its function's docstring, with the examples below the options."""
+    chain, apps, _ = commands.parse_commands(words)
+    command = apps[-1]
+    if not chain or command.default_command is None:
+        return
+    text, _, examples = (inspect.getdoc(command.default_command) or "").partition("Examples:\n")
+    paragraphs = text.partition("\nParameters\n")[0].split("\n\n")
+    command.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+    if examples:
+        command.help_epilogue = f"Examples:\n{indent(dedent(examples), '  ')}"
+    # Cyclopts calls optional arguments [ARGS].
+    placed = [each for each in command.assemble_argument_collection() if each.field_info.is_positional]
+    names = [each.name if each.required else f"[{each.name}]" for each in placed]
+    command.usage = " ".join(["Usage:", *filter(None, commands.name), *chain, "[OPTIONS]", *names])
+
+
 def _without_profile(words: Sequence[str]) -> list[str]:
     """The words without `--profile NAME`, whose name is put into the environment: workers are to have it too."""
     found = [each for each, word in enumerate(words) if word == "--profile" or word.startswith("--profile=")]
@@ -373,24 +224,35 @@ def _without_profile(words: Sequence[str]) -> list[str]:
     return [*words[: found[0]], *words[after:]]
 
 
-def _usage_mistake(mistake: CycloptsError, known: App) -> str:
+def _usage_mistake(mistake: CycloptsError, commands: App) -> str:
     if isinstance(mistake, UnknownCommandError) and mistake.unused_tokens:
         # Cyclopts's own message would import every command to find hidden ones.
-        name, commands = mistake.unused_tokens[0], [each for each in known if not each.startswith("-")]
-        return f"There is no command {name!r}. {offer(name, commands)}"
-    program = app.name if known is app else ()  # in a shell its name is not typed
+        for each in mistake.command_chain or ():
+            commands = commands[each]
+        return unknown_command(mistake.unused_tokens[0], commands)
+    program = app.name if commands is app else ()  # in a shell its name is not typed
     if isinstance(mistake, UnusedCliTokensError) and mistake.unused_tokens:
         told = f"Nothing takes {mistake.unused_tokens[0]!r}. A text of several words is put between quotes."
     else:
         told = str(mistake)
-        if isinstance(mistake, UnknownOptionError) and _may_be_text(mistake.token.keyword or mistake.token.value):
+        word = (mistake.token.keyword or mistake.token.value) if isinstance(mistake, UnknownOptionError) else ""
+        if " " in word or (word and not word.startswith("--")):  # it looks like a text, not like a misspelled option
             told += " If it is a text, write -- before it, and options before that."
     return f"{told} See {' '.join((*program, *(mistake.command_chain or ())))} --help."
 
 
-def _may_be_text(word: str) -> bool:
-    """Whether a word that begins with a hyphen looks more like a text than like an option that is spelled wrongly."""
-    return " " in word or not word.startswith("--")
+def unknown_command(name: str, commands: App) -> str:
+    """What is said of a command that is not there: the nearest, or all of them by their groups."""
+    names = [each for each in commands if not each.startswith("-")]
+    told = f"There is no command {name!r}."
+    if near := nearest(name, names):
+        return f"{told} {did_you_mean(near)}"
+    if "run" not in names:  # those below another command have no groups
+        return f"{told} Known: {', '.join(names)}."
+    groups = {group: [each for each in names if each in known] for group, known in _COMMANDS.items()}
+    groups["Other"] = [each for each in names if not any(each in known for known in _COMMANDS.values())]
+    lines = [f"  {group + ':':<11}{', '.join(known)}" for group, known in groups.items() if known]
+    return "\n".join([f"{told} Known:", *lines])
 
 
 def _error_text(error: Exception) -> str:

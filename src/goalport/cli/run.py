@@ -53,65 +53,51 @@ _NOBODY: Final = (
 )
 _STAYS: Final = "It stays in this shell: `answer {0}` answers, `show {0}` shows what is asked, `kill {0}` ends it."
 
-Text = Annotated[
-    str | None,
-    Parameter(
-        name="TEXT",
-        help="What you want, in your own words: an agent that fits is chosen. Or a goal by name.",
-        show_default=False,
-    ),
-]
-Goal = Annotated[
-    str | None,
-    Parameter(name=("--goal", "-g"), help="A goal by name, in place of TEXT: its published, full or short name."),
-]
-Given = Annotated[
-    str | None,
-    Parameter(name=("--input", "-i"), help="Of a goal: a JSON object, @FILE to read one, or @- for standard input."),
-]
-OpenMode = Annotated[
-    bool,
-    Parameter(
-        name=("--open", "-o"),
-        negative="",
-        help="Of TEXT: choose a goal, and let the actions of all agents help to reach it.",
-        show_default=False,
-    ),
-]
-ShowPrompts = Annotated[
-    bool, Parameter(name=("--prompts", "-p"), negative="", help="Show what models are asked.", show_default=False)
-]
-ShowReplies = Annotated[
-    bool, Parameter(name=("--replies", "-r"), negative="", help="Show what they reply.", show_default=False)
-]
-Model = Annotated[str | None, Parameter(help="The model to ask where an agent names none.", show_default=False)]
-Planner = Annotated[
-    PlannerType | None, Parameter(help="What chooses the next action, in place of the agent's.", show_default=False)
-]
-Quiet = Annotated[
-    bool, Parameter(name=("--quiet", "-q"), negative="", help="Do not show the steps.", show_default=False)
-]
-
 
 def run(
-    text: Text = None,
+    text: Annotated[str | None, Parameter("TEXT")] = None,
     /,
     *,
-    goal: Goal = None,
-    given: Given = None,
-    open_mode: OpenMode = False,
-    prompts: ShowPrompts = False,
-    replies: ShowReplies = False,
-    model: Model = None,
-    planner: Planner = None,
+    goal: Annotated[str | None, Parameter(("--goal", "-g"))] = None,
+    given: Annotated[str | None, Parameter(("--input", "-i"))] = None,
+    open_mode: Annotated[bool, Parameter(("--open", "-o"))] = False,
+    prompts: Annotated[bool, Parameter(("--prompts", "-p"))] = False,
+    replies: Annotated[bool, Parameter(("--replies", "-r"))] = False,
+    model: str | None = None,
+    planner: PlannerType | None = None,
     structured: StructuredResult = False,
-    quiet: Quiet = False,
+    quiet: Annotated[bool, Parameter(("--quiet", "-q"))] = False,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
     """Run what a sentence asks for, or a goal, here without a server. What it asks is asked on the terminal.
 
-    Exit codes: 0 reached, 1 not reached, 2 the input does not fit, 3 no agent or goal fits the sentence, 130 stopped
-    with Ctrl-C.
+    Parameters
+    ----------
+    text
+        What you want, in your own words: an agent that fits is chosen. Or a goal by name.
+    goal
+        A goal by name, in place of TEXT: its published, full or short name.
+    given
+        Of a goal: a JSON object, @FILE to read one, or @- for standard input.
+    open_mode
+        Of TEXT: choose a goal, and let the actions of all agents help to reach it.
+    prompts
+        Show what models are asked.
+    replies
+        Show what they reply.
+    model
+        The model to ask where an agent names none.
+    planner
+        What chooses the next action, in place of the agent's.
+    quiet
+        Do not show the steps.
+
+    Examples:
+        goalport run "Lynda is a Scorpio, find news for her"
+        goalport run "Lynda is a Scorpio, find news for her" -p -r --open
+        goalport run greet --input '{"content": "Ada"}'
+        goalport run --goal greet --input @person.json --json
+        echo '{}' | goalport run --goal report_repository --input @-
     """
     loaded = open_with_agents(workspace, model)
     if goal is None and text is not None and not open_mode and names_goal(loaded.platform, text):

@@ -35,13 +35,13 @@ class ListenOptions:
     "Where to listen. Default: 127.0.0.1, this machine alone."
     port: int | None = None
     "Default: 8080. 0 takes a free one."
-    allowed_host: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
+    allowed_host: tuple[str, ...] = ()
     "A name by which clients call this server, for instance behind a proxy; repeat it for more."
-    stateless: bool | None = None
+    stateless: Annotated[bool | None, Parameter(negative="--no-stateless")] = None
     "No sessions: any replica answers any request. --no-stateless keeps them, whatever the settings say."
     workers: int | Literal["auto"] | None = None
     "How many processes serve on the port, auto: one for each core. Default: 1."
-    insecure_no_auth: Annotated[bool, Parameter(negative="", show_default=False)] = False
+    insecure_no_auth: bool = False
     "Listen to other machines although nobody is authenticated: whoever reaches the server may do everything."
 
 
@@ -54,24 +54,34 @@ class LogOptions:
     "How much is logged. Default: info."
     log_format: Literal["text", "json"] | None = None
     "How it is written: text, or json, one object in each line. Default: text."
-    verbose: Annotated[bool, Parameter(name=("--verbose", "-v"), negative="", show_default=False)] = False
+    verbose: Annotated[bool, Parameter(("--verbose", "-v"))] = False
     "Log everything: --log-level debug."
 
 
 def serve(
     *,
-    transport: Annotated[
-        Literal["http", "stdio"],
-        Parameter(help="http: at the addresses that are printed at start. stdio: one client, on stdin and stdout."),
-    ] = "http",
+    transport: Literal["http", "stdio"] = "http",
     listening: ListenOptions = ListenOptions(),
-    reload: Annotated[
-        bool, Parameter(negative="", help="Load the workspace again when a file changes.", show_default=False)
-    ] = False,
+    reload: bool = False,
     logging: LogOptions = LogOptions(),
     workspace: WorkspaceFolder = Path(),
 ) -> int | None:
-    """Serve the workspace to MCP clients."""
+    """Serve the workspace to MCP clients.
+
+    Parameters
+    ----------
+    transport
+        http: at the addresses that are printed at start, the default. stdio: one client, on stdin and stdout.
+    reload
+        Load the workspace again when a file changes.
+
+    Examples:
+        goalport serve
+        goalport serve --port 9000 --reload
+        goalport serve --host 0.0.0.0 --allowed-host agents.example.com --stateless
+        goalport serve --workers 4
+        goalport serve --transport stdio
+    """
     root = _served_root(workspace)
     options = _settings_of(listening, logging)
     if transport == "stdio" and listening.workers not in {None, 1}:

@@ -23,9 +23,18 @@ from cyclopts import App, Group, Parameter
 from goalport.base.errors import BadInput, DeclarationError, GoalportError, UnknownName
 from goalport.base.events import as_json
 from goalport.base.secrecy import hide
-from goalport.base.words import offer, one_line, type_label
+from goalport.base.words import one_line, type_label
 from goalport.cli.options import WorkspaceFolder, workspace_root
-from goalport.cli.program import INTERRUPTED, LOOK, MISUSED, START, app as program, execute
+from goalport.cli.program import (
+    GROUPS,
+    INTERRUPTED,
+    MISUSED,
+    OPTIONS,
+    app as program,
+    execute,
+    unknown_command,
+    use_docstring,
+)
 from goalport.cli.sources import Asked, Page, ShellSource, Source, in_shell
 from goalport.cli.stored import QuestionHere, record_line
 from goalport.cli.terminal import Format, Record, say, show, show_lines, show_markdown, show_result
@@ -46,14 +55,19 @@ _ALONE = ("shell", "new", "serve")
 """Commands of the program that a shell does not have: they are for another folder, or hold the terminal."""
 _SHELL = Group("Shell", sort_key=6)
 _ADDED = Group("Commands of this workspace", sort_key=7)
+_OWN_OPTIONS = Parameter(negative=None, show_default=None)
 _VALUE = 200
 
 
 def shell(*, workspace: WorkspaceFolder = Path()) -> int:
     """Open a prompt for these commands; the workspace stays loaded between them.
 
-    Without a terminal, commands are read from standard input, one in a line. Exit codes: that of the last command that
-    failed in a pipe, otherwise 0.
+    Without a terminal, commands are read from standard input, one in a line; the exit code is that of the last command
+    that failed.
+
+    Examples:
+        goalport shell
+        echo 'goals' | goalport shell --workspace my-agents
     """
     with contextlib.chdir(workspace_root(workspace)):
         loaded = open_with_warnings(Path())
@@ -162,7 +176,7 @@ class Shell:
         ]
         show(records, format, none="The blackboard is empty.")
 
-    def history(self, *, limit: Annotated[int, Parameter(help="How many at most.")] = 20) -> None:
+    def history(self, *, limit: Annotated[int, Parameter(help="How many at most. Default: 20.")] = 20) -> None:
         """List the last lines with their numbers; `!7` runs the line 7 again, and `!!` the last one."""
         if limit < 1:
             raise BadInput(f"Expected --limit to be 1 or more, but got {limit}.")
@@ -180,17 +194,14 @@ class Shell:
     def help(self, command: Annotated[str | None, Parameter(help="A command to explain.")] = None, /) -> None:
         """List the commands, or explain one."""
         if command is not None and command not in self.commands:
-            raise BadInput(f"There is no command {command!r}. {offer(command, [*self.names])}")
-        self.commands.help_print([] if command is None else [command])
+            raise BadInput(unknown_command(command, self.commands))
+        words = [] if command is None else [command]
+        use_docstring(words, self.commands)
+        self.commands.help_print(words)
 
     def exit(self) -> None:
         """Leave the shell."""
         self.over = True
-
-    @property
-    def names(self) -> Iterable[str]:
-        """The names of the commands."""
-        return (each for each in self.commands if not each.startswith("-"))
 
     def _commands(self) -> App:
         commands = App(
@@ -200,6 +211,7 @@ class Shell:
             help_format="plaintext",
             version_flags=[],
             help_flags=["--help"],
+            default_parameter=OPTIONS,
             suppress_keyboard_interrupt=False,
         )
         commands["--help"].show = False
@@ -207,10 +219,9 @@ class Shell:
         for name in (*_ALONE, "--version", "-h"):
             if name in commands:
                 del commands[name]
-        commands.command(
-            "goalport.cli.run:run", name=("execute", "x"), help="Run what a sentence asks for; as run.", group=START
-        )
-        commands.command(self.blackboard, help="List the objects of the last run.", group=LOOK)
+        again = "Run what a sentence asks for; as run."
+        commands.command("goalport.cli.run:run", name=("execute", "x"), help=again, group=GROUPS["Start"])
+        commands.command(self.blackboard, help="List the objects of the last run.", group=GROUPS["Look"])
         commands.command(self.history, help="List the last lines.", group=_SHELL)
         commands.command(self.reload, help="Load the workspace again.", group=_SHELL)
         commands.command(self.help, help="List the commands, or explain one.", group=_SHELL)
@@ -219,7 +230,7 @@ class Shell:
             if each.name in commands:
                 say(f"warning: the command {each.name} of this workspace has a name that the shell uses; rename it.")
             else:
-                commands.command(bound(each, self.kept), name=each.name, group=_ADDED)
+                commands.command(bound(each, self.kept), name=each.name, group=_ADDED, default_parameter=_OWN_OPTIONS)
         return commands
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from goalport.base.errors import BadInput, DocumentError
 from goalport.base.words import counted
-from goalport.cli.options import WorkspaceFolder, workspace_root
+from goalport.cli.options import Unasked, WorkspaceFolder, workspace_root
 from goalport.cli.terminal import Format, Record, confirmed, say, show, show_json, show_lines
 from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings
 from goalport.knowledge.documents import Folder
@@ -21,28 +21,25 @@ from goalport.knowledge.skills.skills import PROJECT_FOLDERS, skills_in
 from goalport.workspace.settings import load_settings
 
 FINE, WRONG = 0, 1
-Folders = Annotated[Path, Parameter(help="Folders of skills, or folders with skills in their folders.")]
-
-skills = App(
-    name="skills",
-    help_format="plaintext",
-    help_epilogue="""\
-Examples:
-  goalport skills check skills
-  goalport skills list --format json
-  goalport skills trust .agents/skills/release""",
-)
 
 
-@skills.command
 def check(
-    *folders: Folders,
-    files: Annotated[
-        bool, Parameter(negative="--no-files", help="Look for the files that the instructions mention.")
-    ] = True,
+    *folders: Path,
+    files: Annotated[bool, Parameter(negative="--no-files")] = True,
     format: Format = "text",  # noqa: A002 - the option's name
 ) -> int:
-    """Say what in skills is not as the specification wants it. Exit codes: 0 nothing is wrong, 1 something is."""
+    """Say what in skills is not as the specification wants it.
+
+    Parameters
+    ----------
+    folders
+        Folders of skills, or folders with skills in their folders.
+    files
+        Look for the files that the instructions mention. That is the default.
+
+    Examples:
+        goalport skills check skills
+    """
     if not folders:
         raise BadInput("Say which skills to check, such as `goalport skills check skills`.")
     problems = [each for folder in folders for each in check_skills(folder, files=files)]
@@ -54,7 +51,6 @@ def check(
     return WRONG if problems else FINE
 
 
-@skills.command(name="list")
 def list_skills(
     *,
     format: Format = "text",  # noqa: A002 - the option's name
@@ -94,15 +90,18 @@ def _record(skill: Skill, reference: str, state: str) -> Record:
     }
 
 
-@skills.command
-def trust(
-    *folders: Folders,
-    yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="", help="Do not ask.", show_default=False)] = False,
-    workspace: WorkspaceFolder = Path(),
-) -> int:
-    """Trust skills that a project brings, as they are now. Exit codes: 0 they are trusted, 1 they are not.
+def trust(*folders: Path, yes: Unasked = False, workspace: WorkspaceFolder = Path()) -> int:
+    """Trust skills that a project brings, as they are now.
 
     It shows what is trusted, and asks. A skill that changes later has to be trusted again.
+
+    Parameters
+    ----------
+    folders
+        Folders of skills, or folders with skills in their folders.
+
+    Examples:
+        goalport skills trust .agents/skills/release
     """
     if not folders:
         raise BadInput("Say which skill to trust; `goalport skills list` lists those of the project.")

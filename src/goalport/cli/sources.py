@@ -30,7 +30,6 @@ Server = Annotated[
     Parameter(
         help="A running server, over REST; the key in GOALPORT_KEY is sent along. Default: the store of"
         ' the workspace; with the setting store = "memory" the server at its host and port.',
-        show_default=False,
     ),
 ]
 

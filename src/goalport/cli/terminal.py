@@ -23,7 +23,7 @@ _WIDEST = 10_000
 Record = Mapping[str, object]
 """One line of a list: a value for each column; all records have the same columns."""
 
-Format = Annotated[Literal["text", "json"], Parameter(help="text for people, json for programs.")]
+Format = Annotated[Literal["text", "json"], Parameter(help="text for people, json for programs. Default: text.")]
 
 
 def show(records: Sequence[Record], chosen: Format, *, none: str) -> None:

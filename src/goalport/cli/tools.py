@@ -32,57 +32,41 @@ from goalport.tools.upstream.upstream_server import ServerReport, ServerState
 DONE, FAILED = 0, 1
 
 Timeout = Annotated[
-    float | None,
-    Parameter(help="Seconds that connecting to a server may take. Default: its connectTimeout, or 30."),
+    float | None, Parameter(help="Seconds that connecting to a server may take. Default: its connectTimeout, or 30.")
 ]
-app = App(
-    name="tools",
-    help_format="plaintext",
-    help_epilogue="""\
-Examples:
-  goalport tools
-  goalport tools --format json
-  goalport tools --trust github/create_issue
-  goalport tools call web web_fetch '{"url": "https://example.com"}'""",
-)
-
-mcp = App(
-    name="mcp",
-    help_format="plaintext",
-    help_epilogue="""\
-Examples:
-  goalport mcp check
-  goalport mcp check --timeout 10""",
-)
+app = App(name="tools", help_format="plaintext")
 
 
 @app.default
 def tools(
     *,
     format: Format = "text",  # noqa: A002 - the option's name
-    trust: Annotated[
-        tuple[str, ...],
-        Parameter(
-            negative="",
-            show_default=False,
-            help="SERVER/TOOL or SERVER: allow a withheld tool, or all of a server, as they are now.",
-        ),
-    ] = (),
+    trust: tuple[str, ...] = (),
     timeout: Timeout = None,
     workspace: WorkspaceFolder = Path(),
 ) -> None:
     """List tool groups, upstream servers, and the tools of the groups; or trust tools that are withheld.
 
     The servers are connected for it.
+
+    Parameters
+    ----------
+    trust
+        SERVER/TOOL or SERVER: allow a withheld tool, or all of a server, as they are now.
+
+    Examples:
+        goalport tools
+        goalport tools --format json
+        goalport tools --trust github/create_issue
     """
     anyio.run(_list, _opened(workspace), format, trust, timeout)
 
 
-@app.command(usage="Usage: goalport tools call [OPTIONS] GROUP TOOL [ARGUMENTS]")
+@app.command
 def call(
-    group: Annotated[str, Parameter(help="The role of the group.")],
-    tool: Annotated[str, Parameter(help="The tool's name in the group.")],
-    arguments: Annotated[str, Parameter(help="A JSON object, @FILE to read one, or @- for standard input.")] = "{}",
+    group: str,
+    tool: str,
+    given: Annotated[str, Parameter("ARGUMENTS")] = "{}",
     /,
     *,
     structured: StructuredResult = False,
@@ -91,27 +75,42 @@ def call(
 ) -> int:
     """Call a tool of a group and print its result.
 
-    Exit codes: 0 success, 1 the tool failed or its group cannot be used, 2 wrong usage.
+    Parameters
+    ----------
+    group
+        The role of the group.
+    tool
+        The tool's name in the group.
+    given
+        A JSON object, @FILE to read one, or @- for standard input.
+
+    Examples:
+        goalport tools call web web_fetch '{"url": "https://example.com"}'
     """
-    given, loaded = object_of(arguments, "The argument"), _opened(workspace)
+    arguments, loaded = object_of(given, "The argument"), _opened(workspace)
 
     async def called() -> dict[str, Any]:
         async with connected(loaded, timeout) as platform:
             site = DirectCalls(OPERATOR, platform.processes.listeners)
             with call_hooks(progress=_show_progress):
-                return await FunctionTool.of(_tool(platform, group, tool)).call(dict(given), site, tells_errors=True)
+                return await FunctionTool.of(_tool(platform, group, tool)).call(
+                    dict(arguments), site, tells_errors=True
+                )
 
     wire = anyio.run(called)
     show_result(wire, structured=structured)
     return FAILED if wire.get("isError") else DONE
 
 
-@mcp.command
 def check(*, timeout: Timeout = None, workspace: WorkspaceFolder = Path()) -> int:
     """Connect to each server of mcp_config.json and print one line on the result.
 
-    If a person has to sign in, a browser is opened. Exit codes: 0 all servers answer, 1 one does not, or the file is
+    If a person has to sign in, a browser is opened. The exit code is 1 if a server does not answer, or the file is
     wrong.
+
+    Examples:
+        goalport mcp check
+        goalport mcp check --timeout 10
     """
     loaded = open_workspace(workspace)
     upstream = loaded.platform.upstream

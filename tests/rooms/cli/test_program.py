@@ -60,7 +60,7 @@ def test_every_command_takes_a_workspace_and_says_when_it_is_not_there(
     ("arguments", "message"),
     [
         (["sevre"], "There is no command 'sevre'. Did you mean 'serve'?"),
-        (["frobnicate"], "There is no command 'frobnicate'. Known: new, check,"),
+        (["keys", "xyzzy"], "There is no command 'xyzzy'. Known: new, list, rotate, revoke."),
         (["serve", "--prot", "80"], "Unknown option: --prot. Did you mean --port? See goalport serve --help."),
         (["serve", "--port", "many"], "unable to convert"),
         (["plan"], "See goalport plan --help."),
@@ -74,6 +74,22 @@ def test_a_mistyped_command_line_is_told_in_one_line(goalport: Command, argument
     assert message in ran.err
     assert ran.err.count("\n") == 1
     assert ran.out == ""
+
+
+def test_a_command_that_nothing_resembles_is_told_with_all_of_them_by_groups(goalport: Command) -> None:
+    ran = goalport("frobnicate")
+
+    assert ran.code == 2
+    assert ran.err.startswith("error: There is no command 'frobnicate'. Known:\n  Start:     new, run,")
+    assert "\n  Processes: ps, show," in ran.err
+
+
+def test_the_help_of_a_command_is_its_docstring(goalport: Command) -> None:
+    ran = goalport("ps", "--help")
+
+    assert "those that have not ended, or are stuck" in ran.out
+    assert "Usage: goalport ps [OPTIONS]\n" in ran.out
+    assert "Default: 50." in ran.out
 
 
 def test_a_setting_that_cannot_be_used_is_told_with_where_it_is(goalport: Command, workspace: Path) -> None:
