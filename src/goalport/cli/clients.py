@@ -1,16 +1,15 @@
 """The MCP clients that goalport can be connected to: where each keeps its configuration, and the steps that follow.
 
-Facts only: each client's entry and the place where it goes; nothing here reads or writes a file. Above: `connect`;
-below: `config_files`.
+Facts only: each client's entry, the place where it goes, and how it is given a key. `connect` prints and writes them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
-from goalport.cli.config_files import JSON, TOML, YAML, FileFormat
+from goalport.server.auth.key_file import KEY_VARIABLE
 
 Transport = Literal["http", "stdio"]
 Scope = Literal["user", "project"]
@@ -63,7 +62,7 @@ class Address:
         return urlsplit(self.url).path.rstrip("/").endswith("/sse")
 
     @property
-    def needs_consent(self) -> bool:
+    def is_exposed(self) -> bool:
         """Whether it is plain HTTP to another machine: bridges refuse that unless told that the network is trusted."""
         parts = urlsplit(self.url)
         return parts.scheme == "http" and parts.hostname not in {"localhost", "127.0.0.1"}
@@ -141,10 +140,60 @@ def bridged(target: Target, machine: Machine) -> Entry:
     """An entry for Claude Desktop, whose file allows only commands; mcp-remote is a command that connects to a URL."""
     if isinstance(target, Subprocess):
         return plain(target, machine)
-    command = ["npx", "-y", "mcp-remote", target.url, *(["--allow-http"] if target.needs_consent else [])]
+    command = ["npx", "-y", "mcp-remote", target.url, *(["--allow-http"] if target.is_exposed else [])]
     # On Windows npx is a script, which a program can only start through the shell.
     command = ["cmd", "/c", *command] if machine.system == "win32" else command
     return {"command": command[0], "args": command[1:]}
+
+
+def in_headers(entry: Entry, key: str) -> Entry:
+    return {**entry, "headers": {"Authorization": f"Bearer {key}"}}
+
+
+def in_headers_alone(entry: Entry, key: str) -> Entry:
+    """For opencode, which would look for a login first."""
+    return {**in_headers(entry, key), "oauth": False}
+
+
+def by_variable(entry: Entry, _: str) -> Entry:
+    """For Codex, which refuses a token in its file."""
+    return {**entry, "bearer_token_env_var": KEY_VARIABLE}
+
+
+def through_bridge(entry: Entry, key: str) -> Entry:
+    """For mcp-remote. Some hosts split an argument at its space, so the header's value comes from the environment."""
+    arguments = [*cast("Sequence[str]", entry["args"]), "--header", "Authorization:${GOALPORT_AUTHORIZATION}"]
+    return {**entry, "args": arguments, "env": {"GOALPORT_AUTHORIZATION": f"Bearer {key}"}}
+
+
+def of_open_webui(entry: Entry, key: str) -> Entry:
+    return {**entry, "auth_type": "bearer", "key": key}
+
+
+@dataclass(frozen=True)
+class KeyWay:
+    """How a client is given a key."""
+
+    put: Callable[[Entry, str], Entry] = in_headers
+    """The entry with the key, or with what stands for it."""
+    reference: str = ""
+    """What stands for the key in the file; empty: the client can read no variable there."""
+    always: bool = False
+    """Whether the reference stands in a user's own file too."""
+    inputs: Sequence[Mapping[str, Any]] = ()
+    """What the client asks the user for, as its file declares it."""
+    then: str = f"Set the variable {KEY_VARIABLE} to the key where {{title}} is started: export {KEY_VARIABLE}=…"
+
+
+_ASKED_BY_VSCODE = KeyWay(
+    reference="${input:goalport-key}",
+    always=True,
+    inputs=(
+        {"type": "promptString", "id": "goalport-key", "description": "Key of the goalport server", "password": True},
+    ),
+    then="VS Code asks for the key when it first starts the server, and keeps it in its own store of secrets.",
+)
+_IN_VARIABLE = KeyWay(reference=f"${{{KEY_VARIABLE}}}")
 
 
 @dataclass(frozen=True)
@@ -156,13 +205,14 @@ class Client:
     files: Mapping[Scope, Callable[[Machine], Path]]
     """The file for each scope, the usual scope first; empty if the client is configured on its own pages."""
     entry: Callable[[Target, Machine], Entry]
-    transports: tuple[Transport, ...]
-    """The supported transports, the usual one first."""
     then: str
     """What the user does after the file was written; `{path}` is the file, `{key}` a new secret."""
+    transports: tuple[Transport, ...] = ("http", "stdio")
+    """The supported transports, the usual one first."""
+    key: KeyWay = KeyWay()
     section: tuple[str, ...] = ("mcpServers",)
     """The path of the section for servers in the file."""
-    kind: FileFormat = JSON
+    kind: Literal["json", "toml", "yaml"] = "json"
     variable: str = ""
     """The environment variable that lists its servers, for a client without a file."""
 
@@ -178,8 +228,8 @@ MCPO = (
 """By default mcpo listens on all interfaces, for web pages of every origin and without a key."""
 
 
-def _ready(name: str) -> Callable[[Machine], Path]:
-    return lambda machine: machine.workspace / "server" / "clients" / f"{name}.json"
+def _shipped(name: str) -> Mapping[Scope, Callable[[Machine], Path]]:
+    return {"project": lambda machine: machine.workspace / "server" / "clients" / f"{name}.json"}
 
 
 def _home(path: str) -> Mapping[Scope, Callable[[Machine], Path]]:
@@ -199,6 +249,7 @@ CLIENTS: Mapping[str, Client] = {
             files={"user": lambda machine: machine.application_data / "Claude" / "claude_desktop_config.json"},
             entry=bridged,
             transports=("stdio", "http"),
+            key=KeyWay(through_bridge),
             then="Quit Claude Desktop entirely and start it again; the tools are in the chat's tool menu.",
         ),
         Client(
@@ -206,7 +257,7 @@ CLIENTS: Mapping[str, Client] = {
             title="Claude Code",
             files={"project": lambda machine: machine.workspace / ".mcp.json"},
             entry=typed,
-            transports=("http", "stdio"),
+            key=_IN_VARIABLE,
             then="Start claude in that folder and approve the server; /mcp shows its state.",
         ),
         Client(
@@ -214,7 +265,7 @@ CLIENTS: Mapping[str, Client] = {
             title="Cursor",
             files=_home_or_project(".cursor/mcp.json"),
             entry=plain,
-            transports=("http", "stdio"),
+            key=KeyWay(reference=f"${{env:{KEY_VARIABLE}}}"),
             then="Restart Cursor, or switch the server on in its settings under MCP.",
         ),
         Client(
@@ -225,34 +276,32 @@ CLIENTS: Mapping[str, Client] = {
                 "user": lambda machine: machine.application_data / "Code" / "User" / "mcp.json",
             },
             entry=typed,
-            transports=("http", "stdio"),
             section=("servers",),
+            key=_ASKED_BY_VSCODE,
             then="Open the file in VS Code and press Start above the entry; the tools are in agent mode.",
         ),
         Client(
             name="inspector",
             title="MCP Inspector",
-            files={"project": _ready("inspector")},
+            files=_shipped("inspector"),
             entry=streamable,
-            transports=("http", "stdio"),
             then="Run: npx @modelcontextprotocol/inspector --config {path}",
         ),
         Client(
             name="mcpo",
             title="mcpo, for Open WebUI",
-            files={"project": _ready("mcpo")},
+            files=_shipped("mcpo"),
             entry=streamable,
-            transports=("http", "stdio"),
             then=f"Run, with the address of your Open WebUI as the origin:\n{MCPO} --config {{path}}",
         ),
         Client(
             name="codex",
             title="Codex",
             section=("mcp_servers",),
-            kind=TOML,
+            kind="toml",
             files=_home(".codex/config.toml"),
             entry=codex,
-            transports=("http", "stdio"),
+            key=KeyWay(by_variable, reference=KEY_VARIABLE, always=True),
             then="Start codex again; /mcp lists its servers. It ends a call after 300 s, whatever it hears meanwhile.",
         ),
         Client(
@@ -260,7 +309,7 @@ CLIENTS: Mapping[str, Client] = {
             title="Gemini CLI",
             files=_home_or_project(".gemini/settings.json"),
             entry=gemini,
-            transports=("http", "stdio"),
+            key=_IN_VARIABLE,
             then="Start gemini again; /mcp lists its servers.",
         ),
         Client(
@@ -268,7 +317,7 @@ CLIENTS: Mapping[str, Client] = {
             title="Qwen Code",
             files=_home_or_project(".qwen/settings.json"),
             entry=gemini,
-            transports=("http", "stdio"),
+            key=_IN_VARIABLE,
             then="Start qwen again; /mcp lists its servers.",
         ),
         Client(
@@ -280,7 +329,7 @@ CLIENTS: Mapping[str, Client] = {
                 "project": lambda machine: machine.workspace / "opencode.json",
             },
             entry=opencode,
-            transports=("http", "stdio"),
+            key=KeyWay(in_headers_alone, reference=f"{{env:{KEY_VARIABLE}}}"),
             then="Start opencode again; `opencode mcp list` shows its servers.",
         ),
         Client(
@@ -288,17 +337,16 @@ CLIENTS: Mapping[str, Client] = {
             title="Copilot CLI",
             files=_home(".copilot/mcp-config.json"),
             entry=copilot,
-            transports=("http", "stdio"),
             then="Start copilot again, and also whenever this server was started again; /mcp show lists its servers.",
         ),
         Client(
             name="fast-agent",
             title="fast-agent",
             section=("mcp", "servers"),
-            kind=YAML,
+            kind="yaml",
             files={"project": lambda machine: machine.workspace / "fastagent.config.yaml"},
             entry=fast_agent,
-            transports=("http", "stdio"),
+            key=_IN_VARIABLE,
             then="Start fast-agent in that folder, and name the server in `servers` of an agent.",
         ),
         Client(
@@ -314,7 +362,6 @@ CLIENTS: Mapping[str, Client] = {
                 "project": lambda machine: machine.workspace / ".zed" / "settings.json",
             },
             entry=plain,
-            transports=("http", "stdio"),
             then="Zed reads its settings at once; a green dot under Agent Panel, Settings says that it is connected.",
         ),
         Client(
@@ -322,7 +369,6 @@ CLIENTS: Mapping[str, Client] = {
             title="Windsurf",
             files=_home(".codeium/windsurf/mcp_config.json"),
             entry=windsurf,
-            transports=("http", "stdio"),
             then="Press Refresh under Plugins in the Cascade panel.",
         ),
         Client(
@@ -330,14 +376,13 @@ CLIENTS: Mapping[str, Client] = {
             title="LM Studio",
             files=_home(".lmstudio/mcp.json"),
             entry=plain,
-            transports=("http", "stdio"),
             then="LM Studio reads the file at once; switch the server on in the chat's Program tab.",
         ),
         Client(
             name="goose",
             title="goose",
             section=("extensions",),
-            kind=YAML,
+            kind="yaml",
             files={
                 "user": lambda machine: (
                     machine.application_data / "Block" / "goose" / "config" / "config.yaml"
@@ -346,7 +391,6 @@ CLIENTS: Mapping[str, Client] = {
                 )
             },
             entry=goose,
-            transports=("http", "stdio"),
             then="Start a new session of goose.",
         ),
         Client(
@@ -356,6 +400,7 @@ CLIENTS: Mapping[str, Client] = {
             entry=open_webui,
             variable="TOOL_SERVER_CONNECTIONS",
             transports=("http",),
+            key=KeyWay(of_open_webui),
             then="Start Open WebUI with this variable, or add the address under Admin Settings, External Tools, with"
             " the type MCP (Streamable HTTP).\nA container calls the machine that it runs on host.docker.internal: if"
             " goalport is there, give that name with --url, and let goalport answer to it:"

@@ -1,115 +1,42 @@
 """`goalport connect`: connects a client to this server, by printing its configuration or by writing it.
 
-It writes only after showing the difference and asking. Below the program; settings are below it.
+JSON and TOML are written after showing the difference and asking; what could lose something is printed instead.
 """
 
+import copy
+import io
 import json
 import os
+import re
 import secrets
 import shlex
 import shutil
+import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from difflib import unified_diff
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
-from goalport.base.errors import BadInput, UnknownName
+from goalport.base.errors import BadInput, GoalportError, UnknownName
+from goalport.base.files import replace_file
 from goalport.base.hosts import http_url
 from goalport.base.secrecy import hide
+from goalport.base.strict_json import read_json
 from goalport.cli.clients import CLIENTS, Address, Client, Entry, Machine, Scope, Subprocess, Target, Transport
-from goalport.cli.config_files import Unmergeable, merged, with_entry
 from goalport.cli.options import Unasked, WorkspaceFolder, given_text, workspace_root
 from goalport.cli.terminal import Record, confirmed, say, show, show_difference
 from goalport.server.auth.key_file import KEY_VARIABLE, PREFIX, is_whole
 from goalport.workspace.settings import Settings, load_settings
 
-_BRIDGED: Final = "GOALPORT_AUTHORIZATION"
-_ASKED: Final = "goalport-key"
-
-
-def in_headers(entry: Entry, key: str) -> Entry:
-    return {**entry, "headers": {"Authorization": f"Bearer {key}"}}
-
-
-def in_headers_alone(entry: Entry, key: str) -> Entry:
-    """For opencode, which would look for a login first."""
-    return {**in_headers(entry, key), "oauth": False}
-
-
-def by_variable(entry: Entry, _: str) -> Entry:
-    """For Codex, which refuses a token in its file."""
-    return {**entry, "bearer_token_env_var": KEY_VARIABLE}
-
-
-def bridged(entry: Entry, key: str) -> Entry:
-    """For mcp-remote. Some hosts split an argument at its space, so the header's value comes from the environment."""
-    arguments = [*cast("Sequence[str]", entry["args"]), "--header", f"Authorization:${{{_BRIDGED}}}"]
-    return {**entry, "args": arguments, "env": {_BRIDGED: f"Bearer {key}"}}
-
-
-def of_open_webui(entry: Entry, key: str) -> Entry:
-    return {**entry, "auth_type": "bearer", "key": key}
-
-
-@dataclass(frozen=True)
-class _Way:
-    """The way by which one client gets a key."""
-
-    put: Callable[[Entry, str], Entry] = in_headers
-    """The entry with the key, or with what stands for it."""
-    reference: str = ""
-    """What stands for the key in the file; empty: the client can read no variable there."""
-    always: bool = False
-    """Whether the reference stands in a user's own file too."""
-    inputs: Sequence[Mapping[str, Any]] = ()
-    """What the client asks the user for, as its file declares it."""
-    then: str = f"Set the variable {KEY_VARIABLE} to the key where {{title}} is started: export {KEY_VARIABLE}=…"
-
-
-_WAYS: Final[Mapping[str, _Way]] = {
-    "claude-desktop": _Way(bridged),
-    "claude-code": _Way(reference=f"${{{KEY_VARIABLE}}}"),
-    "cursor": _Way(reference=f"${{env:{KEY_VARIABLE}}}"),
-    "vscode": _Way(
-        reference=f"${{input:{_ASKED}}}",
-        always=True,
-        inputs=({"type": "promptString", "id": _ASKED, "description": "Key of the goalport server", "password": True},),
-        then="VS Code asks for the key when it first starts the server, and keeps it in its own store of secrets.",
-    ),
-    "codex": _Way(by_variable, reference=KEY_VARIABLE, always=True),
-    "gemini": _Way(reference=f"${{{KEY_VARIABLE}}}"),
-    "qwen": _Way(reference=f"${{{KEY_VARIABLE}}}"),
-    "opencode": _Way(in_headers_alone, reference=f"{{env:{KEY_VARIABLE}}}"),
-    "fast-agent": _Way(reference=f"${{{KEY_VARIABLE}}}"),
-    "open-webui": _Way(of_open_webui),
-}
-"""All others take headers, and read no variables in them."""
-
-
-@dataclass(frozen=True)
-class KeyInClient:
-    """A client's entry with a key, and what else its file and its user need for it."""
-
-    entry: Entry
-    inputs: Sequence[Mapping[str, Any]]
-    then: str
-    """What the user does with the key; empty: nothing."""
-    is_written: bool
-    """Whether the entry holds the key itself."""
-
-
-def key_in(client: Client, entry: Entry, scope: Scope | None, key: str) -> KeyInClient:
-    """The entry of a client in a file of this scope with a key."""
-    way = _WAYS.get(client.name, _Way())
-    if way.reference and (way.always or scope == "project"):
-        return KeyInClient(way.put(entry, way.reference), way.inputs, way.then.format(title=client.title), False)
-    return KeyInClient(way.put(entry, key), (), "", True)
-
-
+_REPLACED: Final = frozenset({"args", "cmd", "command", "httpUrl", "serverUrl", "transport", "type", "uri", "url"})
+"""The keys that say how to reach a server: those that the new entry lacks go."""
+_SET: Final = _REPLACED | {"bearer_token_env_var", "env", "headers", "oauth"}
+"""The keys whose values are set, in mappings beside what is there. Other values of an entry stay as they are."""
 _NO_KEY_OVER_STDIO: Final = (
     "--key goes with --transport http. Over stdio the client starts the server itself, as the user of this machine;"
     " leave --key out."
@@ -135,48 +62,102 @@ class ConnectOptions:
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """A client's entry for this server, and the file to with_entry it in."""
+    """A client's entry for this server, and where it goes."""
 
     client: Client
     name: str
     entry: Entry
     path: Path | None
     """The file; None: the client is configured on its own pages and by an environment variable."""
-    key: KeyInClient | None = None
-    """How the client is given a key; None: it gets none."""
+    inputs: Sequence[Mapping[str, Any]] = ()
+    """What the client asks its user for, as its file declares it."""
+    key_then: str = ""
+    """What the user does with the key."""
+    has_key: bool = False
+    """Whether the entry has the key itself."""
 
     @property
     def snippet(self) -> str:
+        """What is printed: the whole content of a file that has nothing else, or the variable."""
         if self.path is None:
             return f"{self.client.variable}='{json.dumps([self.entry], ensure_ascii=False)}'"
-        return with_entry("", self.client.kind, self.place, self.entry, self.inputs).rstrip("\n")
-
-    @property
-    def place(self) -> tuple[str, ...]:
-        return (*self.client.section, self.name)
-
-    @property
-    def inputs(self) -> Sequence[Mapping[str, object]]:
-        return self.key.inputs if self.key else ()
-
-    @property
-    def is_private(self) -> bool:
-        return self.key is not None and self.key.is_written
+        return self.added_to("").rstrip("\n")
 
     @property
     def then(self) -> str:
+        """What the user does after this."""
+        warning = ""
+        # A file with the key in a repository could be published.
+        if self.has_key and self.path and any((each / ".git").exists() for each in self.path.resolve().parents):
+            warning = (
+                f"warning: {self.path} holds the key and is in a git repository. Keep it out of what is committed."
+            )
         after = self.client.then.format(path=shlex.quote(str(self.path)), key=secrets.token_hex(16))
-        return "\n".join(filter(None, [self.key and self.key.then, self._caution, after]))
+        return "\n".join(filter(None, [self.key_then, warning, after]))
 
-    @property
-    def _caution(self) -> str:
-        """A warning where the file with the key is in a repository, from which it could be published."""
-        if not self.is_private or self.path is None:
-            return ""
-        place = self.path.resolve()
-        if not any((folder / ".git").exists() for folder in place.parents):
-            return ""
-        return f"warning: {self.path} holds the key and is in a git repository. Keep it out of what is committed."
+    def added_to(self, text: str) -> str:
+        """The text of a file with the entry; the same text if it has the entry already.
+
+        Raises `ValueError` for a text that cannot be changed without the risk of losing data.
+        """
+        content = _read(text, self.client.kind)
+        before = copy.deepcopy(content)
+        known = content
+        for key in (*self.client.section, self.name):
+            known = _mapping(known.setdefault(key, {}), repr(key))
+        for key in _REPLACED - self.entry.keys():
+            known.pop(key, None)
+        for key, value in self.entry.items():
+            had: object = known.get(key)
+            if isinstance(had, MutableMapping) and isinstance(value, Mapping):
+                cast("MutableMapping[Any, Any]", had).update(cast("Mapping[Any, Any]", value))
+            elif key in _SET or key not in known:
+                known[key] = value
+        if self.inputs:
+            inputs: object = content.setdefault("inputs", [])
+            if not isinstance(inputs, list):
+                raise _Unmergeable(f"'inputs' was expected to be a list, not a {type(inputs).__name__}")
+            listed = cast("list[Any]", inputs)
+            listed += [dict(each) for each in self.inputs if each["id"] not in (one.get("id") for one in listed)]
+        return text if text.strip() and content == before else _written(content, self.client.kind, text)
+
+
+class _Unmergeable(ValueError):
+    """A file that has something else where the entry would stand."""
+
+
+def _read(text: str, kind: str) -> MutableMapping[str, Any]:
+    """The content of a file. Raises `ValueError`."""
+    if kind == "toml":
+        import tomlkit
+
+        return tomlkit.parse(text)
+    return _mapping(read_json(text) if text.strip() else {}, "the file")
+
+
+def _written(content: Mapping[str, Any], kind: str, before: str) -> str:
+    """The text of a file with this content; JSON is indented as it was before."""
+    match kind:
+        case "toml":
+            import tomlkit
+
+            return tomlkit.dumps(content)
+        case "yaml":
+            from ruamel.yaml import YAML as Writer  # noqa: N811 - it is the library's class
+
+            text, yaml = io.StringIO(), cast("Any", Writer())
+            yaml.width = 1_000_000
+            yaml.dump(content, text)
+            return text.getvalue()
+        case _:
+            margin = re.search(r"^([ \t]+)\S", before, re.MULTILINE)
+            return json.dumps(content, indent=margin[1] if margin else 2, ensure_ascii=False) + "\n"
+
+
+def _mapping(value: object, where: str) -> MutableMapping[str, Any]:
+    if not isinstance(value, MutableMapping):
+        raise _Unmergeable(f"{where} was expected to hold names and values, not a {type(value).__name__}")
+    return cast("MutableMapping[str, Any]", value)
 
 
 def connect(
@@ -210,7 +191,7 @@ def connect(
         raise UnknownName("client", client, CLIENTS)
     settings = load_settings(root)
     config = _config(CLIENTS[client], options, machine, settings)
-    if settings.asks_for_keys and config.key is None and not options.url:
+    if settings.asks_for_keys and not options.url and not (config.has_key or config.key_then):
         say("The server asks for a key: add --key KEY. `goalport keys new NAME` makes one.")
     if write:
         return _write(config, asked=yes)
@@ -232,19 +213,24 @@ def _config(client: Client, options: ConnectOptions, machine: Machine, settings:
     name = options.name or settings.name
     key = _key(options.key, machine)
     target = _target(client, name, options, machine, settings)
-    if options.key and isinstance(target, Subprocess):
-        raise BadInput(_NO_KEY_OVER_STDIO)
     entry = client.entry(target, machine)
     scope = options.scope or (client.usual_scope if client.files else None)
     if scope is not None and scope not in client.files:
         raise BadInput(f"{client.title} is connected per {client.usual_scope}; leave out --scope {scope}.")
     path = client.files[scope](machine).absolute() if scope else None
-    if not key or isinstance(target, Subprocess):
+    if isinstance(target, Subprocess):
+        if options.key:
+            raise BadInput(_NO_KEY_OVER_STDIO)
         return ClientConfig(client, name, entry, path)
-    if target.needs_consent:
+    if not key:
+        return ClientConfig(client, name, entry, path)
+    if target.is_exposed:
         say(f"warning: the key is sent to {target.url} without encryption; an address with https:// protects it.")
-    with_key = key_in(client, entry, scope, key)
-    return ClientConfig(client, name, with_key.entry, path, with_key)
+    way = client.key
+    if way.reference and (way.always or scope == "project"):
+        then = way.then.format(title=client.title)
+        return ClientConfig(client, name, way.put(entry, way.reference), path, way.inputs, then)
+    return ClientConfig(client, name, way.put(entry, key), path, has_key=True)
 
 
 def _key(given: str | None, machine: Machine) -> str:
@@ -253,8 +239,8 @@ def _key(given: str | None, machine: Machine) -> str:
         key = machine.environment.get(KEY_VARIABLE, "").strip()
     else:
         key = given_text("@-" if given == "-" else given).strip()
-    if given is not None and not key:
-        raise BadInput("--key is empty. Leave it out for a server that asks for no key.")
+        if not key:
+            raise BadInput("--key is empty. Leave it out for a server that asks for no key.")
     if not key.isascii() or not key.isprintable() or " " in key:
         raise BadInput("The key has characters that no key has; was it copied whole?")
     if key.startswith(PREFIX) and not is_whole(key):
@@ -264,50 +250,60 @@ def _key(given: str | None, machine: Machine) -> str:
 
 def _target(client: Client, name: str, options: ConnectOptions, machine: Machine, settings: Settings) -> Target:
     transport = options.transport or ("http" if options.url or options.key else client.transports[0])
+    if transport == "http" and not options.url:
+        return Address(f"{http_url(settings.host, settings.port)}/mcp", name)
     if transport == "http":
-        return Address(_complete(options.url) if options.url else f"{http_url(settings.host, settings.port)}/mcp", name)
+        url = options.url or ""
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise BadInput(f"--url was expected to look like http://127.0.0.1:8080/mcp, not {url!r}.")
+        return Address(url if parts.path.strip("/") else f"{url.rstrip('/')}/mcp", name)
     if options.url:
         raise BadInput(
             "--url goes with --transport http: over stdio the client starts the server itself. Leave one of them out."
         )
     if transport not in client.transports:
         raise BadInput(f"{client.title} starts no servers; leave out --transport {transport}.")
-    return Subprocess((*_program(), "serve", "--workspace", str(machine.workspace), "--transport", "stdio"), name)
-
-
-def _complete(url: str) -> str:
-    """The address with the path of the server, if it has none. Raises `BadInput` for what is no HTTP address."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise BadInput(f"--url was expected to look like http://127.0.0.1:8080/mcp, not {url!r}.")
-    return url if parts.path.strip("/") else f"{url.rstrip('/')}/mcp"
-
-
-def _program() -> tuple[str, ...]:
-    """The command of this goalport with its absolute path, because clients start servers with a PATH of their own."""
+    # With its absolute path, because clients start servers with a PATH of their own.
     beside = Path(sys.executable).with_name("goalport.exe" if sys.platform == "win32" else "goalport")
     program = str(beside) if beside.exists() else shutil.which("goalport")
-    return (program,) if program else (sys.executable, "-m", "goalport")
+    command = (program,) if program else (sys.executable, "-m", "goalport")
+    return Subprocess((*command, "serve", "--workspace", str(machine.workspace), "--transport", "stdio"), name)
 
 
 def _write(config: ClientConfig, *, asked: bool) -> int:
-    client = config.client
-    if config.path is None:
+    """Write the entry into its file, after a yes; the exit code. Raises `GoalportError` with the entry printed."""
+    path, client = config.path, config.client
+    if path is None:
         print(config.snippet, flush=True)
         raise BadInput(f"{client.title} has no file to write; leave out --write. {config.then}")
-    try:
-        change = merged(config.path, client.kind, config.place, config.entry, config.inputs)
-    except Unmergeable:
+    before = after = ""
+    hindered = "it is YAML, which is not rewritten here"
+    if client.kind != "yaml":
+        try:
+            before = path.read_bytes().decode() if path.exists() else ""
+            after, hindered = config.added_to(before), ""
+        except ValueError as error:
+            hindered = str(error)
+    if hindered:
         print(config.snippet, flush=True)
-        raise
-    if change.is_nothing:
-        say(f"{config.path} says so already; nothing to do.")
+        raise GoalportError(f"{path} is left as it is: {hindered}. Add the entry by hand. {config.then}")
+    if path.exists() and after == before:
+        say(f"{path} says so already; nothing to do.")
         return 0
-    show_difference(map(hide, change.difference()))
-    unattended = f"Nobody is there to be asked; add --yes to write {change.path}."
-    if not asked and not confirmed(f"Write {change.path}?", unattended):
+    lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    show_difference(map(hide, unified_diff(*lines, f"{path} (now)", f"{path} (then)")))
+    if not asked and not confirmed(f"Write {path}?", f"Nobody is there to be asked; add --yes to write {path}."):
         say("Nothing was written.")
         return 1
-    backup = change.apply(private=config.is_private)
-    say(f"Wrote {config.path}" + (f"; the old file is {backup}" if backup else "") + f"\n{config.then}")
+    real = path.resolve()  # a link may lead into a repository of dot files
+    kept = ""
+    if real.exists():
+        backup = real.with_name(f"{real.name}.bak")
+        shutil.copy2(real, backup)
+        kept = f"; the old file is {backup}"
+        if config.has_key:
+            real.chmod(stat.S_IMODE(real.stat().st_mode) & stat.S_IRWXU)
+    replace_file(real, after)
+    say(f"Wrote {path}{kept}\n{config.then}")
     return 0

@@ -1,14 +1,23 @@
 import json
+import tomllib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from goalport.cli.clients import CLIENTS, Machine, Scope
 from tests.rooms.cli.conftest import PROGRAM, Command
 
 SHIPPED = Path(__file__).parents[3] / "server" / "clients"
 URL = "http://127.0.0.1:8080/mcp"
+YAML_READER: Any = YAML(typ="safe", pure=True)
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "json": json.loads,
+    "toml": tomllib.loads,
+    "yaml": YAML_READER.load,
+}
 
 
 def entry_in(client: str, printed: str) -> dict[str, Any]:
@@ -17,7 +26,7 @@ def entry_in(client: str, printed: str) -> dict[str, Any]:
     if known.variable:
         (entry,) = json.loads(printed.strip().removeprefix(f"{known.variable}='").removesuffix("'"))
         return entry
-    content: Any = known.kind.plain(printed)
+    content: Any = READERS[known.kind](printed)
     for key in known.section:
         assert list(content) == [key]
         content = content[key]

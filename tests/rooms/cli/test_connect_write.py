@@ -4,11 +4,10 @@ import json
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from goalport.cli.config_files import YAML
 from tests.rooms.cli.conftest import Command, Ran
 
 ENTRY = {"url": "http://127.0.0.1:8080/mcp"}
@@ -67,15 +66,6 @@ def test_writing_twice_changes_nothing_the_second_time(goalport: Command, file: 
     assert not file.with_name("mcp.json.bak").exists()
 
 
-def test_each_old_file_is_kept_under_a_name_of_its_own(goalport: Command, file: Path) -> None:
-    file.write_text("{}")
-    write(goalport)
-    write(goalport, "--url", "https://agents.example.com/mcp")
-
-    assert file.with_name("mcp.json.bak").read_text() == "{}"
-    assert json.loads(file.with_name("mcp.json.bak1").read_text()) == {"mcpServers": {"goalport": ENTRY}}
-
-
 def test_a_replaced_entry_keeps_its_environment_and_loses_the_old_way_to_the_server(
     goalport: Command, file: Path
 ) -> None:
@@ -90,8 +80,9 @@ def test_a_replaced_entry_keeps_its_environment_and_loses_the_old_way_to_the_ser
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ('{\n  // my servers\n  "mcpServers": {}\n}', "is not strict JSON"),
-        ('{"mcpServers": {},}', "is not strict JSON"),
+        ('{\n  // my servers\n  "mcpServers": {}\n}', "line 2 column 3"),
+        ('{"mcpServers": {},}', "trailing comma"),
+        ('\ufeff{"mcpServers": {}}', "BOM"),
         ('{"mcpServers": {}, "mcpServers": {"a": {}}}', "a key is there twice: 'mcpServers'"),
         ('{"mcpServers": {}, "size": NaN}', "NaN is no JSON number"),
         ("[1, 2]", "the file was expected to hold names and values, not a list"),
@@ -128,19 +119,6 @@ env = { TOKEN = "t" }  # secret
 [profiles.fast]
 when = 2026-01-01
 """
-GOOSE = """\
-# what I like
-GOOSE_MODE: auto
-extensions:
-    developer:  # built in
-        enabled: true
-        args: [a, 'b']
-    goalport:
-        enabled: false
-        type: stdio
-        cmd: old
-        envs: {TOKEN: t}  # secret
-"""
 
 
 def test_a_toml_file_keeps_its_comments_and_entries(goalport: Command, home: Path) -> None:
@@ -159,39 +137,27 @@ def test_a_toml_file_keeps_its_comments_and_entries(goalport: Command, home: Pat
     assert "nothing to do" in goalport("connect", "codex", "--write", "--yes").err
 
 
-def test_a_yaml_file_keeps_its_comments_entries_and_indentation(goalport: Command, home: Path) -> None:
+def test_a_yaml_file_is_left_alone_and_the_entry_is_printed_with_where_it_goes(goalport: Command, home: Path) -> None:
     path = home / ".config" / "goose" / "config.yaml"
     path.parent.mkdir(parents=True)
-    path.write_text(GOOSE)
+    path.write_text("GOOSE_MODE: auto  # what I like\n")
 
-    assert goalport("connect", "goose", "--write", "--yes").code == 0
+    ran = goalport("connect", "goose", "--write", "--yes")
 
-    after = path.read_text()
-    assert after.startswith(GOOSE[: GOOSE.index("        type: stdio")])
-    known = cast("Any", YAML.plain(after))["extensions"]["goalport"]
-    assert known == {
-        "enabled": False,
-        "type": "streamable_http",
-        "uri": ENTRY["url"],
-        "name": "goalport",
-        "timeout": 300,
-        "envs": {"TOKEN": "t"},
-    }
-    assert "# secret" in after
-    assert "nothing to do" in goalport("connect", "goose", "--write", "--yes").err
+    assert ran.code == 1
+    assert f"{path} is left as it is: it is YAML" in ran.err
+    assert ran.out.startswith("extensions:\n  goalport:\n    enabled: true\n")
+    assert [each.read_text() for each in path.parent.iterdir()] == ["GOOSE_MODE: auto  # what I like\n"]
 
 
 @pytest.mark.parametrize(
     ("client", "place", "content", "reason"),
     [
-        ("codex", ".codex/config.toml", "a = 1\na = 2\n", "is not TOML"),
+        ("codex", ".codex/config.toml", "a = 1\na = 2\n", "already exists"),
         ("codex", ".codex/config.toml", "mcp_servers = 1\n", "'mcp_servers' was expected to hold names and values"),
-        ("goose", ".config/goose/config.yaml", "a: [\n", "is not YAML"),
-        ("goose", ".config/goose/config.yaml", "a: 1\na: 2\n", "is not YAML"),
-        ("goose", ".config/goose/config.yaml", "- a\n", "the file was expected to hold names and values"),
     ],
 )
-def test_toml_and_yaml_that_cannot_be_rewritten_are_left_alone(
+def test_toml_that_cannot_be_rewritten_is_left_alone(
     goalport: Command, home: Path, client: str, place: str, content: str, reason: str
 ) -> None:
     path = home / place
@@ -206,14 +172,10 @@ def test_toml_and_yaml_that_cannot_be_rewritten_are_left_alone(
     assert path.read_text() == content
 
 
-def test_a_new_file_of_each_kind_is_made(goalport: Command, home: Path, workspace: Path) -> None:
-    for client in ("codex", "goose"):
-        assert goalport("connect", client, "--write", "--yes").code == 0
-    assert goalport("connect", "fast-agent", "--write", "--yes", "--workspace", str(workspace)).code == 0
+def test_a_new_toml_file_is_made(goalport: Command, home: Path) -> None:
+    assert goalport("connect", "codex", "--write", "--yes").code == 0
 
     assert (home / ".codex/config.toml").read_text() == f'[mcp_servers.goalport]\nurl = "{ENTRY["url"]}"\n'
-    assert "  goalport:\n    enabled: true\n" in (home / ".config/goose/config.yaml").read_text()
-    assert "    my-agents:\n      transport: http\n" in (workspace / "fastagent.config.yaml").read_text()
 
 
 def test_text_that_is_not_utf_8_is_left_alone(goalport: Command, file: Path) -> None:
@@ -222,7 +184,7 @@ def test_text_that_is_not_utf_8_is_left_alone(goalport: Command, file: Path) -> 
     ran = write(goalport)
 
     assert ran.code == 1
-    assert "is not UTF-8 text" in ran.err
+    assert "can't decode byte" in ran.err
     assert file.read_bytes() == b'{"a": "\xff"}'
 
 
@@ -231,16 +193,6 @@ def test_an_empty_file_is_filled(goalport: Command, file: Path) -> None:
 
     assert write(goalport).code == 0
     assert json.loads(file.read_text()) == {"mcpServers": {"goalport": ENTRY}}
-
-
-def test_line_ends_and_byte_order_mark_stay_as_they_were(goalport: Command, file: Path) -> None:
-    file.write_bytes('\ufeff{\r\n    "a": 1\r\n}\r\n'.encode())
-
-    write(goalport)
-
-    written = file.read_bytes().decode()
-    assert written.startswith('\ufeff{\r\n    "a": 1,\r\n    "mcpServers"')
-    assert written.count("\n") == written.count("\r\n")
 
 
 def test_a_file_that_others_may_not_read_stays_closed_and_so_does_its_copy(goalport: Command, file: Path) -> None:
