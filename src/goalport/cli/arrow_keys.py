@@ -1,22 +1,29 @@
 """Prompts for a terminal that can move its cursor: options by arrow keys, lines to edit, mistakes below them.
 
-They are drawn by prompt_toolkit, on standard error; it takes a quarter of a second to load, so each function imports
-what it needs. The event loop goes on while a person types. Above: `prompts`, for a terminal that can show them.
+They are drawn by prompt_toolkit, on standard error, which takes a quarter of a second to load; `prompts` loads this
+module where a terminal can show them. The event loop goes on while a person types.
 """
 
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
 
-from goalport.cli.prompts import Check, Interrupted, ListCheck, Option, Unanswered
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application, create_app_session
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout
+from prompt_toolkit.output import create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts.choice_input import ChoiceInput
+from prompt_toolkit.validation import ValidationError, Validator
+from prompt_toolkit.widgets import CheckboxList, Label
 
-if TYPE_CHECKING:
-    from prompt_toolkit.key_binding import KeyBindings
-    from prompt_toolkit.validation import Validator
+from goalport.cli.prompts import Check, Interrupted, ListCheck, Option, Prompts, Unanswered
 
 
-class ArrowKeyPrompts:
+class ArrowKeyPrompts(Prompts):
     """Lists and lines that are drawn and edited in place."""
 
     edits = True
@@ -25,10 +32,9 @@ class ArrowKeyPrompts:
         return on_standard_error()
 
     async def line(self, label: str, default: str, check: Check, *, secret: bool = False) -> str:
-        from prompt_toolkit import PromptSession
 
         session: PromptSession[str] = PromptSession(
-            validator=_validator(check),
+            validator=_Checked(check),
             validate_while_typing=False,
             is_password=secret,
             reserve_space_for_menu=0,
@@ -38,7 +44,6 @@ class ArrowKeyPrompts:
         return (await session.prompt_async(f"{label}: ", default=default)).strip()
 
     async def one(self, label: str, options: Sequence[Option], default: str) -> str:
-        from prompt_toolkit.shortcuts.choice_input import ChoiceInput
 
         asked: ChoiceInput[str] = ChoiceInput(
             message=f"{label}: (arrow keys, then Enter)",
@@ -52,11 +57,6 @@ class ArrowKeyPrompts:
     async def several(
         self, label: str, options: Sequence[Option], default: Sequence[str], check: ListCheck
     ) -> list[str]:
-        from prompt_toolkit.application import Application
-        from prompt_toolkit.filters import Condition
-        from prompt_toolkit.key_binding import KeyPressEvent
-        from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout
-        from prompt_toolkit.widgets import CheckboxList, Label
 
         chosen = CheckboxList([(each.text, each.title) for each in options], default_values=[*default])
         chosen.show_scrollbar = False
@@ -76,23 +76,19 @@ class ArrowKeyPrompts:
         return await app.run_async()
 
 
-def _validator(check: Check) -> "Validator":
-    """What shows the words of a check below its line."""
-    from prompt_toolkit.document import Document
-    from prompt_toolkit.validation import ValidationError, Validator
+class _Checked(Validator):
+    """Shows the words of a check below its line."""
 
-    class Checked(Validator):
-        def validate(self, document: Document) -> None:
-            if mistake := check(document.text.strip()):
-                raise ValidationError(len(document.text), mistake)
+    def __init__(self, check: Check) -> None:
+        self._check = check
 
-    return Checked()
+    def validate(self, document: Document) -> None:
+        if mistake := self._check(document.text.strip()):
+            raise ValidationError(len(document.text), mistake)
 
 
-def _leaving() -> "KeyBindings":
+def _leaving() -> KeyBindings:
     """The keys that leave a list without an answer."""
-    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-
     keys = KeyBindings()
 
     @keys.add("c-c")
@@ -110,10 +106,6 @@ def _leaving() -> "KeyBindings":
 @contextmanager
 def on_standard_error() -> Generator[None]:
     """Draw on standard error."""
-    from prompt_toolkit.application import create_app_session
-    from prompt_toolkit.output import create_output
-    from prompt_toolkit.output.vt100 import Vt100_Output
-
     output = create_output(sys.stderr)
     if isinstance(output, Vt100_Output):
         # Nothing here needs the place of the cursor, and a terminal that is asked for it may answer too late.

@@ -5,89 +5,68 @@ The conversation is stored, and can be continued here and over every other door.
 
 import asyncio
 import json
+import re
 import sys
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from goalport.base.errors import BadInput, GoalportError
-from goalport.base.secrecy import hide
-from goalport.base.words import listed
-from goalport.cli.chat_prompt import command_lines, read_line
-from goalport.cli.chat_replies import Replies
-from goalport.cli.chat_view import ChatView
-from goalport.cli.chats_here import ChatsHere
-from goalport.cli.dialogues import Chats, Dialogue, Reply
-from goalport.cli.options import WorkspaceFolder, workspace_root
+from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError
+from goalport.base.secrecy import hide, traceback_of
+from goalport.base.words import cleaned, listed, offer, visible
+from goalport.cli.chats import ChatsHere, DialogueHere, Question, Reply, ReplyEnd, transcript
+from goalport.cli.chats_served import ChatsServed, DialogueServed
+from goalport.cli.options import DEBUG, WorkspaceFolder, workspace_root
 from goalport.cli.processes import read_answer
 from goalport.cli.prompts import Interrupted, Option, Unanswered, prompts_here
+from goalport.cli.questions import answer_of
+from goalport.cli.server_client import ServerClient
 from goalport.cli.sources import runner_here
 from goalport.cli.stored import driven
-from goalport.cli.terminal import say, show, show_lines, show_markdown
-from goalport.cli.transcripts import transcript
+from goalport.cli.terminal import say, show, show_json, show_lines, show_markdown
+from goalport.cli.views import ChatView
 from goalport.cli.workspace import LoadedWorkspace, kept_in_memory
 from goalport.runtime.platform.workspace_parts import choosing_chatbot
 from goalport.workspace.settings import Settings, load_settings
 
+DONE, FAILED, INTERRUPTED = 0, 1, 130
+Chats = ChatsHere | ChatsServed
+Dialogue = DialogueHere | DialogueServed
+NextMessage = Callable[[str], str]
+"""Gives one message or command after the other; its argument is there to be edited.
 
-class Messages(Protocol):
-    """Gives one message or command after the other."""
-
-    def next(self, default: str = "") -> str:
-        """The next one; `default` is there to be edited. Raises `Unanswered` at the end, and `Interrupted`."""
-        ...
-
-
-def messages_here(runner: asyncio.Runner, history: Path | None, chats: Chats) -> Messages:
-    """What a person types at the terminal; without one, the lines of standard input.
-
-    `history` is the file with what was typed before; None: it is kept in memory. The names of `chats` are completed.
-    """
-    if not sys.stdin.isatty():
-        return _PipedMessages()
-    # Imported here, because its library takes a quarter of a second to load.
-    from goalport.cli.chat_prompt import TypedMessages
-
-    return TypedMessages(runner, history, chats)
-
-
-class GivenMessages:
-    """Messages that are known from the beginning."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._texts = iter(texts)
-
-    def next(self, default: str = "") -> str:
-        for each in self._texts:
-            return each
-        raise Unanswered
-
-
-class _PipedMessages:
-    """A message in each line of standard input; a line that ends with a backslash goes on in the next one."""
-
-    def next(self, default: str = "") -> str:
-        text = ""
-        while line := sys.stdin.readline():
-            text += line.rstrip("\r\n")
-            if not text.endswith("\\"):
-                return text
-            text = f"{text[:-1]}\n"
-        if not text:
-            raise Unanswered
-        return text
-
-
-_HISTORY = "chat_history"
+Raises `Unanswered` at the end, and `Interrupted`.
+"""
 _ALL = "all"
 """The name of the chatbot where there is no other: as in `chatbot = "all"`, by which a server goes on with it."""
 _NO_CHATBOT = (
     'There is no chatbot here. Mark a class with @chatbot, or write chatbot = "all" in the settings: then each'
     " message goes to the agent that fits it best. docs/chat.md shows how."
 )
+_LISTED: Final = 20
+_RECENT: Final = 2
+"""How many messages are shown of a conversation that is continued."""
+_COMPLETED: Final = 100
+"""How many conversations are offered to be completed, the one that was continued last first."""
+_COMMAND: Final = re.compile(r"/([a-z]+)(?:\s+|$)")
+_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "new": ("[CHATBOT]", "Begin a new conversation, also with another chatbot."),
+    "list": ("[WORDS]", "List the conversations, or those in which these words are."),
+    "open": ("ID", "Go on with another conversation."),
+    "title": ("TEXT", "Give the conversation a title."),
+    "history": ("", "Show what was said so far."),
+    "again": ("", "Let the last message be answered again, in another branch."),
+    "edit": ("[TEXT]", "Say the last message in other words, in another branch."),
+    "answer": ("[ANSWER]", "Answer an open question, here or as JSON."),
+    "decline": ("REASON", "Decline an open question."),
+    "export": ("[FILE]", "Write the conversation as Markdown, or as JSON if the name of the file ends so."),
+    "help": ("", "List the commands."),
+    "quit": ("", "Leave the chat, as Ctrl-D does; the conversation can be continued."),
+}
+"""What can be done besides saying something: what each command takes, and what it does."""
 
 
 def chat(
@@ -130,7 +109,6 @@ def chat(
         A running server, over AG-UI; the key in GOALPORT_KEY is sent along. Default: the workspace.
 
     Examples:
-        goalport chat
         goalport chat Support --continue
         goalport chat -m "Where is my parcel?" -m "And when does it come?"
         goalport chat --conversation solid-tern-ba45d2e65dad
@@ -139,22 +117,22 @@ def chat(
         raise BadInput("--continue goes on with your last conversation, so leave out --conversation and --new.")
     if server is not None and model is not None:
         raise BadInput("A server has models of its own. Leave out --model.")
-    given = [_text(each) for each in messages]
-    models = {} if model is None else {"models": {"default_llm": model}}
-    settings = load_settings(workspace_root(workspace), **models)
+    given = [sys.stdin.read().rstrip("\n") if each == "-" else each for each in messages]
+    if not all(each.strip() for each in given):
+        raise BadInput("--message was expected to be a message, but it is empty.")
+    settings = load_settings(workspace_root(workspace), models=None if model is None else {"default_llm": model})
     place = "" if workspace == Path() else f" --workspace {workspace}"
-    with runner_here() as runner, _served(server, runner) if server else _chats(settings, place, runner) as chats:
+    with runner_here() as runner, _served(server, runner) if server else _here(settings, place, runner) as chats:
         dialogue = _dialogue(chats, runner, chatbot, conversation, continued=continued, new=new)
-        kept = server is None or settings.data_dir.exists()
-        history = settings.data_dir / _HISTORY if kept else None
-        said = GivenMessages(given) if given else messages_here(runner, history, chats)
-        view = ChatView(steps=not quiet, texts=not structured)
-        attended = sys.stdin.isatty() and not messages
-        return ChatLoop(chats, dialogue, Replies(runner, view, attended=attended, structured=structured), said).run()
+        history = settings.data_dir / "chat_history" if server is None or settings.data_dir.exists() else None
+        view, attended = ChatView(steps=not quiet, texts=not structured), sys.stdin.isatty() and not messages
+        replies = _Replies(runner, view, attended=attended, structured=structured)
+        next_message = _given_messages(given) if given else _messages_here(runner, history, chats)
+        return _Chat(chats, dialogue, replies, next_message).run()
 
 
 @contextmanager
-def _chats(settings: Settings, place: str, runner: asyncio.Runner) -> Generator[Chats]:
+def _here(settings: Settings, place: str, runner: asyncio.Runner) -> Generator[Chats]:
     """The chatbots of a workspace. Where nothing is stored, a shell lends those that it has."""
     kept = kept_in_memory(settings)
     if kept is not None:
@@ -180,10 +158,6 @@ def _with_chatbot(loaded: LoadedWorkspace) -> LoadedWorkspace:
 @contextmanager
 def _served(address: str, runner: asyncio.Runner) -> Generator[Chats]:
     """The chatbots of a server."""
-    # Imported here, because an HTTP client takes a while to load.
-    from goalport.cli.chats_served import ChatsServed
-    from goalport.cli.server_client import ServerClient
-
     stack = AsyncExitStack()
     server = runner.run(stack.enter_async_context(ServerClient(address).connected()))
     try:
@@ -195,55 +169,90 @@ def _served(address: str, runner: asyncio.Runner) -> Generator[Chats]:
 def _dialogue(
     chats: Chats, runner: asyncio.Runner, chatbot: str | None, conversation: str | None, *, continued: bool, new: bool
 ) -> Dialogue:
-    """The conversation that the options say."""
+    """The conversation that the options say; a person chooses the chatbot if they do not."""
     names = [*chats.chatbots]
     name = chatbot or (names[0] if len(names) == 1 else "")
     if continued:
         conversation = runner.run(chats.latest(chatbot or ""))
         if not conversation:
             raise BadInput("There is no conversation of yours to go on with. Leave out --continue to begin one.")
-    if conversation is None or new:
-        return runner.run(chats.begin(name or _chosen(chats, runner), conversation or ""))
-    dialogue = runner.run(chats.open(conversation, name))
-    if chatbot not in {None, dialogue.chatbot}:
-        raise BadInput(f"Conversation {conversation} is one with {dialogue.chatbot}, and not with {chatbot}.")
-    return dialogue
+    if conversation is not None and not new:
+        dialogue = runner.run(chats.open(conversation, name))
+        if chatbot not in {None, dialogue.chatbot}:
+            raise BadInput(f"Conversation {conversation} is one with {dialogue.chatbot}, and not with {chatbot}.")
+        return dialogue
+    if not name:
+        if not names:
+            raise BadInput(_NO_CHATBOT)
+        if not sys.stdin.isatty():
+            raise BadInput(f"Say with which chatbot: goalport chat NAME. There are {listed(names)}.")
+        prompts = prompts_here()
+        options = [Option(each, f"{each}: {about}") for each, about in chats.chatbots.items()]
+        try:
+            with prompts.session():
+                name = runner.run(prompts.one("Chatbot", options, names[0]))
+        except Unanswered:
+            raise KeyboardInterrupt from None
+    return runner.run(chats.begin(name, conversation or ""))
 
 
-def _chosen(chats: Chats, runner: asyncio.Runner) -> str:
-    """The chatbot that a person chooses. Raises `BadInput` if nobody can."""
-    names = [*chats.chatbots]
-    if not names:
-        raise BadInput(_NO_CHATBOT)
+def _given_messages(texts: Iterable[str]) -> NextMessage:
+    left = iter(texts)
+
+    def given(_: str) -> str:
+        for each in left:
+            return each
+        raise Unanswered
+
+    return given
+
+
+def _messages_here(runner: asyncio.Runner, history: Path | None, chats: Chats) -> NextMessage:
+    """What a person types at the terminal; without one, the lines of standard input.
+
+    `history` is the file with what was typed before; None: it is kept in memory. The names of `chats` are completed.
+    """
     if not sys.stdin.isatty():
-        raise BadInput(f"Say with which chatbot: goalport chat NAME. There are {listed(names)}.")
-    prompts = prompts_here()
-    options = [Option(name, f"{name}: {about}") for name, about in chats.chatbots.items()]
-    try:
-        with prompts.session():
-            return runner.run(prompts.one("Chatbot", options, names[0]))
-    except Unanswered:
-        raise KeyboardInterrupt from None
+        return _piped_message
+    from goalport.cli.typed_lines import TypedLines, of_several_lines
+
+    async def offers(text: str) -> tuple[str, Iterable[str]]:
+        command, space, begun = text.partition(" ")
+        if not command.startswith("/"):
+            return text, ()
+        if not space:
+            return command, [f"/{each}" for each in _COMMANDS]
+        if command == "/new":
+            return begun, sorted(chats.chatbots)
+        if command != "/open":
+            return begun, ()
+        try:
+            return begun, [str(each["conversation"]) for each in await chats.page("", _COMPLETED)]
+        except GoalportError:  # a server does not tell them
+            return begun, ()
+
+    typed = TypedLines(history, offers, **of_several_lines())
+    return lambda default: runner.run(typed.next("you> ", default))
 
 
-def _text(given: str) -> str:
-    said = sys.stdin.read().rstrip("\n") if given == "-" else given
-    if not said.strip():
-        raise BadInput("--message was expected to be a message, but it is empty.")
-    return said
+def _piped_message(_: str) -> str:
+    """A line of standard input; one that ends with a backslash goes on in the next one."""
+    text = ""
+    while line := sys.stdin.readline():
+        text += line.rstrip("\r\n")
+        if not text.endswith("\\"):
+            return text
+        text = f"{text[:-1]}\n"
+    if not text:
+        raise Unanswered
+    return text
 
 
-DONE, FAILED, INTERRUPTED = 0, 1, 130
-_LISTED: Final = 20
-_RECENT: Final = 2
-"""How many messages are shown of a conversation that is continued."""
-
-
-class ChatLoop:
+class _Chat:
     """A person who talks to a chatbot."""
 
-    def __init__(self, chats: Chats, dialogue: Dialogue, replies: Replies, messages: Messages) -> None:
-        self._chats, self._dialogue, self._replies, self._messages = chats, dialogue, replies, messages
+    def __init__(self, chats: Chats, dialogue: Dialogue, replies: "_Replies", next_message: NextMessage) -> None:
+        self._chats, self._dialogue, self._replies, self._next = chats, dialogue, replies, next_message
         self._runner, self._attended = replies.runner, replies.attended
         self._draft = ""
         """What `/edit` lets a person edit."""
@@ -251,7 +260,6 @@ class ChatLoop:
         """The id of the message that the edited one follows."""
         self._interrupted = self._over = False
         self._commands: Mapping[str, Callable[[str], None]] = {
-            "": self._say,
             "new": self._new,
             "list": self._list,
             "open": self._open,
@@ -262,7 +270,7 @@ class ChatLoop:
             "answer": lambda text: self._answer(text, ""),
             "decline": lambda text: self._answer("", text),
             "export": self._export,
-            "help": lambda _: show_lines(command_lines()),
+            "help": lambda _: show_lines(_command_lines()),
             "quit": lambda _: self._leave(),
         }
 
@@ -271,10 +279,10 @@ class ChatLoop:
         self._begun()
         while not self._over:
             try:
-                line = self._messages.next(self._draft)
+                line = self._next(self._draft)
             except (Interrupted, KeyboardInterrupt):  # the latter is pressed just before the prompt is there
                 if self._interrupted or self._replies.stopped or not self._attended:
-                    self._told_how_to_go_on()
+                    self._say_how_to_go_on()
                     return INTERRUPTED
                 self._interrupted, self._draft, self._after = True, "", None
                 say("Press Ctrl-C once more to leave.")
@@ -283,23 +291,32 @@ class ChatLoop:
                 break
             self._interrupted = self._replies.stopped = False
             self._draft = ""
-            if line.strip():
-                self._attempt(line)
-            else:
+            if not line.strip():
                 self._after = None
+            else:
+                try:
+                    self._do(line)
+                except GoalportError as error:
+                    self._replies.fail(str(error))
             if self._replies.stopped and not self._attended:
                 return INTERRUPTED
-        self._told_how_to_go_on()
+        self._say_how_to_go_on()
         return FAILED if self._replies.failed and not self._attended else DONE
 
-    def _attempt(self, line: str) -> None:
-        try:
-            name, given = read_line(line)
-            if name:
-                self._after = None
-            self._commands[name](given)
-        except GoalportError as error:
-            self._replies.fail(str(error))
+    def _do(self, line: str) -> None:
+        """Say something, or run a command. Raises `BadInput` for an unknown command."""
+        match = _COMMAND.match(line)
+        if match is None:
+            after, self._after = self._after, None
+            self._turn(self._dialogue.say(line[1:] if line.startswith("//") else line, after))
+            return
+        if match[1] not in _COMMANDS:
+            raise BadInput(
+                f"There is no command /{match[1]}. {offer(match[1], _COMMANDS)}"
+                " A message that begins with a slash is written with two."
+            )
+        self._after = None
+        self._commands[match[1]](line[match.end() :].strip())
 
     def _begun(self) -> None:
         """Say with whom, and go on with what the conversation was left with: a reply that comes, or a question."""
@@ -308,10 +325,6 @@ class ChatLoop:
             say(f"Conversation {self._dialogue.id}. /help lists the commands, Ctrl-D leaves.")
             self._history(_RECENT)
         self._turn(self._dialogue.follow())
-
-    def _say(self, text: str) -> None:
-        after, self._after = self._after, None
-        self._turn(self._dialogue.say(text, after))
 
     def _turn(self, begun: Coroutine[Any, Any, Reply | None]) -> None:
         self._replies.show(self._dialogue, begun)
@@ -356,7 +369,7 @@ class ChatLoop:
             answer = read_answer(given) if given else None
             self._turn(self._dialogue.answer(questions[0]["id"], answer, declined))
         elif self._attended:
-            self._replies.ask(self._dialogue)
+            self._replies.settle(self._dialogue, ReplyEnd(questions=questions))
         else:
             raise BadInput("Give the answer as JSON: /answer JSON.")
 
@@ -376,6 +389,122 @@ class ChatLoop:
     def _leave(self) -> None:
         self._over = True
 
-    def _told_how_to_go_on(self) -> None:
+    def _say_how_to_go_on(self) -> None:
         if self._attended and self._dialogue.said and not self._replies.finished:
             say(f"To go on: goalport chat --conversation {self._dialogue.id}{self._chats.options}")
+
+
+def _command_lines() -> Iterator[str]:
+    """A line about each command, and about the keys."""
+    commands = {f"/{name} {takes}": about for name, (takes, about) in _COMMANDS.items()}
+    width = max(map(len, commands))
+    for command, about in commands.items():
+        yield f"  {command:<{width}}  {about}"
+    yield "Enter sends; Alt-Enter, or a backslash at the end of a line, begins another line. Ctrl-C stops a reply."
+
+
+class _Replies:
+    """Shows replies to their end, with the questions that they ask. Ctrl-C stops one.
+
+    Parameters: `attended` says whether somebody is there to be asked. `structured`: print each reply as JSON.
+    """
+
+    def __init__(self, runner: asyncio.Runner, view: ChatView, *, attended: bool, structured: bool = False) -> None:
+        self.runner, self.attended = runner, attended
+        self._view, self._structured = view, structured
+        self.stopped = False
+        """Whether the last one was stopped with Ctrl-C."""
+        self.finished = False
+        """Whether the conversation reached its goal with the last one."""
+        self.failed = False
+        """Whether one of them has failed, was stopped, or asked what nobody here could answer."""
+
+    def show(self, dialogue: Dialogue, begun: Coroutine[Any, Any, Reply | None]) -> None:
+        """Show a reply to its end, with the questions that it asks. Raises what beginning it raises."""
+        self.stopped = False
+        self.settle(dialogue, self.runner.run(self._followed(begun)))
+
+    def settle(self, dialogue: Dialogue, end: ReplyEnd | None) -> None:
+        """Say how a reply has ended, ask what it asks, and show what comes of the answers."""
+        while end is not None:
+            self._conclude(dialogue, end)
+            if not (end.questions and self.attended):
+                return
+            try:
+                end = self.runner.run(self._asked(dialogue, end.questions[0]))
+            except Unanswered:
+                say("The question stays open: /answer asks it again.")
+                return
+
+    def fail(self, reason: str, error: BaseException | None = None) -> None:
+        """Say what went wrong; with `--debug`, the traceback of the exception before it."""
+        self.failed = True
+        self._view.end_lines()
+        if error is not None and DEBUG.get():
+            say(visible(traceback_of(error)))
+        say(f"error: {reason}")
+
+    async def _followed(self, begun: Coroutine[Any, Any, Reply | None]) -> ReplyEnd | None:
+        """Show a reply while it comes; None: there is none, or it was stopped with Ctrl-C, which cancels this task."""
+        reply = None
+        try:
+            reply = await begun
+            if reply is None:
+                return None
+            async with aclosing(reply.events) as events:
+                async for each in events:
+                    self._view.on_event(each)
+            return await reply.end()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+            self.stopped = self.failed = True
+            self._view.end_lines()
+            say("Stopped." if reply is None else reply.cancel())
+            if reply is not None:
+                await reply.end()
+            return None
+        finally:
+            self._view.end_lines()
+
+    async def _asked(self, dialogue: Dialogue, question: Question) -> ReplyEnd | None:
+        """Ask a question here, and show what comes of the answer. Raises `Unanswered`."""
+
+        async def send(answer: object) -> Reply | None:
+            return await dialogue.answer(question["id"], answer)
+
+        async def status() -> str:
+            return await dialogue.status(question["id"])
+
+        try:
+            reply = await answer_of(question, send, status)
+        except AlreadyAnswered as error:
+            say(str(error))
+            reply = await dialogue.follow()
+
+        async def begun() -> Reply | None:
+            return reply
+
+        return await self._followed(begun())
+
+    def _conclude(self, dialogue: Dialogue, end: ReplyEnd) -> None:
+        if self._structured:
+            told = {"reply": "\n\n".join(end.texts), "questions": [*end.questions], "failure": end.failure}
+            show_json({"conversation": dialogue.id, **told, "finished": end.finished}, None)
+        if end.failure:
+            self.fail(end.failure, end.error)
+        self.finished = end.finished
+        if end.finished:
+            say("The conversation has reached its goal. /new begins another one.")
+        if end.questions and not self.attended:
+            self.failed = True
+            self._show_questions(end.questions)
+
+    def _show_questions(self, questions: Sequence[Question]) -> None:
+        """Say what is asked where nobody can be asked."""
+        for each in questions:
+            if not self._structured:
+                show_lines([cleaned(each["message"], len(each["message"]))])
+            schema = json.dumps(each.get("schema"), ensure_ascii=False)
+            say(f"This is a question: `/answer JSON` answers it. Schema: {schema}")

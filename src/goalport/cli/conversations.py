@@ -12,12 +12,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from goalport.base.errors import BadInput
-from goalport.cli.chats_here import READER, conversation_line
+from goalport.cli.chats import READER, conversation_line, transcript
 from goalport.cli.options import AsJson, OutputFile, Unasked, WorkspaceFolder, workspace_root
 from goalport.cli.sources import run_here
 from goalport.cli.stored import driven, has_store, opened_store, stored_settings
 from goalport.cli.terminal import Record, confirmed, say, show, show_json, show_lines, show_markdown
-from goalport.cli.transcripts import transcript
 from goalport.cli.workspace import kept_in_memory
 from goalport.runtime.chat import Conversations
 from goalport.workspace.settings import load_settings

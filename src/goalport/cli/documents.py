@@ -7,6 +7,7 @@ program; `platform`, `rag` and `documents` are below it.
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar, get_args
 
@@ -67,9 +68,7 @@ def ingest(
 ) -> int:
     """Take in documents, so that they can be searched; what has not changed is left alone.
 
-    Markdown and plain text are read by goalport itself; web pages, PDF, office files and EPUB need goalport[ingest].
-    What the options leave open is in [documents] of the settings. Of a folder, documents whose files are gone are
-    removed.
+    [documents] of the settings has the defaults. Of a folder, documents whose files are gone are removed.
 
     Parameters
     ----------
@@ -97,30 +96,24 @@ def ingest(
     """
     if not places:
         raise BadInput("Say what to take in, such as `goalport ingest docs` or `goalport ingest https://example.com/`.")
-    policy, loaded = _policy(refresh), open_with_warnings(workspace)
+    loaded = open_with_warnings(workspace)
     chosen = loaded.settings.documents
-    chunker = _chunker(
-        chosen.max_chunk_size if max_chunk_size is None else max_chunk_size,
-        chosen.overlap_size if overlap_size is None else overlap_size,
+    try:
+        policy = RefreshPolicy.of(refresh)
+    except ValueError as error:
+        raise BadInput(f"--refresh {error}.") from None
+    most = chosen.max_chunk_size if max_chunk_size is None else max_chunk_size
+    overlap = chosen.overlap_size if overlap_size is None else overlap_size
+    ingestion_of = partial(
+        DocumentIngestion,
+        chunker=_chunker(most, overlap),
+        refresh=policy,
+        fetcher=WebFetcher(allow=allow),
+        include=include or chosen.include,
     )
-    show_one = ShownDocuments(structured=structured)
-
-    async def ingested(store: DocumentIndex) -> int:
-        async with DocumentIngestion(
-            store,
-            chunker=chunker,
-            refresh=policy,
-            fetcher=WebFetcher(allow=allow),
-            include=include or chosen.include,
-        ) as ingestion:
-            documents = await _first_time(ingestion, places, show_one)
-            followed = [each for each in places if not is_page(each) or policy.seconds]
-            while watch:
-                await anyio.sleep(_PAUSE)
-                await ingestion.ingest(*followed, listener=show_one)
-        return FAILED if any(each.outcome == "failed" for each in documents) else DONE
-
-    return _with_store(loaded, index, ingested)
+    follows = [each for each in places if not is_page(each) or policy.seconds] if watch else None
+    shown = ShownDocuments(structured=structured)
+    return _with_store(loaded, index, partial(_ingested, places, follows, ingestion_of, shown))
 
 
 def _chunker(max_chunk_size: int, overlap_size: int) -> Chunker:
@@ -130,33 +123,36 @@ def _chunker(max_chunk_size: int, overlap_size: int) -> Chunker:
         raise BadInput(f"{error}.") from None
 
 
-async def _first_time(
-    ingestion: DocumentIngestion, places: Sequence[str], listener: Callable[[IngestedDocument], None]
-) -> Sequence[IngestedDocument]:
-    """Take in all, and say what became of it, also of what was done before something stopped it."""
+async def _ingested(
+    places: Sequence[str],
+    follows: Sequence[str] | None,
+    ingestion_of: Callable[[DocumentIndex], DocumentIngestion],
+    listener: Callable[[IngestedDocument], None],
+    store: DocumentIndex,
+) -> int:
+    """Take in all, and say what became of it, also of what was done before something stopped it; the exit code.
+
+    `follows` are the places that are looked at again and again; None: it ends.
+    """
     documents: list[IngestedDocument] = []
 
     def note(document: IngestedDocument) -> None:
         documents.append(document)
         listener(document)
 
-    began = time.monotonic()
-    whole = False
-    with spending_outside() as spent:
-        try:
-            await ingestion.ingest(*places, listener=note)
-            whole = True
-        finally:
-            if documents or whole:
-                say(_summary(documents, time.monotonic() - began, spent))
-    return documents
-
-
-def _policy(refresh: str) -> RefreshPolicy:
-    try:
-        return RefreshPolicy.of(refresh)
-    except ValueError as error:
-        raise BadInput(f"--refresh {error}.") from None
+    async with ingestion_of(store) as ingestion:
+        began, whole = time.monotonic(), False
+        with spending_outside() as spent:
+            try:
+                await ingestion.ingest(*places, listener=note)
+                whole = True
+            finally:
+                if documents or whole:
+                    say(_summary(documents, time.monotonic() - began, spent))
+        while follows is not None:
+            await anyio.sleep(_PAUSE)
+            await ingestion.ingest(*follows, listener=listener)
+    return FAILED if any(each.outcome == "failed" for each in documents) else DONE
 
 
 class ShownDocuments:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from getpass import getpass
 from select import select
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TextIO
 
 from goalport.base.words import one_line
 from goalport.cli.terminal import say
@@ -20,8 +20,6 @@ Check = Callable[[str], str]
 """Says what is wrong with a typed text; empty: nothing."""
 ListCheck = Callable[[Sequence[str]], str]
 """Says what is wrong with a choice of several options."""
-DUMB_TERMINALS = {"", "dumb", "unknown"}
-"""What the variable TERM says of terminals that cannot move their cursor."""
 _LONGEST_LABEL = 200
 
 
@@ -40,60 +38,42 @@ class Interrupted(Unanswered):
     """The person has pressed Ctrl-C instead of answering."""
 
 
-class Prompts(Protocol):
-    """Asks for one field at a time. Each method raises `Unanswered`."""
-
-    @property
-    def edits(self) -> bool:
-        """Whether a person can edit what stands in a field, and not only take it or type anew."""
-        ...
-
-    def session(self) -> AbstractContextManager[object]:
-        """The context in which fields are asked for."""
-        ...
-
-    async def line(self, label: str, default: str, check: Check, *, secret: bool = False) -> str:
-        """A line of text, which begins as `default`."""
-        ...
-
-    async def one(self, label: str, options: Sequence[Option], default: str) -> str:
-        """The text of one option; what was typed, if it is none of them."""
-        ...
-
-    async def several(
-        self, label: str, options: Sequence[Option], default: Sequence[str], check: ListCheck
-    ) -> list[str]:
-        """The texts of any number of options."""
-        ...
+def has_cursor(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that can move its cursor."""
+    return stream.isatty() and (sys.platform == "win32" or os.environ.get("TERM", "") not in {"", "dumb", "unknown"})
 
 
-def prompts_here() -> Prompts:
+def prompts_here() -> "Prompts":
     """Prompts with arrow keys where the terminal can show them, otherwise plain ones."""
-    able = sys.platform == "win32" or os.environ.get("TERM", "") not in DUMB_TERMINALS
-    if not (able and sys.stdin.isatty() and sys.stderr.isatty()):
-        return PlainPrompts()
+    if not (sys.stdin.isatty() and has_cursor(sys.stderr)):
+        return Prompts()
     # Imported here, because it imports this module.
     from goalport.cli.arrow_keys import ArrowKeyPrompts
 
     return ArrowKeyPrompts()
 
 
-class PlainPrompts:
+class Prompts:
     """Numbered options and lines, for terminals that can do no more, and for input that is no terminal.
 
-    The event loop stands still while a person types. What they typed is checked when the form is complete.
+    Each method raises `Unanswered`. The event loop stands still while a person types. What they typed is checked when
+    the form is complete.
     """
 
     edits = False
+    """Whether a person can edit what stands in a field, and not only take it or type anew."""
 
     def session(self) -> AbstractContextManager[object]:
+        """The context in which fields are asked for."""
         return nullcontext()
 
     async def line(self, label: str, default: str, check: Check, *, secret: bool = False) -> str:
+        """A line of text, which begins as `default`."""
         shown = f" [{one_line(default, _LONGEST_LABEL)}]" if default else ""
         return _typed(f"{label}{shown}: ", secret=secret) or default
 
     async def one(self, label: str, options: Sequence[Option], default: str) -> str:
+        """The text of one option; what was typed, if it is none of them."""
         options = [each for each in options if each.text]  # an empty line leaves it empty
         _list(options)
         shown = next((each.title for each in options if each.text == default), "")
@@ -103,6 +83,7 @@ class PlainPrompts:
     async def several(
         self, label: str, options: Sequence[Option], default: Sequence[str], check: ListCheck
     ) -> list[str]:
+        """The texts of any number of options."""
         _list(options)
         shown = ", ".join(each.title for each in options if each.text in default)
         typed = await self.line(f"{label} (several, with commas between them)", shown, str)

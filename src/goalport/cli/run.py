@@ -14,11 +14,11 @@ from cyclopts import Parameter
 from goalport.agents.domain import Input, PlannerType, UserInput
 from goalport.base.caller import OPERATOR
 from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError, NothingChosen
-from goalport.cli.live_view import View, view_here
 from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_json, show_result
+from goalport.cli.views import View, view_here
 from goalport.cli.wanted import NamedGoal, Sentence, Wanted
 from goalport.cli.workspace import (
     LoadedWorkspace,
@@ -111,9 +111,14 @@ def run(
     if isinstance(outcome, Completed):
         show_result(running.wire(outcome.value), structured=structured)
         return 0
+    return _unreached(running, outcome, loaded.workspace.root)
+
+
+def _unreached(running: "GoalRun", outcome: Outcome, root: Path) -> int:
+    """Say why a goal was not reached; the exit code."""
     reason = reason_of(outcome, running.name)
     if isinstance(outcome, Failed) and (error := running.error) is not None:
-        raise GoalportError(failure_in_words(reason or "", error, loaded.workspace.root)) from error
+        raise GoalportError(failure_in_words(reason or "", error, root)) from error
     say(f"error: {reason}")
     if isinstance(outcome, Waiting):
         say(_NOBODY if kept_workspace() is None else _STAYS.format(running.process_id))

@@ -1,29 +1,30 @@
 """`goalport shell`: a prompt for the commands of the program, with one workspace that stays open between them.
 
 Its commands are those of the program, some that only a shell can have, and those that the workspace adds. Without a
-terminal it reads them from standard input. Below the program; `shell_prompt`, which is loaded on a terminal, reads
-lines.
+terminal it reads them from standard input.
 """
 
 import asyncio
 import contextlib
 import inspect
 import os
+import re
 import shlex
 import socket
 import sys
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Final, get_type_hints
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, ArgumentCollection, Group, Parameter
 
 from goalport.base.errors import BadInput, DeclarationError, GoalportError, UnknownName
 from goalport.base.events import as_json
 from goalport.base.secrecy import hide
 from goalport.base.words import one_line, type_label
+from goalport.cli.chats import READER
 from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.cli.program import (
     GROUPS,
@@ -35,8 +36,9 @@ from goalport.cli.program import (
     unknown_command,
     use_docstring,
 )
+from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.sources import Asked, Page, ShellSource, Source, in_shell
-from goalport.cli.stored import QuestionHere, record_line
+from goalport.cli.stored import QuestionHere, has_store, opened_store, record_line
 from goalport.cli.terminal import Format, Record, say, show, show_lines, show_markdown, show_result
 from goalport.cli.workspace import (
     KeptWorkspace,
@@ -47,9 +49,12 @@ from goalport.cli.workspace import (
 )
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess, find_question
+from goalport.server.publish.goal_tools import Offer, offers_of
 from goalport.server.publish.output import OutputFormat
 from goalport.server.publish.own_resources import process_view
+from goalport.store import ConversationRecord, ProcessRecord, ProcessStore
 from goalport.workspace import Command
+from goalport.workspace.settings import load_settings
 
 _ALONE = ("shell", "new", "serve")
 """Commands of the program that a shell does not have: they are for another folder, or hold the terminal."""
@@ -57,6 +62,10 @@ _SHELL = Group("Shell", sort_key=6)
 _ADDED = Group("Commands of this workspace", sort_key=7)
 _OWN_OPTIONS = Parameter(negative=None, show_default=None)
 _VALUE = 200
+_REPEAT: Final = re.compile(r"!(!|\d{1,6})")
+_IDS: Final = 100
+"""How many processes or conversations are offered, the newest first."""
+_Stored = ProcessRecord | ConversationRecord
 
 
 def shell(*, workspace: WorkspaceFolder = Path()) -> int:
@@ -92,30 +101,48 @@ def _piped(shell: "Shell") -> int:
 
 
 def _typed(shell: "Shell") -> int:
-    # Imported here, because its library takes a quarter of a second to load.
-    from goalport.cli.shell_prompt import ShellPrompt
+    from goalport.cli.typed_lines import TypedLines
 
-    prompt = ShellPrompt(shell.kept, lambda: shell.commands)
-    shell.lines = prompt.lines
+    file = shell.kept.loaded.settings.data_dir / "shell_history"
+    typed_lines = TypedLines(file, _Completion(shell).offers, _meant)
+    shell.lines = lambda: typed_lines.lines
     say("Type help for the commands, Tab to complete, !! to repeat, Ctrl-D to leave.")
     while not shell.over:
         try:
-            if (typed := prompt.next_line()) is None:
-                break
-            for line in _statements(typed):
-                if shell.execute(line) == INTERRUPTED:
+            typed = shell.kept.runner.run(typed_lines.next("goalport> "))
+            line = _meant(typed, typed_lines.lines)
+            if line != typed:
+                say(line)
+            for each in _statements(line):
+                if shell.execute(each) == INTERRUPTED:
                     say("")  # below the ^C that the terminal shows
+        except Interrupted:
+            continue
+        except Unanswered:
+            break
+        except BadInput as error:
+            say(f"error: {error}")
         except KeyboardInterrupt:  # pressed after a command and before the prompt
             say("")
     return 0
+
+
+def _meant(typed: str, lines: Sequence[str]) -> str:
+    """The line that is meant by `!!` or `!7`, or the typed one. Raises `BadInput` if there is no such line."""
+    match = _REPEAT.fullmatch(typed.strip())
+    if match is None:
+        return typed
+    place = len(lines) if match[1] == "!" else int(match[1])
+    if not 0 < place <= len(lines):
+        raise BadInput(f"There is no line {typed.strip()} to repeat. `history` lists the lines with their numbers.")
+    return lines[place - 1]
 
 
 def _statements(typed: str) -> Iterator[str]:
     """The commands in what was typed or pasted: one in a line, but for line breaks between quotes."""
     lines = typed.splitlines()
     while lines:
-        whole = (end for end in range(1, len(lines) + 1) if _closed("\n".join(lines[:end])))
-        end = next(whole, 1)
+        end = next((end for end in range(1, len(lines) + 1) if _closed("\n".join(lines[:end]))), 1)
         yield "\n".join(lines[:end])
         del lines[:end]
 
@@ -292,6 +319,94 @@ def _show(result: object) -> None:
         show_lines([str(result)])
         return
     show_result(written, structured=False)
+
+
+class _Completion:
+    """Completes commands, their options, and the names of goals, agents, chatbots, processes and conversations."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._kept = shell.kept
+        self._names: dict[str, Callable[[], Awaitable[Iterable[str]]]] = {
+            "goal": self._goals,
+            "agent": self._agents,
+            "process_id": self._processes,
+            "chatbot": self._chatbots,
+            "conversation": self._conversations,
+            "conversation_id": self._conversations,
+            "command": self._commands,
+        }
+        """What completes a parameter, by the name of the parameter in the function of a command."""
+
+    async def offers(self, text: str) -> tuple[str, Iterable[str]]:
+        """What is typed of the last word of a line, and what could stand there."""
+        try:
+            words = shlex.split(text)
+        except ValueError:  # a text in quotes is being typed
+            return "", ()
+        begun = "" if not words or text[-1:].isspace() else words.pop()
+        commands = self._shell.commands
+        while words and words[0] in commands:
+            commands = commands[words.pop(0)]
+        names = sorted(each for each in commands if not each.startswith("-"))
+        if names:
+            return begun, [] if words else names
+        arguments = commands.assemble_argument_collection()
+        if begun.startswith("-"):
+            return begun, sorted(name for each in arguments for name in each.names if name.startswith("--"))
+        return begun, await self._values(arguments, words)
+
+    async def _values(self, arguments: ArgumentCollection, words: Sequence[str]) -> Iterable[str]:
+        """What can stand after these words of a command."""
+        taking = {name: each for each in arguments for name in each.names if each.token_count()[0]}
+        place, named = 0, None
+        for word in words:
+            if named is not None:
+                named = None
+            elif word.startswith("-"):
+                named = taking.get(word)
+            else:
+                place += 1
+        placed = (each for each in arguments if each.index == place and not all(n.startswith("-") for n in each.names))
+        wanted = named or next(placed, None)
+        if wanted is None:
+            return ()
+        names = self._names.get(wanted.field_info.name)
+        return await names() if names is not None else wanted.get_choices(force=True) or ()
+
+    async def _goals(self) -> Iterable[str]:
+        platform = self._kept.loaded.platform
+        offered = {each.name for each in offers_of(platform) if isinstance(each, Offer)}
+        return sorted(offered | {goal.short_name for _, goal in platform.agents.goals})
+
+    async def _agents(self) -> Iterable[str]:
+        return sorted(each.name for each in self._kept.loaded.platform.agents)
+
+    async def _chatbots(self) -> Iterable[str]:
+        return sorted(self._kept.loaded.platform.chatbots)
+
+    async def _commands(self) -> Iterable[str]:
+        return sorted(each for each in self._shell.commands if not each.startswith("-"))
+
+    async def _processes(self) -> Iterable[str]:
+        platforms = [each.platform for each in self._kept.open]
+        own = [each.id for platform in platforms for each in reversed(await platform.processes.records())]
+        return [*own, *await self._stored(lambda store: store.records(limit=_IDS, newest_first=True))]
+
+    async def _conversations(self) -> Iterable[str]:
+        own = [each.id for each in await self._kept.loaded.platform.conversations.list(READER, limit=_IDS)]
+        return [*own, *await self._stored(lambda store: store.conversations.list(limit=_IDS))]
+
+    async def _stored(self, look: Callable[[ProcessStore], Awaitable[Iterable[_Stored]]]) -> Iterable[str]:
+        """The ids of what is found in the store of the workspace."""
+        settings = load_settings(self._kept.loaded.workspace.root)
+        if not has_store(settings):
+            return ()
+        try:
+            async with opened_store(settings) as store:
+                return [each.id for each in await look(store)]
+        except GoalportError:  # the command itself tells what is wrong
+            return ()
 
 
 View = dict[str, Any]

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from goalport.base.errors import BadInput, UnknownName, Unreadable
-from goalport.cli.live_view import StepPrinter
 from goalport.cli.options import workspace_root
 from goalport.cli.sources import NOTHING_STORED, Page, local_time
 from goalport.cli.terminal import Record, say, show_result
+from goalport.cli.views import View as StepView
 from goalport.cli.workspace import LoadedWorkspace, open_with_settings, warn_of_problems
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.platform.backends import workspace_store
@@ -138,7 +138,7 @@ def told(process: AgentProcess) -> str:
 
 async def shown_end(process: AgentProcess, *, structured: bool) -> int:
     """Wait until a process that goes on here has ended or asks, and print how; the exit code."""
-    process.subscribe(StepPrinter())
+    process.subscribe(StepView())
     outcome = await process.wait()
     if isinstance(outcome, Completed):
         goal = process.goal

@@ -12,8 +12,8 @@ from goalport.agents.domain import Agent, Goal, UserInput, WaitFor
 from goalport.base.errors import BadInput, DeclarationError
 from goalport.base.events import Event
 from goalport.base.words import type_label
-from goalport.cli.live_view import View
 from goalport.cli.questions import answer_of
+from goalport.cli.views import View
 from goalport.cli.workspace import GoalChoice, goal_named
 from goalport.runtime.autonomy import Achieved, Choice, start_objects
 from goalport.runtime.platform import AgentPlatform

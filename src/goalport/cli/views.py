@@ -1,0 +1,170 @@
+"""How a run and a reply are shown while they go on: a line for each step on standard error, texts on standard output.
+
+A view is told events as they come, and knows no process. `live_view` draws a run in place, on a terminal that can.
+"""
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, TextIO
+
+from goalport.base.colours import takes_colours
+from goalport.base.events import (
+    ActionFinished,
+    ActionRetried,
+    ActionStarted,
+    ConversationCompacted,
+    Event,
+    MessageDelta,
+    MessageSent,
+    ModelCalled,
+    ModelReplied,
+    ProgressUpdated,
+    SourcesShown,
+    ToolCalled,
+    ToolReturned,
+)
+from goalport.base.words import one_line, visible
+from goalport.cli.prompts import has_cursor
+from goalport.cli.terminal import say, show_markdown
+
+_DIM: Final = "\x1b[2m{}\x1b[0m"
+
+
+class View:
+    """Prints the steps of a process to standard error, a line for each, and what models are asked and reply."""
+
+    def __init__(self, *, steps: bool = True, prompts: bool = False, replies: bool = False) -> None:
+        self._steps, self._prompts, self._replies = steps, prompts, replies
+
+    def shown(self) -> AbstractContextManager[object]:
+        """The context in which the run goes on."""
+        return nullcontext()
+
+    def aside(self) -> AbstractContextManager[object]:
+        """The context in which a person is asked something."""
+        return nullcontext()
+
+    def say(self, text: str, /) -> None:
+        """Show a remark."""
+        if self._steps:
+            say(text)
+
+    def on_event(self, event: Event, /) -> None:
+        if self._steps and (line := step_line(event)):
+            say(line)
+        match event:
+            case ModelCalled(model=model, prompt=text) if self._prompts:
+                title = f"prompt for {model}"
+            case ModelReplied(model=model) if self._replies:
+                title, text = f"reply of {model}", reply_text(event)
+            case _:
+                return
+        say("\n".join([f"    {title}:", *(f"      {line}" for line in text.splitlines())]))
+
+
+def view_here(*, prompts: bool, replies: bool, quiet: bool) -> View:
+    """A live view on a terminal that can move its cursor, otherwise a plain one; `quiet`: without the steps."""
+    if quiet or not has_cursor(sys.stderr):
+        return View(steps=not quiet, prompts=prompts, replies=replies)
+    # Imported here, because drawing takes a while to load.
+    from goalport.cli.live_view import LiveView
+
+    return LiveView(prompts=prompts, replies=replies)
+
+
+def reply_text(event: ModelReplied) -> str:
+    """What a model said, the tools that it called, or why it said nothing."""
+    return event.error or event.reply or f"calls {', '.join(event.tool_calls)}"
+
+
+def step_line(event: Event) -> str:
+    """A line about a step of a process; empty: nothing is said of this event."""
+    match event:
+        case ActionStarted(action=action, number=number, planned=planned):
+            return f"{number}/{planned} {action}"
+        case ActionFinished(status="failed", error=error):
+            return f"    failed: {error}"
+        case ActionFinished(status="declined"):
+            return "    gave nothing; planning again"
+        case ActionRetried(delay_seconds=delay, error=error):
+            return f"    again in {delay:g} s: {error}"
+        case ModelCalled(model=model, turn=1):
+            return f"    asks {model}"
+        case ToolCalled(tool=tool):
+            return f"    calls {tool}"
+        case ProgressUpdated(message=message):
+            return f"    {message}"
+        case _:
+            return ""
+
+
+class ChatView:
+    """Shows replies of a chatbot: texts, and with `steps` its steps, tools and thoughts, dimmed.
+
+    A text that comes in pieces is printed as it comes, and never drawn again, so that nothing flickers; one that comes
+    as a whole is drawn as Markdown on a terminal. In a pipe both are plain. `texts` says whether they are shown.
+    """
+
+    def __init__(self, *, steps: bool = True, texts: bool = True) -> None:
+        self._steps, self._texts = steps, texts
+        self._unfinished: set[TextIO] = set()
+        """The streams whose last line has not ended."""
+        self._coming = ""
+        """The id of the message whose text comes in pieces."""
+
+    def on_event(self, event: Event) -> None:
+        match event:
+            case MessageDelta(text=text, thinking=True) if self._steps:
+                self._write(sys.stderr, visible(text), dim=True)
+            case MessageDelta(message_id=message_id, text=text, thinking=False) if self._texts:
+                if message_id != self._coming:
+                    self._end_line(sys.stdout)
+                self._coming = message_id
+                self._write(sys.stdout, visible(text) if sys.stdout.isatty() else text)
+            case MessageSent(role="assistant") if self._texts:
+                self.end_lines()
+                if event.message_id != self._coming:
+                    show_markdown(event.text)
+                self._coming = ""
+            case _:
+                if isinstance(event, ActionRetried):
+                    self._coming = ""  # the message begins again, under the same id
+                if self._steps and (line := _chat_line(event)):
+                    self._end_line(sys.stderr)
+                    self._write(sys.stderr, f"{visible(line)}\n", dim=True)
+
+    def end_lines(self) -> None:
+        """Let what is printed next begin at the beginning of a line."""
+        for stream in (sys.stdout, sys.stderr):
+            self._end_line(stream)
+
+    def _write(self, stream: TextIO, text: str, *, dim: bool = False) -> None:
+        if not text:
+            return
+        if stream.isatty():  # the other one may be the same terminal
+            for other in self._unfinished - {stream}:
+                if other.isatty():
+                    self._end_line(other)
+        print(_DIM.format(text) if dim and takes_colours(stream) else text, end="", file=stream, flush=True)
+        if text.endswith("\n"):
+            self._unfinished.discard(stream)
+        else:
+            self._unfinished.add(stream)
+
+    def _end_line(self, stream: TextIO) -> None:
+        if stream in self._unfinished:
+            self._unfinished.discard(stream)
+            print(file=stream, flush=True)
+
+
+def _chat_line(event: Event) -> str:
+    """A line about an event as `goalport run` words it, or about what only conversations have; empty: none."""
+    match event:
+        case ToolReturned(tool=tool, is_error=True, result=result):
+            return f"    {tool} failed: {one_line(result)}"
+        case SourcesShown(reference=reference, sources=sources):
+            return f"    reads {reference}: {', '.join(one_line(str(each.get('uri', ''))) for each in sources)}"
+        case ConversationCompacted(what=what, tokens_before=before, tokens_after=after):
+            return f"    the conversation was made shorter for the model ({what}): {before:,} tokens, now {after:,}"
+        case _:
+            return step_line(event)
