@@ -1,95 +1,66 @@
-"""The conversation that a request goes on with, found by its id or by what was said, and the turn that begins with it.
+"""The conversation that a request goes on with, found by its id, and the turn that begins with it.
 
 Clients send the whole history with each request. What is new is added; what was edited, or is answered anew, is another
-branch of the conversation; a history that nobody knows here is taken over. Above: the handlers.
+branch of the conversation; a history without an id is taken over. A message that comes while a question is open is read
+as its answer, and the reply goes on from there; what was asked and answered is stored, so that the history of a client
+and the stored one are the same. Above: the handlers.
 """
 
-from collections.abc import Sequence
+import json
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, Field
 
 from goalport.base.caller import Caller
-from goalport.base.errors import BadInput
+from goalport.base.errors import BadInput, ModelError, Unreadable
 from goalport.models.llm import AssistantMessage, Message, SystemMessage, UserMessage
-from goalport.runtime.chat import ChatSession, Turn
+from goalport.models.prompts.quotation import as_data
+from goalport.runtime.chat import ChatSession, HistoryMatch, Turn, compare, conversation_of
+from goalport.runtime.chat.cheapest import CHEAPEST, cheapest
 from goalport.runtime.chat.conversation import REPLY_SEPARATOR, ConversationMessage
-from goalport.runtime.chat.history import compare
 from goalport.runtime.platform import AgentPlatform
-from goalport.server.doors.openai.identity import ResponseId
-from goalport.server.doors.openai.models import ChatbotModel, Model
-from goalport.server.publish.questions_in_words import TOO_LATE, asked_in
+from goalport.runtime.platform.runs import process_of
+from goalport.runtime.process import AgentProcess, Question
+from goalport.server.auth import current_caller
+from goalport.server.doors.openai.models import ChatbotModel, GoalModel, Model
+from goalport.server.doors.openai.requests import ResponseId
+from goalport.server.publish.forms import Form, form_of
+from goalport.server.publish.publisher import Publisher
+from goalport.server.publish.questions_in_words import (
+    TOO_LATE,
+    Answer,
+    Asked,
+    Unclear,
+    asked_in,
+    in_words,
+    read_answer,
+    too_late,
+)
 from goalport.server.web import Problem
-
-_MOST_CHARACTERS: Final = 100
-"""How much of the first message and of the last reply is searched for: not more words than a search may have."""
-_MOST_LIKE_IT: Final = 10
-"""How many stored conversations with the same words are compared with a history."""
-_MOST_LATELY: Final = 10_000
-"""How many requests are remembered by their histories."""
+from goalport.tools.schemas import UNREADABLE, holds_secret
 
 
-class Histories:
-    """Finds the conversation that a request goes on with: by its id, or by what was said.
+async def session_of(
+    platform: AgentPlatform, model: ChatbotModel, caller: Caller, conversation_id: str, said: Sequence[Message]
+) -> ChatSession:
+    """The session of the caller's conversation that an id names, or that has asked what a history ends with.
 
-    Those that were answered lately are known by what people said in them. Any other is searched for in all messages of
-    the caller, which takes the longer, the more these are.
+    There may be a new one for both. Raises `StoreError`.
     """
-
-    def __init__(self, platform: AgentPlatform) -> None:
-        self._platform = platform
-        self._lately: dict[int, str] = {}
-
-    async def find_session(
-        self, model: ChatbotModel, caller: Caller, conversation_id: str, history: Sequence[Message]
-    ) -> ChatSession:
-        """The session of the caller's conversation that an id names, or else of the one in which the history was said.
-
-        There may be a new one for both.
-        """
-        if conversation_id:
-            return await model.chatbot.open_thread(conversation_id, caller)
-        session = await self._with_history(model, caller, history) or await model.chatbot.create_session(caller)
-        self._lately[_key(model, caller, history)] = session.conversation.id
-        if len(self._lately) > _MOST_LATELY:
-            del self._lately[next(iter(self._lately))]
-        return session
-
-    async def _with_history(
-        self, model: ChatbotModel, caller: Caller, history: Sequence[Message]
-    ) -> ChatSession | None:
-        """The session of the conversation in which all up to the last reply of a history was said, if it is known."""
-        last = next((at for at, each in reversed([*enumerate(history)]) if isinstance(each, AssistantMessage)), None)
-        if last is None:
-            return None
-        said = history[: last + 1]
-        lately = self._lately.get(_key(model, caller, said), "")
-        session = await _where_said(model, caller, lately, said) if lately else None
-        if session is not None:
-            return session
-        first = next((each.content for each in said if isinstance(each, UserMessage)), "")
-        search = f"{first[:_MOST_CHARACTERS]} {said[-1].content[:_MOST_CHARACTERS]}"
-        found = await self._platform.conversations.list(caller, chatbot=model.name, search=search, limit=_MOST_LIKE_IT)
-        for record in found:
-            session = await _where_said(model, caller, record.id, said) if caller.same_as(record.caller) else None
-            if session is not None:
-                return session
-        return None
-
-
-async def _where_said(
-    model: ChatbotModel, caller: Caller, conversation_id: str, said: Sequence[Message]
-) -> ChatSession | None:
-    """The session of a conversation, if all this was said in it."""
-    session = await model.chatbot.find_session(conversation_id, caller)
-    if session is None or compare(session.conversation.entries, caught_up(session, said)).tail:
-        return None
-    return session
-
-
-def _key(model: ChatbotModel, caller: Caller, history: Sequence[Message]) -> int:
-    """What people said in a history; the rest is compared once the conversation is found."""
-    said = (each.content for each in history if isinstance(each, UserMessage))
-    return hash((model.name, caller.issuer, caller.id, *said))
+    if conversation_id:
+        return await model.chatbot.open_thread(conversation_id, caller)
+    session, asked = None, asked_in(said)
+    with suppress(Unreadable):
+        process = await process_of(platform, asked.process, caller) if asked else None
+        conversation = conversation_of(process.root) if process is not None else None
+        if conversation is not None:
+            session = await model.chatbot.find_session(conversation.id, caller)
+    return session or await model.chatbot.create_session(caller)
 
 
 async def continued(
@@ -191,3 +162,191 @@ def not_found(conversation: str, model: Model) -> Problem:
     """The refusal of a conversation, or of a response, that the caller does not have with a model."""
     told = f"There is no conversation or response {conversation[:100]!r} of yours with {model.name}"
     return Problem(HTTPStatus.NOT_FOUND, "conversation-not-found", f"{told}. Give another id, or none.")
+
+
+_log = logging.getLogger(__name__)
+_READ_FREELY: Final = frozenset({"form", "choice"})
+"""The kinds of forms whose answers a model may find."""
+
+
+class FoundAnswer(BaseModel):
+    """What the message of a person is, after they were asked a question."""
+
+    kind: Annotated[
+        Literal["answer", "refusal", "something else"],
+        Field(description="A refusal says that the person will not answer; something else is about another matter"),
+    ]
+    values: Annotated[
+        str,
+        Field(description="Of an answer: a JSON object by the JSON Schema, with nothing but what the person says"),
+    ] = "{}"
+
+
+class SomethingElse:
+    """A message that is about another matter than the question."""
+
+
+async def found_answer(
+    platform: AgentPlatform, question: Question, text: str, otherwise: Unclear
+) -> Answer | Unclear | SomethingElse:
+    """What a model finds in a message that could not be read without one; `otherwise` if it finds nothing.
+
+    If the answer lacks something, or is wrong, that is said, and asked again.
+    """
+    if CHEAPEST not in platform.models.roles:
+        return otherwise
+    try:
+        form = form_of(question)
+    except UNREADABLE:
+        return otherwise
+    if form.kind not in _READ_FREELY or holds_secret(form.schema):
+        return otherwise
+    ai = cheapest(platform.ai, platform.models.roles).with_id("answer")
+    try:
+        found = await ai.create_object(_prompt(question, form, text), FoundAnswer)
+    except ModelError as error:
+        _log.info("The answer to question %s is read without a model: %s", question.id, error)
+        return otherwise
+    match found.kind:
+        case "something else":
+            return SomethingElse()
+        case "refusal":
+            return Answer(declined=f"The person said: {text}")
+        case "answer":
+            return _read(form, question, found.values, otherwise)
+
+
+def _read(form: Form, question: Question, values: str, otherwise: Unclear) -> Answer | Unclear:
+    try:
+        return Answer(form.read(json.loads(values)))
+    except BadInput as error:
+        return Unclear(f"{error}\n\n{in_words(question)}")
+    except ValueError:
+        return otherwise
+
+
+def _prompt(question: Question, form: Form, text: str) -> str:
+    schema = json.dumps(form.schema, ensure_ascii=False)
+    options = "".join(f"\n- {each['key']}: {each['label']}" for each in form.options)
+    return (
+        f"A person was asked:\n{question.message}\n\nAn answer has this JSON Schema:\n{schema}{options}\n\nWhat is the"
+        f" message that came next? Make up no values.\n{as_data(text, 'the person')}"
+    )
+
+
+BeginTurn = Callable[[], Awaitable[Turn]]
+
+
+async def said_in(publisher: Publisher, session: ChatSession, *messages: Message) -> None:
+    """Store what was said without a turn, unless the conversation ends with it already."""
+    conversation = session.conversation
+    entries = conversation.entries
+    if not entries or entries[-1].message != messages[-1]:
+        for each in messages:  # at once, so that another reader of the same turn does not say it too
+            conversation.add_message(each)
+    await publisher.platform.conversations.append(conversation)
+
+
+async def answering_turn(
+    publisher: Publisher, session: ChatSession, given: Sequence[Message], asked: Asked | None
+) -> BeginTurn | Unclear | None:
+    """What begins the turn in which the last message is the answer to `asked`, a question of the chatbot.
+
+    None if it is no answer: the question was not asked here, so that nobody answers what they have not read; or the
+    message is another branch, or asks something itself. `Unclear` if it should be an answer, and is none, or comes too
+    late; both are stored then.
+    """
+    match = compare(session.conversation.entries, given)
+    joins = not (match.tail or match.forks)
+    if asked is None or joins or _asks(given[-1]):
+        return None
+    question = next((each for each in session.questions if each.id == asked.question), None)
+    if question is None:
+        return await _too_late(publisher, session, match, given[-1], asked)
+    if match.forks:
+        return None
+    reading = await _reading(publisher, question, given[-1].content)
+    if isinstance(reading, SomethingElse):
+        return None
+    if isinstance(reading, Unclear):
+        await said_in(publisher, session, *match.tail, AssistantMessage(reading.words))
+        return reading
+    return partial(_answered_turn, publisher, session, match.tail, question, reading)
+
+
+async def _too_late(
+    publisher: Publisher, session: ChatSession, match: HistoryMatch, said: Message, asked: Asked
+) -> Unclear | None:
+    """What is said to an answer to a question that is closed by now; None if it is not, or this is no answer to it."""
+    with suppress(Unreadable):
+        process = await process_of(publisher.platform, asked.process, current_caller())
+        questions = () if process is None else process.questions
+        question = next((each for each in questions if each.id == asked.question), None)
+        if process is None or question is None or (question.status == "open" and not process.status.ended):
+            return None
+        if isinstance(read_answer(question, said.content), Answer):
+            running = await session.follow()
+            if running is not None:
+                await running.result()
+            told = AssistantMessage(too_late(question))
+            await said_in(publisher, session, *((said,) if match.forks else match.tail), told)
+            return Unclear(told.content)
+    return None
+
+
+async def _answered_turn(
+    publisher: Publisher, session: ChatSession, said: Sequence[Message], question: Question, answer: Answer
+) -> Turn:
+    await said_in(publisher, session, *said)
+    turn = await session.answer(question.id, answer.response, declined=answer.declined)
+    _note(publisher, question, answer)
+    return turn
+
+
+async def asking_process(
+    publisher: Publisher, model: GoalModel, given: Sequence[Message], response_id: str = ""
+) -> AgentProcess | None:
+    """The process of a goal whose response has that id, or that has asked what a history ends with.
+
+    None if there is none of the caller.
+    """
+    asked, response = asked_in(given), ResponseId.read(response_id)
+    named = response.conversation if response else asked.process if asked else ""
+    process = await process_of(publisher.platform, named, current_caller()) if named else None
+    return process if process is not None and model.runs(process) else None
+
+
+async def answered_process(publisher: Publisher, process: AgentProcess, given: Sequence[Message]) -> Unclear | None:
+    """Answer the question of a process with the last message, if it is open; `Unclear` if that is no answer.
+
+    Raises `AlreadyAnswered` if somebody else was faster.
+    """
+    asked, questions = asked_in(given), process.open_questions
+    question = next((each for each in questions if asked is None or each.id == asked.question), None)
+    if question is None:
+        return None
+    reading = await _reading(publisher, question, given[-1].content)
+    if isinstance(reading, SomethingElse):
+        return Unclear(in_words(question))
+    if isinstance(reading, Unclear):
+        return reading
+    await publisher.platform.answer(process.id, question.id, reading.response, declined=reading.declined)
+    _note(publisher, question, reading)
+    return None
+
+
+async def _reading(publisher: Publisher, question: Question, text: str) -> Answer | Unclear | SomethingElse:
+    """What a message says to a question; a model is asked if it cannot be told without one."""
+    reading = read_answer(question, text)
+    if isinstance(reading, Unclear):
+        return await found_answer(publisher.platform, question, text, reading)
+    return reading
+
+
+def _asks(message: Message) -> bool:
+    return message.content.rstrip().endswith("?")
+
+
+def _note(publisher: Publisher, question: Question, answer: Answer) -> None:
+    trail = publisher.audit_trail
+    trail.answered(current_caller(), question, answer.response, declined=bool(answer.declined))

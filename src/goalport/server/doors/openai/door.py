@@ -20,12 +20,10 @@ from goalport.runtime.chat.conversation import REPLY_SEPARATOR
 from goalport.runtime.platform.runs import process_of
 from goalport.runtime.process import AgentProcess
 from goalport.server.auth import Access, current_caller
-from goalport.server.doors.openai.errors import refusal, unsupported
 from goalport.server.doors.openai.handlers import ChatHandlers
-from goalport.server.doors.openai.identity import CONVERSATION, ResponseId, for_user
-from goalport.server.doors.openai.models import ChatbotModel, GoalModel, ModelHandlers, Models
-from goalport.server.doors.openai.replies import GoalReply, ReplyEnd, ReplyText, gathered
-from goalport.server.doors.openai.responses import ResponseFormat, item_of
+from goalport.server.doors.openai.models import ChatbotModel, GoalModel, Models
+from goalport.server.doors.openai.replies import GoalReply, ReplyEnd, ReplyText, ResponseFormat, gathered, item_of
+from goalport.server.doors.openai.requests import CONVERSATION, ResponseId, for_user, refusal, unsupported
 from goalport.server.publish.publisher import Publisher
 from goalport.server.web import Endpoint, Handler, HttpDoor, Problem, StartEndpoint
 from goalport.server.web.endpoint import read
@@ -43,7 +41,7 @@ class OpenAiDoor:
     def __init__(self, publisher: Publisher, access: Access) -> None:
         door = HttpDoor("openai", _ROOT, publisher, access, refusal, _PATHS)
         models = Models(door)
-        listing, chats, stored = ModelHandlers(models), ChatHandlers(door, models), StoredResponses(door, models)
+        chats, stored = ChatHandlers(door, models), StoredResponses(door, models)
 
         def at(path: str, kind: type[Endpoint] = Endpoint, **handlers: Handler) -> Route:
             return Route(f"{_ROOT}{path}", kind(door, f"{_ROOT}{path}", **handlers))
@@ -54,8 +52,8 @@ class OpenAiDoor:
             at("/responses/{id:path}/cancel", POST=stored.cancel),
             at("/responses/{id:path}/input_items", GET=stored.input_items),
             at("/responses/{id:path}", GET=stored.show, DELETE=stored.delete),
-            at("/models", GET=listing.list),
-            at("/models/{id:path}", GET=listing.show),
+            at("/models", GET=models.list),
+            at("/models/{id:path}", GET=models.show),
             at("/{unknown:path}"),
         ]
 
@@ -117,7 +115,7 @@ class StoredResponses:
                 if session:
                     return await _of_chatbot(given, named, session)
             process = await process_of(self._platform, named.conversation, caller)
-            for each in self._models.usable if process is not None else ():
+            for each in self._models.usable() if process is not None else ():
                 if process is not None and isinstance(each, GoalModel) and each.runs(process):
                     return await self._of_goal(given, each, process)
         detail = f"There is no response {given[:100]!r} of yours. Give the id of one that is stored."

@@ -22,31 +22,41 @@ from goalport.runtime.chat import ChatSession, Turn, cheapest
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess, Follower, new_id
 from goalport.server.auth import current_caller
-from goalport.server.doors.openai.answering import answered_process, answering_turn, asking_process, said_in
-from goalport.server.doors.openai.completions import ChatFormat
 from goalport.server.doors.openai.conversations import (
-    Histories,
+    answered_process,
+    answering_turn,
+    asking_process,
     begin_turn,
     caught_up,
     continue_after,
     continued,
     not_found,
+    said_in,
+    session_of,
     stored_reply,
     with_history,
 )
-from goalport.server.doors.openai.identity import CONVERSATION, ResponseId, for_user, named_conversation
 from goalport.server.doors.openai.models import ChatbotModel, GoalModel, Model, Models
 from goalport.server.doors.openai.replies import (
+    ChatFormat,
     GoalReply,
     Reply,
     ReplyText,
+    ResponseFormat,
     TurnReply,
     WholeReply,
     gathered,
     response_of,
 )
-from goalport.server.doors.openai.requests import ChatRequest, ResponseRequest, read_request
-from goalport.server.doors.openai.responses import ResponseFormat
+from goalport.server.doors.openai.requests import (
+    CONVERSATION,
+    ChatRequest,
+    ResponseId,
+    ResponseRequest,
+    for_user,
+    named_conversation,
+    read_request,
+)
 from goalport.server.publish.faults import unavailable_words
 from goalport.server.publish.limits import LimitReached
 from goalport.server.publish.publisher import counted_turn, note_turn, start_goal
@@ -71,13 +81,12 @@ class Format(Protocol):
         ...
 
 
-async def sent_whole(request: Request, reply: Reply, written: Format, headers: Mapping[str, str]) -> Response:
+async def _sent_whole(request: Request, reply: Reply, written: Format, headers: Mapping[str, str]) -> Response:
     """A response with the whole reply. Raises `ClientDisconnect` if the client leaves before, and `Problem`."""
     making, leaving = asyncio.create_task(gathered(reply)), asyncio.create_task(client_left(request))
     try:
         await asyncio.wait((making, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not making.done():
-            reply.leave()
             raise ClientDisconnect
         text = making.result()
     finally:
@@ -86,27 +95,14 @@ async def sent_whole(request: Request, reply: Reply, written: Format, headers: M
     return JSONResponse(written.whole(text), headers=headers)
 
 
-def sent_as_stream(
-    reply: Reply, written: Format, headers: Mapping[str, str], beat: float, place: AsyncExitStack
-) -> Response:
-    """A response with the reply as a stream; `place` is left when it has been sent."""
-    return AnswerStream(_until_left(reply, written), beat, place, headers)
-
-
-async def _until_left(reply: Reply, written: Format) -> AsyncGenerator[ServerSentEvent]:
-    ended = False
+async def _streamed(reply: Reply, written: Format) -> AsyncGenerator[ServerSentEvent]:
     try:
         async with aclosing(written.stream(reply)) as events:
             async for each in events:
                 yield each
-        ended = True
     except (HandedOver, StoreError) as error:
-        ended = True
         for each in written.failed(unavailable_words(error)):
             yield each
-    finally:
-        if not ended:
-            reply.leave()
 
 
 _RETRIES: Final = "x-stainless-retry-count"
@@ -146,7 +142,6 @@ class ChatHandlers:
         self._platform = door.publisher.platform
         self._settings = door.publisher.settings
         self._models = models
-        self._histories = Histories(self._platform)
         self._forgetting: set[asyncio.Task[None]] = set()
 
     async def complete(self, request: Request) -> Response:
@@ -166,9 +161,9 @@ class ChatHandlers:
             begun = await self._begun(request, asked, model, named)
             reply, written = begun.reply, _format_of(asked, begun)
             if not asked.stream:
-                return await sent_whole(request, reply, written, begun.headers)
+                return await _sent_whole(request, reply, written, begun.headers)
             beat = self._settings.heartbeat_seconds
-            return sent_as_stream(reply, written, begun.headers, beat, place.pop_all())
+            return AnswerStream(_streamed(reply, written), beat, place.pop_all(), begun.headers)
 
     async def _model(self, request: Request, body: Mapping[str, Any], name: str, place: AsyncExitStack) -> Model:
         """The model of a request, once it has its place among those that are answered at once. Raises `Problem`."""
@@ -228,7 +223,7 @@ class ChatHandlers:
             if forgets:  # what is deleted once it is answered goes on with nothing that is stored
                 session = await model.chatbot.create_session(caller)
             else:
-                session = await self._histories.find_session(model, caller, named, said)
+                session = await session_of(self._platform, model, caller, named, said)
             said = caught_up(session, said)
             text = stored_reply(session, said) if _sent_before(request) else ""
             if text and session.idle:

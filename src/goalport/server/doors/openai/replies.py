@@ -1,26 +1,36 @@
-"""What is answered, piece by piece, wherever it comes from: a turn of a chatbot, a process of a goal, or a ready text.
+"""Replies: what is answered, piece by piece, wherever it comes from, and how it is written.
 
-A reply knows no wire format. Above: `completions` and `responses`, which write it.
+A turn of a chatbot, a process of a goal or a ready text is written as a chat completion or as a response, each as one
+object or as a stream of events. Above: the handlers.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import json
+import time
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Protocol, final
+from http import HTTPStatus
+from typing import Any, Final, Protocol, final
+
+from sse_starlette import ServerSentEvent
 
 from goalport.base.errors import ToolError
 from goalport.base.events import MessageDelta, MessageSent, ProgressUpdated
-from goalport.models.llm import AssistantMessage, TokenUsage
+from goalport.base.secrecy import hide_known
+from goalport.base.words import cleaned, one_line
+from goalport.models.llm import AssistantMessage, Message, TokenUsage, UserMessage
 from goalport.runtime.chat import ChatbotMark, Turn, TurnResult
 from goalport.runtime.chat.conversation import REPLY_SEPARATOR
 from goalport.runtime.platform.runs import Runs, Watch
-from goalport.runtime.process import AgentProcess, Completed, Follower, Outcome, Rested, Waiting, follow
-from goalport.server.doors.openai.identity import ResponseId
+from goalport.runtime.process import AgentProcess, Completed, Follower, Outcome, Rested, Waiting, follow, new_id
 from goalport.server.doors.openai.models import GoalModel
+from goalport.server.doors.openai.requests import ResponseId, error_body
 from goalport.server.publish.answers import reason_of, text_of
 from goalport.server.publish.publisher import reader_left
 from goalport.server.publish.questions_in_words import in_words
+from goalport.server.web import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +70,14 @@ class Reply(Protocol):
     """A reply that is being made."""
 
     def pieces(self) -> AsyncGenerator[Piece]:
-        """What comes, from the beginning to the end. Raises `StoreError` and `HandedOver`."""
+        """What comes, from the beginning to the end. Raises `StoreError` and `HandedOver`.
+
+        If it is closed before its end, nobody reads the reply any more.
+        """
         ...
 
     async def end(self) -> ReplyEnd:
         """How it has ended, after the last piece."""
-        ...
-
-    def leave(self) -> None:
-        """Note that nobody reads it any more."""
         ...
 
 
@@ -112,9 +121,6 @@ class WholeReply:
         """The end, which nothing was spent for."""
         return ReplyEnd()
 
-    def leave(self) -> None:
-        """Do nothing."""
-
 
 @final
 class TurnReply:
@@ -132,29 +138,29 @@ class TurnReply:
         note: Callable[[TurnResult], None],
         then: "asyncio.Future[None] | None" = None,
     ) -> None:
-        self._turn = turn
-        self._mark = mark
-        self._ask = ask
-        self._note = note
-        self._then = then
+        self._turn, self._mark, self._ask, self._note, self._then = turn, mark, ask, note, then
 
     async def pieces(self) -> AsyncGenerator[Piece]:
-        """Its messages, with an empty line between two of them."""
+        """Its messages, with an empty line between two of them; a chatbot may stop once nobody reads them."""
         said = _Said()
-        async with aclosing(self._turn.events()) as events:
-            async for each in events:
-                match each:
-                    case MessageDelta(message_id=message, text=text, thinking=True):
-                        yield Thought(text)
-                    case MessageDelta(message_id=message, text=text):
-                        yield Text(said.more(message, text))
-                    case MessageSent(message_id=message, text=text, role="assistant"):
-                        if rest := said.rest(message, text):
-                            yield Text(rest)
-                    case ProgressUpdated(message=text):
-                        yield Note(text)
-                    case _:
-                        pass
+        try:
+            async with aclosing(self._turn.events()) as events:
+                async for each in events:
+                    match each:
+                        case MessageDelta(message_id=message, text=text, thinking=True):
+                            yield Thought(text)
+                        case MessageDelta(message_id=message, text=text):
+                            yield Text(said.more(message, text))
+                        case MessageSent(message_id=message, text=text, role="assistant"):
+                            if rest := said.rest(message, text):
+                                yield Text(rest)
+                        case ProgressUpdated(message=text):
+                            yield Note(text)
+                        case _:
+                            pass
+        finally:
+            if not self._turn.over:
+                reader_left(self._turn, self._mark)
         questions = (await self._turn.result()).questions
         if questions:
             asked = REPLY_SEPARATOR.join(map(in_words, questions))
@@ -168,10 +174,6 @@ class TurnReply:
         if self._then is not None:
             await asyncio.shield(self._then)
         return ReplyEnd(result.usage, result.failure)
-
-    def leave(self) -> None:
-        """Stop the turn, if its chatbot wants that."""
-        reader_left(self._turn, self._mark)
 
 
 class _Said:
@@ -205,32 +207,29 @@ class GoalReply:
 
     def __init__(self, process: AgentProcess, model: GoalModel, runs: Runs, follower: Follower | None = None) -> None:
         """`follower` was there when the process began."""
-        self._process = process
-        self._model = model
+        self._process, self._model, self._runs = process, model, runs
         self._items = follow(process) if follower is None else follower.follow(process)
-        self._watch = Watch(runs.of(process, detached=model.tool.policy.detached))
         self._failure = ""
 
     async def pieces(self) -> AsyncGenerator[Piece]:
-        """The progress, and then the result, or what a person has to answer."""
-        async with aclosing(self._items) as items:
-            async for each in items:
-                match each:
-                    case ProgressUpdated(message=message):
-                        yield Note(message)
-                    case Rested(outcome=outcome) if outcome is not None:
-                        self._watch.end()
-                        yield Text(self._text_of(outcome))
-                    case _:
-                        pass
+        """The progress, and then the result, or what a person has to answer.
+
+        If nobody reads it any more, nor waits otherwise, the process is stopped, unless its goal is detached.
+        """
+        with Watch(self._runs.of(self._process, detached=self._model.tool.policy.detached)):
+            async with aclosing(self._items) as items:
+                async for each in items:
+                    match each:
+                        case ProgressUpdated(message=message):
+                            yield Note(message)
+                        case Rested(outcome=outcome) if outcome is not None:
+                            yield Text(self._text_of(outcome))
+                        case _:
+                            pass
 
     async def end(self) -> ReplyEnd:
         """What the process has cost, and whether it has failed."""
         return ReplyEnd(self._process.usage, self._failure)
-
-    def leave(self) -> None:
-        """Stop the process if nobody else waits for it, unless its goal is detached."""
-        self._watch.leave()
 
     def _text_of(self, outcome: Outcome) -> str:
         if isinstance(outcome, Waiting):
@@ -243,3 +242,249 @@ class GoalReply:
         except ToolError as error:
             self._failure = str(error)
             return ""
+
+
+_FAILED: Final = "reply-failed"
+_DONE: Final = ServerSentEvent("[DONE]", sep="\n")
+
+
+class ChatFormat:
+    """How one chat completion is written."""
+
+    def __init__(self, model: str, *, with_usage: bool = False) -> None:
+        """`with_usage`: the stream tells at its end what was used."""
+        self._head = {"id": f"chatcmpl-{new_id()}", "created": int(time.time()), "model": model}
+        self._with_usage = with_usage
+
+    def whole(self, reply: ReplyText) -> Mapping[str, Any]:
+        """A reply as one object. Raises `Problem` if there is none."""
+        if reply.end.failure and not reply.text:
+            raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED, reply.end.failure)
+        message = {"role": "assistant", "content": hide_known(reply.text), "refusal": None}
+        if reply.thought:
+            message["reasoning_content"] = hide_known(reply.thought)
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply.end)}
+        return {
+            **self._head,
+            "object": "chat.completion",
+            "choices": [choice],
+            "usage": _usage_of_chat(reply.end.usage),
+        }
+
+    async def stream(self, reply: Reply) -> AsyncGenerator[ServerSentEvent]:
+        """A reply as chunks: first the role, then what is said, the reason of its end, and what was used."""
+        said = False
+        yield self._chunk({"role": "assistant", "content": ""})
+        async with aclosing(reply.pieces()) as pieces:
+            async for each in pieces:
+                match each:
+                    case Text(text):
+                        said = said or bool(text)
+                        yield self._chunk({"content": hide_known(text)})
+                    case Thought(text):
+                        yield self._chunk({"reasoning_content": hide_known(text)})
+                    case Note(text):
+                        yield comment(text)
+        end = await reply.end()
+        if end.failure and not said:
+            for event in self.failed(end.failure):
+                yield event
+            return
+        yield self._chunk({}, finish=_finish(end))
+        if self._with_usage:
+            yield self._event([], _usage_of_chat(end.usage))
+        yield _DONE
+
+    def failed(self, reason: str) -> Iterator[ServerSentEvent]:
+        """The end of a stream that broke off."""
+        error = error_body(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED.replace("-", "_"), reason)
+        yield _data({"error": error})
+        yield _DONE
+
+    def _chunk(self, delta: Mapping[str, str], finish: str | None = None) -> ServerSentEvent:
+        return self._event([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}])
+
+    def _event(self, choices: Sequence[Any], usage: Mapping[str, Any] | None = None) -> ServerSentEvent:
+        content = {**self._head, "object": "chat.completion.chunk", "choices": choices}
+        return _data({**content, "usage": usage} if self._with_usage else content)
+
+
+def comment(text: str) -> ServerSentEvent:
+    """A line of a stream that readers skip, for what is being done."""
+    return ServerSentEvent(comment=one_line(hide_known(text)), sep="\n")
+
+
+def _data(content: Mapping[str, Any]) -> ServerSentEvent:
+    return ServerSentEvent(json.dumps(content, ensure_ascii=False), sep="\n")
+
+
+def _finish(end: ReplyEnd) -> str:
+    """Why it ended: `length` says that a part of it is missing."""
+    return "length" if end.failure else "stop"
+
+
+def _usage_of_chat(used: TokenUsage) -> Mapping[str, Any]:
+    return {
+        "prompt_tokens": used.input_tokens,
+        "completion_tokens": used.output_tokens,
+        "total_tokens": used.tokens,
+        "prompt_tokens_details": {"cached_tokens": used.cache_read_tokens},
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseFormat:
+    """How one response is written."""
+
+    id: str
+    model: str
+    conversation: str = ""
+    """The id of the conversation; empty: there is none."""
+    previous: str = ""
+    """The id of the response that it follows; empty: none."""
+    instructions: str = ""
+    stored: bool = True
+    created: int = field(default_factory=lambda: int(time.time()))
+    """When it was asked for, in seconds since 1970."""
+    completed: int | None = None
+    """When it was complete, of one that is stored; None: now."""
+
+    @property
+    def begun(self) -> Mapping[str, Any]:
+        """A response that is being made."""
+        return _Writing(self).response([], None)
+
+    def whole(self, reply: ReplyText) -> Mapping[str, Any]:
+        """A reply as one object; a failure is told in it."""
+        writing = _Writing(self)
+        output = [writing.message(reply.text, "completed")] if reply.text else []
+        return writing.response(output, reply.end)
+
+    async def stream(self, reply: Reply) -> AsyncGenerator[ServerSentEvent]:
+        """A reply as events: what is begun, each piece of text, what is complete, and the whole response at the end."""
+        writing = _Writing(self)
+        yield writing.event("response.created", response=self.begun)
+        yield writing.event("response.in_progress", response=self.begun)
+        said: list[str] = []
+        async with aclosing(reply.pieces()) as pieces:
+            async for each in pieces:
+                match each:
+                    case Text(text):
+                        for event in () if said else writing.begin():
+                            yield event
+                        said.append(hide_known(text))
+                        yield writing.delta(said[-1])
+                    case Note(text):
+                        yield comment(text)
+                    case Thought():
+                        pass
+        text, end = "".join(said), await reply.end()
+        output = [writing.message(text, "completed")] if said else []
+        for event in writing.complete(text) if said else ():
+            yield event
+        response = writing.response(output, end)
+        yield writing.event(f"response.{response['status']}", response=response)
+
+    def failed(self, reason: str) -> Iterator[ServerSentEvent]:
+        """The end of a stream that broke off."""
+        writing = _Writing(self)
+        yield writing.event("response.failed", response=writing.response([], ReplyEnd(failure=reason)))
+
+
+class _Writing:
+    """The state of one response while it is written: its item, and the number of the next event."""
+
+    def __init__(self, written: ResponseFormat) -> None:
+        self._format = written
+        self._item = f"msg_{written.id}"
+        self._number = 0
+
+    def event(self, kind: str, **fields: Any) -> ServerSentEvent:
+        """An event with the next number."""
+        content = {"type": kind, "sequence_number": self._number, **fields}
+        self._number += 1
+        return ServerSentEvent(json.dumps(content, ensure_ascii=False), event=kind, sep="\n")
+
+    def begin(self) -> Iterator[ServerSentEvent]:
+        """The message begins."""
+        item = self.message(None, "in_progress")
+        yield self.event("response.output_item.added", output_index=0, item=item)
+        yield self.event("response.content_part.added", **self._place, part=_part(""))
+
+    def delta(self, text: str) -> ServerSentEvent:
+        """The next piece of the message."""
+        return self.event("response.output_text.delta", **self._place, delta=text, logprobs=[])
+
+    def complete(self, text: str) -> Iterator[ServerSentEvent]:
+        """The message is complete."""
+        yield self.event("response.output_text.done", **self._place, text=text, logprobs=[])
+        yield self.event("response.content_part.done", **self._place, part=_part(text))
+        yield self.event("response.output_item.done", output_index=0, item=self.message(text, "completed"))
+
+    @property
+    def _place(self) -> Mapping[str, Any]:
+        return {"item_id": self._item, "output_index": 0, "content_index": 0}
+
+    def message(self, text: str | None, status: str) -> Mapping[str, Any]:
+        """The message as an item of the output; None: it has no text yet."""
+        content = [] if text is None else [_part(hide_known(text))]
+        return {"id": self._item, "type": "message", "role": "assistant", "status": status, "content": content}
+
+    def response(self, output: Sequence[Mapping[str, Any]], end: ReplyEnd | None) -> Mapping[str, Any]:
+        """The response; without an end, it goes on."""
+        written = self._format
+        status = "in_progress" if end is None else "completed" if not end.failure else _STATUS[bool(output)]
+        error = {"code": "server_error", "message": cleaned(hide_known(end.failure))} if end and end.failure else None
+        return {
+            "id": written.id,
+            "object": "response",
+            "created_at": written.created,
+            "completed_at": (written.completed or int(time.time())) if status == "completed" else None,
+            "status": status,
+            "background": False,
+            "error": error if status == "failed" else None,
+            "incomplete_details": {} if status == "incomplete" else None,
+            "instructions": written.instructions or None,
+            "metadata": {},
+            "model": written.model,
+            "output": output,
+            "parallel_tool_calls": True,
+            "previous_response_id": written.previous or None,
+            "conversation": {"id": written.conversation} if written.conversation else None,
+            "store": written.stored,
+            "text": {"format": {"type": "text"}},
+            "tool_choice": "auto",
+            "tools": [],
+            "temperature": None,
+            "top_p": None,
+            "usage": None if end is None else _usage_of_response(end.usage),
+        }
+
+
+_STATUS = {True: "incomplete", False: "failed"}
+"""How a response ends that has failed: with a part of the text, or with none."""
+
+
+def _part(text: str) -> Mapping[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def item_of(name: str, message: Message) -> Mapping[str, Any]:
+    """A message that was said, as an item with that id."""
+    item = {"id": name, "type": "message", "status": "completed"}
+    if not isinstance(message, UserMessage):
+        return {**item, "role": "assistant", "content": [_part(hide_known(message.content))]}
+    images = (f"data:{each.media_type};base64,{b64encode(each.data).decode()}" for each in message.images)
+    shown = [{"type": "input_image", "image_url": each, "detail": "auto"} for each in images]
+    texts = [{"type": "input_text", "text": hide_known(message.content)}] if message.content else []
+    return {**item, "role": "user", "content": [*texts, *shown]}
+
+
+def _usage_of_response(used: TokenUsage) -> Mapping[str, Any]:
+    return {
+        "input_tokens": used.input_tokens,
+        "input_tokens_details": {"cached_tokens": used.cache_read_tokens, "cache_write_tokens": 0},
+        "output_tokens": used.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": used.tokens,
+    }

@@ -1,20 +1,282 @@
-"""What requests of OpenAI's API may say: what is honoured, what has no effect here, and what is refused by its name.
+"""What requests of OpenAI's API may say, for whom they are made, and how they are refused.
 
 A chatbot decides by itself which models it asks and how, so hints to a model are taken and have no effect. What would
-change what a reply is, such as its format or the number of replies, is refused and not ignored. Above: `completions`
-and `responses`.
+change what a reply is, such as its format or the number of replies, is refused by its name. Images come as data URLs:
+the server fetches no address that a client names. Above: replies, conversations and the handlers.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, Literal, Self, TypeVar, cast
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
+from urllib.parse import unquote
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 from pydantic_core import PydanticCustomError
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
-from goalport.models.llm import Message, SystemMessage
-from goalport.server.doors.openai.errors import unsupported
-from goalport.server.doors.openai.messages import GivenMessage, conversation_of
+from goalport.base.caller import EVERY_SCOPE, Caller
+from goalport.base.errors import BadInput
+from goalport.base.secrecy import hide_known
+from goalport.base.words import cleaned
+from goalport.models.llm import AssistantMessage, Image, Message, SystemMessage, ToolCall, ToolReply, UserMessage
+from goalport.server.auth import Grant, current_caller
+from goalport.server.auth.current import granted
+from goalport.server.auth.verifiers import caller_of
+from goalport.server.web import Problem
 from goalport.server.web.endpoint import read
+from goalport.workspace.settings import AuthSettings
+
+_KINDS: Final = {
+    HTTPStatus.UNAUTHORIZED: "authentication_error",
+    HTTPStatus.FORBIDDEN: "permission_error",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
+}
+_RETRY: Final = "x-should-retry"
+"""The header by which OpenAI's clients are told whether to send a request again; without it they go by the status."""
+
+
+def refusal(problem: Problem) -> JSONResponse:
+    """A refused request. It may be sent again only if it has begun nothing: after a bug, a message may be stored."""
+    # What is wrong in a request has status 400 there, whatever it is.
+    invalid = problem.status is HTTPStatus.UNPROCESSABLE_ENTITY
+    status = HTTPStatus.BAD_REQUEST if invalid else problem.status
+    errors: Sequence[Mapping[str, str]] = problem.members.get("errors", ())
+    param = errors[0]["field"] if errors else ""
+    body = error_body(status, problem.kind.replace("-", "_"), problem.detail, param or None)
+    headers = dict(problem.headers or {})
+    headers[_RETRY] = "true" if "Retry-After" in headers else "false"
+    return JSONResponse({"error": body}, status, headers)
+
+
+def error_body(status: HTTPStatus, code: str, message: str, param: str | None = None) -> dict[str, Any]:
+    """What stands under `error`; `code` is what programs compare."""
+    usual = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"
+    kind = _KINDS.get(status, usual)
+    return {"message": cleaned(hide_known(message)), "type": kind, "param": param, "code": code}
+
+
+def unsupported(name: str, reason: str) -> Problem:
+    """The refusal of a parameter that would not be honoured."""
+    errors = [{"field": name, "detail": reason}]
+    return Problem(HTTPStatus.BAD_REQUEST, "unsupported-parameter", f"{name}: {reason}", errors=errors)
+
+
+CONVERSATION: Final = "x-conversation-id"
+"""The header that names the conversation, in a request and in its response."""
+_CHAT: Final = "x-openwebui-chat-id"
+_USER: Final = "x-openwebui-user-id"
+_ABOUT: Final[Mapping[str, str]] = {
+    "name": "x-openwebui-user-name",
+    "email": "x-openwebui-user-email",
+    "role": "x-openwebui-user-role",
+}
+"""What else the interface says of a user, by the names of claims."""
+
+
+def for_user(request: Request, settings: AuthSettings) -> AbstractContextManager[None]:
+    """A context in which the caller is the user whom the headers of a request name, if its key may act for others.
+
+    The user has the scopes of the key, except for those to act for others and to administrate, and for what implies
+    these. The issuer is the key: two keys with the same user stand for two callers.
+    """
+    key, user = current_caller(), request.headers.get(_USER, "")
+    if not user or not key.has(settings.on_behalf_scope):
+        return nullcontext()
+    withheld = {settings.on_behalf_scope, settings.admin_scope, EVERY_SCOPE}
+    scopes = {each for each in key.scopes if withheld.isdisjoint(settings.expanded([each]))}
+    about = {name: unquote(request.headers[header]) for name, header in _ABOUT.items() if header in request.headers}
+    caller = caller_of(settings, user, f"{key.issuer}:{key.id}", scopes, about)
+    return granted(request.scope, Grant(caller, key.id), "")
+
+
+def named_conversation(request: Request, settings: AuthSettings, key: Caller) -> str:
+    """The id of the conversation that the headers of a request name; empty if they name none."""
+    chat = request.headers.get(_CHAT, "") if key.has(settings.on_behalf_scope) else ""
+    return chat or request.headers.get(CONVERSATION, "")
+
+
+_BEGINNING: Final = "resp_"
+_BETWEEN: Final = "."
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseId:
+    """Where a response stands: the conversation, and the message of it that was answered."""
+
+    conversation: str
+    """Its id; or that of a process, for the result of a goal."""
+    said: str = ""
+    """The id of the message; for a goal, how many questions were settled before."""
+
+    def __str__(self) -> str:
+        return f"{_BEGINNING}{self.conversation}{_BETWEEN}{self.said}"
+
+    @classmethod
+    def read(cls, text: str) -> Self | None:
+        """The id that is written so; None for another text."""
+        conversation, between, said = text.removeprefix(_BEGINNING).rpartition(_BETWEEN)
+        return cls(conversation, said) if text.startswith(_BEGINNING) and between else None
+
+
+_DATA_URL: Final = re.compile(r"data:(?P<type>image/[a-z0-9.+-]+);base64,(?P<data>[A-Za-z0-9+/=\s]+)", re.IGNORECASE)
+_INSTRUCTING: Final = frozenset({"system", "developer"})
+
+
+class TextPart(BaseModel):
+    """A text among the parts of a message."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["text", "input_text", "output_text", "refusal"]
+    text: str = Field(validation_alias=AliasChoices("text", "refusal"))
+
+
+class ImagePart(BaseModel):
+    """An image among the parts of a message."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["image_url", "input_image"]
+    image_url: str
+
+    @field_validator("image_url", mode="before")
+    @classmethod
+    def _address(cls, value: object) -> object:
+        """Chat completions have the address in an object, responses have it as a text."""
+        return value.get("url") if isinstance(value, Mapping) else value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+    @field_validator("image_url")
+    @classmethod
+    def _data(cls, value: str) -> str:
+        _image(value)
+        return value
+
+    @property
+    def image(self) -> Image:
+        """The image."""
+        return _image(self.image_url)
+
+
+class _Function(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    name: str
+    arguments: str = "{}"
+
+
+class _Call(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    id: str
+    function: _Function
+
+
+def _kind_of_part(value: Any) -> str:
+    kind = value.get("type") if isinstance(value, Mapping) else getattr(value, "type", "")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return "image" if kind in {"image_url", "input_image"} else "text"
+
+
+_Part = Annotated[
+    Annotated[TextPart, Tag("text")] | Annotated[ImagePart, Tag("image")],
+    Discriminator(_kind_of_part),
+]
+
+
+class GivenMessage(BaseModel):
+    """A message of a request. Further fields that clients add, such as what a model thought, are left out."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[_Part] | None = None
+    name: str = ""
+    """The name of the speaker."""
+    tool_calls: list[_Call] = Field(default_factory=list[_Call])
+    tool_call_id: str = ""
+
+    @field_validator("tool_calls", "name", "tool_call_id", mode="before")
+    @classmethod
+    def _none_is_nothing(cls, value: object, info: Any) -> object:
+        return ([] if info.field_name == "tool_calls" else "") if value is None else value
+
+    @model_validator(mode="after")
+    def _complete(self) -> "GivenMessage":
+        if self.role == "tool" and not self.tool_call_id:
+            raise PydanticCustomError("no_call", "should have the tool_call_id of the call that it answers")
+        if self.content is None and not self.tool_calls:
+            raise PydanticCustomError("no_content", "should have content")
+        if self.role != "user" and any(isinstance(each, ImagePart) for each in self._parts):
+            raise PydanticCustomError("image", "may hold texts only: images come from the user")
+        return self
+
+    @property
+    def _parts(self) -> Sequence[TextPart | ImagePart]:
+        return self.content if isinstance(self.content, list) else ()
+
+    @property
+    def text(self) -> str:
+        """Its texts as one."""
+        if isinstance(self.content, str):
+            return self.content
+        return "\n\n".join(each.text for each in self._parts if isinstance(each, TextPart))
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """The images that it shows."""
+        return tuple(each.image for each in self._parts if isinstance(each, ImagePart))
+
+
+def conversation_of(given: Sequence[GivenMessage], field: str, at: str = "[{}].content") -> Sequence[Message]:
+    """The messages as models are shown them; instructions that follow the last message of the user stand before it.
+
+    `field` is the parameter that holds them, and `at` is the place of a content in it. Raises `BadInput` if something
+    else follows the last message of the user, or there is none, or it is empty.
+    """
+    said = [each.role for each in given if each.role not in _INSTRUCTING]
+    if not said or said[-1] != "user":
+        came = f"is from {said[-1]}" if said else "is missing"
+        told = f"{field}: the last one should be from user, since it is answered, but it {came}"
+        raise BadInput(f"{told}. Add what the user says at the end.", [told])
+    read = list(_read(given))
+    last, message = max((number, each) for number, each in enumerate(read) if isinstance(each, UserMessage))
+    if message.is_empty:
+        told = f"{field}{at.format(last)}: should have a text or an image, but is empty"
+        raise BadInput(f"{told}. Send what the user says.", [told])
+    return [*read[:last], *read[last + 1 :], read[last]]
+
+
+def _read(given: Sequence[GivenMessage]) -> Iterator[Message]:
+    called: dict[str, str] = {}
+    for each in given:
+        match each.role:
+            case "system" | "developer":
+                yield SystemMessage(each.text)
+            case "user":
+                yield UserMessage(each.text, each.images)
+            case "assistant":
+                called.update((call.id, call.function.name) for call in each.tool_calls)
+                calls = (ToolCall(call.id, call.function.name, call.function.arguments) for call in each.tool_calls)
+                yield AssistantMessage(each.text, tuple(calls))
+            case "tool":
+                yield ToolReply(each.tool_call_id, called.get(each.tool_call_id, ""), each.text)
+
+
+def _image(address: str) -> Image:
+    found = _DATA_URL.fullmatch(address)
+    if found is None:
+        told = "should be an image as a data URL (data:image/png;base64,…): no address is fetched"
+        raise PydanticCustomError("image_url", told)
+    try:
+        return Image(found["type"].lower(), base64.b64decode("".join(found["data"].split()), validate=True))
+    except (binascii.Error, BadInput):
+        raise PydanticCustomError("image_data", "should be an image in base64") from None
+
 
 R = TypeVar("R", bound="_Request")
 Allowed = Callable[[Any], bool]
@@ -118,44 +380,33 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, Mapping) and cast("Mapping[str, Any]", value).get("type") == "text"
 
 
-def _is_free(value: Any) -> bool:
-    return value in ("auto", "none")
-
-
-def _is_one(value: Any) -> bool:
-    return value == 1
-
-
-def _is_off(value: Any) -> bool:
-    return value is False
-
-
-def _is_empty(value: Any) -> bool:
-    return value in ([], {}, 0)
-
-
-def _is_any(_: Any) -> bool:
+def _anything(_: Any) -> bool:
     return True
 
 
+def _among(*values: object) -> Allowed:
+    return lambda value: value in values
+
+
+_NOTHING: Final = _among([], {}, 0)
 _REFUSED: Final[Mapping[str, tuple[Allowed, str]]] = {
-    "n": (_is_one, "there is one reply to a message: leave it out, or let it be 1"),
+    "n": (_among(1), "there is one reply to a message: leave it out, or let it be 1"),
     "response_format": (_is_text, _FORMAT),
     # Clients such as Open WebUI offer their tools in every request; a reply need not call any.
-    "tools": (_is_any, ""),
-    "tool_choice": (_is_free, _NO_CALLS),
-    "functions": (_is_empty, _NO_CALLS),
-    "function_call": (_is_free, _NO_CALLS),
-    "logprobs": (_is_off, "the probabilities of tokens are not known: leave it out"),
-    "top_logprobs": (_is_empty, "the probabilities of tokens are not known: leave it out"),
-    "logit_bias": (_is_empty, "the tokens of a reply cannot be weighted: leave it out"),
-    "modalities": (lambda value: value == ["text"], "a reply is text: leave it out, or let it be ['text']"),
-    "audio": (_is_empty, "a reply is text: leave it out"),
-    "web_search_options": (_is_empty, "a chatbot searches with its own tools: leave it out"),
-    "moderation": (_is_empty, "nothing is moderated here: leave it out"),
-    "background": (_is_off, "a response is made while its client waits: leave it out"),
-    "include": (_is_empty, "a response holds its text and nothing besides: leave it out"),
-    "prompt": (_is_empty, "there are no stored prompts: send the input"),
+    "tools": (_anything, ""),
+    "tool_choice": (_among("auto", "none"), _NO_CALLS),
+    "functions": (_NOTHING, _NO_CALLS),
+    "function_call": (_among("auto", "none"), _NO_CALLS),
+    "logprobs": (_among(False), "the probabilities of tokens are not known: leave it out"),
+    "top_logprobs": (_NOTHING, "the probabilities of tokens are not known: leave it out"),
+    "logit_bias": (_NOTHING, "the tokens of a reply cannot be weighted: leave it out"),
+    "modalities": (_among(["text"]), "a reply is text: leave it out, or let it be ['text']"),
+    "audio": (_NOTHING, "a reply is text: leave it out"),
+    "web_search_options": (_NOTHING, "a chatbot searches with its own tools: leave it out"),
+    "moderation": (_NOTHING, "nothing is moderated here: leave it out"),
+    "background": (_among(False), "a response is made while its client waits: leave it out"),
+    "include": (_NOTHING, "a response holds its text and nothing besides: leave it out"),
+    "prompt": (_NOTHING, "there are no stored prompts: send the input"),
     "text": (
         lambda value: isinstance(value, Mapping) and _is_text(cast("Any", value).get("format", {"type": "text"})),
         "only text can be answered: leave it out, or let its format be {'type': 'text'}",
@@ -168,12 +419,8 @@ def read_request(kind: type[R], body: Mapping[str, Any]) -> R:
     """A request. Raises `Problem` for a parameter that is wrong, unknown, or would not be honoured, by its name."""
     given = {name: value for name, value in body.items() if value is not None}
     for name, value in given.items():
-        allowed, reason = _REFUSED.get(name, (_is_any, ""))
+        allowed, reason = _REFUSED.get(name, (_anything, ""))
         if name not in kind.model_fields and not allowed(value):
             raise unsupported(name, reason)
-    return read(kind, {name: value for name, value in given.items() if name not in _without_effect(kind)})
-
-
-def _without_effect(kind: type[_Request]) -> Collection[str]:
-    own = kind.model_fields.keys()
-    return {*_OF_CHATS, *_REFUSED} - own
+    without_effect = {*_OF_CHATS, *_REFUSED} - kind.model_fields.keys()
+    return read(kind, {name: value for name, value in given.items() if name not in without_effect})
