@@ -53,16 +53,16 @@ class AguiDoor:
         """Do nothing: a stream ends with its run, with the platform or with the listener."""
 
     async def _list(self, request: Request) -> Response:
-        from goalport.server.doors.agui.runs import RunHandlers
+        from goalport.server.doors.agui.handlers import RunHandlers
 
         return await RunHandlers(self._door, self._streams).list(request)
 
     async def _show(self, request: Request) -> Response:
-        from goalport.server.doors.agui.runs import RunHandlers
+        from goalport.server.doors.agui.handlers import RunHandlers
 
         return await RunHandlers(self._door, self._streams).show(request)
 
     async def _run(self, request: Request) -> Response:
-        from goalport.server.doors.agui.runs import RunHandlers
+        from goalport.server.doors.agui.handlers import RunHandlers
 
         return await RunHandlers(self._door, self._streams).run(request)

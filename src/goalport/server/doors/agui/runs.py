@@ -1,251 +1,518 @@
-"""The requests of the AG-UI door: a run as a stream of events, and what there is to run.
+"""Runs of chatbots and of goals, as events: a turn of a conversation, or a process, from its start until it rests.
 
-What is wrong with a request is refused over HTTP before the stream begins; what goes wrong in a run is its last event.
-Only this module of the room catches every exception. Below: the runs of chatbots and of goals. Above: the door.
+A thread of a front end is a conversation of its caller, and nobody else's. A question ends a run as an interrupt, and
+so does a call of a tool of the front end; a later run answers, on any replica. A question keeps its id, and the first
+answer counts, over whichever door it comes. Below: the events. Above: the handlers.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AsyncExitStack, aclosing
-from http import HTTPStatus
-from typing import Final, Protocol
-from urllib.parse import quote
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC
+from functools import partial
+from hashlib import sha256
+from typing import Any, Final, cast
 
-from ag_ui.core import PROTOCOL_VERSION, BaseEvent, RunAgentInput, RunErrorEvent, RunStartedEvent
-from ag_ui.core.capabilities import (
-    AgentCapabilities,
-    HumanInTheLoopCapabilities,
-    IdentityCapabilities,
-    MultimodalCapabilities,
-    MultimodalInputCapabilities,
-    OutputCapabilities,
-    ReasoningCapabilities,
-    StateCapabilities,
-    ToolsCapabilities,
-    TransportCapabilities,
+import anyio
+from ag_ui.core import (
+    AssistantMessage,
+    BaseEvent,
+    FunctionCall,
+    Interrupt,
+    Message,
+    MessagesSnapshotEvent,
+    ResumeEntry,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunFinishedOutcome,
+    RunFinishedSuccessOutcome,
+    Tool,
+    ToolCall,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
+    ToolMessage,
+    UserMessage,
 )
-from sse_starlette import ServerSentEvent
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from pydantic_core import from_json
 
-from goalport.base.errors import (
-    AlreadyAnswered,
-    BadInput,
-    ConversationEnded,
-    HandedOver,
-    StoreError,
-    UnknownName,
-    Unreadable,
-)
+from goalport.base.errors import BadInput, GoalportError, ToolError, UnknownName
+from goalport.base.events import Event, MessageSent
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned, listed
-from goalport.runtime.chat import AgentProcessChatbot
-from goalport.server.auth import current_caller
-from goalport.server.doors.agui.chat_runs import ChatRun
-from goalport.server.doors.agui.front_ends import offer_problems, takes_front_end
-from goalport.server.doors.agui.goal_runs import GoalRun
-from goalport.server.doors.agui.interrupts import RunRefused
+from goalport.runtime.chat import (
+    AgentProcessChatbot,
+    ChatSession,
+    FrontEnd,
+    FrontEndCall,
+    OfferedTool,
+    Turn,
+    TurnResult,
+)
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.platform.runs import IdempotentCall, Watch, process_of
+from goalport.runtime.process import (
+    AgentProcess,
+    Completed,
+    Follower,
+    Heartbeat,
+    Outcome,
+    Question,
+    Rested,
+    find_question,
+)
+from goalport.server.doors.agui.events import (
+    STATE,
+    Asked,
+    RunEvents,
+    SharedState,
+    asked,
+    instructions,
+    last_text,
+    merged,
+)
+from goalport.server.publish.answers import reason_of, text_of, written_by
 from goalport.server.publish.calls import Call
-from goalport.server.publish.faults import logged, unavailable_words
+from goalport.server.publish.forms import form_of
 from goalport.server.publish.goal_tools import GoalTool
-from goalport.server.publish.limits import LimitReached
-from goalport.server.web.admission import admitted
-from goalport.server.web.endpoint import HttpDoor, body_of, call_of, read
-from goalport.server.web.event_streams import AnswerStream, OpenStreams
-from goalport.server.web.problems import Problem, invalid
+from goalport.server.publish.own_resources import question_view
+from goalport.server.publish.portability import Schema
+from goalport.server.publish.publisher import Publisher, counted_turn, note_turn, reader_left, start_goal
+from goalport.tools import schema_fault
+from goalport.tools.schemas import UNREADABLE
 
-_LONGEST_ID: Final = 1_000
-
-
-class Run(Protocol):
-    """A run, whose events are those after its start."""
-
-    def events(self) -> AsyncGenerator[BaseEvent]:
-        """What happens."""
-        ...
+_YES_OR_NO: Final = frozenset({"approved", "confirmed"})
+"""The members in one of which front ends send a yes or no, where they do not send it bare."""
+_DECLINED: Final = "The person declined."
 
 
-class RunHandlers:
-    """The handlers of requests for runs, and for what can be run."""
+class RunRefused(GoalportError):
+    """A run that cannot be done as it was asked for; the code is for programs."""
 
-    def __init__(self, door: HttpDoor, streams: OpenStreams) -> None:
-        self._door, self._streams = door, streams
-        self._publisher = door.publisher
+    def __init__(self, code: str, reason: str) -> None:
+        self.code = code
+        super().__init__(reason)
 
-    async def run(self, request: Request) -> Response:
-        """Begin a run, or go on with one, and stream its events. Raises `Problem`, `LimitReached` and `StoreError`."""
-        agent = self._agent(request)
-        given = _input(read(RunAgentInput, await body_of(request)), calls_tools=self._calls_tools(agent))
-        call, publisher, caller = call_of(request), self._publisher, current_caller()
-        call.arguments = tuple(sorted(given.model_fields_set))
-        run: Run
-        if isinstance(agent, GoalTool):
-            call.name = agent.tool.name
-            run = GoalRun(agent, given, publisher, call)
-        else:
-            call.name = agent.name
-            run = ChatRun(agent, given, publisher, call)
-        async with AsyncExitStack() as place:
-            place.enter_context(self._streams.one_of(caller))
-            await place.enter_async_context(admitted(publisher.limits, request, begins=not given.resume))
-            events = _written(self._events(run, given, call))
-            return AnswerStream(events, publisher.settings.heartbeat_seconds, place.pop_all())
 
-    async def list(self, request: Request) -> Response:
-        """What the caller may run, with its address and what it can do."""
-        path = request.url.path.rstrip("/")
-        agents = [*self._chatbots().values(), *self._goals().values()]
-        found = {_name(each): each for each in reversed(agents)}
-        return JSONResponse(
-            {
-                "protocolVersion": PROTOCOL_VERSION,
-                "agents": [
-                    {
-                        "name": name,
-                        "path": f"{path}/{quote(name, safe='')}",
-                        "capabilities": self._shown(found[name]),
-                    }
-                    for name in sorted(found)
-                ],
-            }
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a question, which was found valid."""
+
+    question: Question
+    response: object = None
+    declined: str = ""
+    """Why there is no answer; empty: there is one."""
+
+
+def interrupt_of(question: Question, interrupt_id: str = "") -> Interrupt:
+    """The interrupt that asks a question, with another id than the question's if one is given.
+
+    It has no schema if the answer cannot be read from JSON.
+    """
+    view, expires = question_view(question), question.expires_at
+    schema = cast("dict[str, Any] | None", view.get("schema"))
+    return Interrupt(
+        id=interrupt_id or question.id,
+        reason="confirmation" if schema is not None and schema.get("type") == "boolean" else "input_required",
+        message=cleaned(hide_known(question.message)),
+        response_schema=schema,
+        expires_at=None if expires is None else expires.astimezone(UTC).isoformat(),
+        metadata={name: view[name] for name in ("kind", "options", "url", "askedAt") if name in view},
+    )
+
+
+def answers(process: AgentProcess | None, resume: Sequence[ResumeEntry]) -> Sequence[Answer]:
+    """What is to be answered by the entries of a run. Nothing was answered if one of them is wrong.
+
+    An entry that says again how its question was settled has nothing to answer; nor has one that cancels a question
+    that is settled, which is how a front end goes on after somebody else has answered. Raises `RunRefused`.
+    """
+    if process is None:
+        raise RunRefused("unknown-interrupt", "Nothing waits for an answer here, so there is nothing to resume.")
+    read = [_answer_of(process, each) for each in resume]
+    asked = {each.id for each in process.open_questions if not isinstance(each.wait, FrontEndCall)}
+    left = asked - {each.interrupt_id for each in resume}
+    if left and any(read):
+        raise RunRefused(
+            "open-interrupts", f"Answer or cancel all open interrupts at once: {listed(sorted(left))} too."
         )
-
-    async def show(self, request: Request) -> Response:
-        """What a chatbot or goal can do, as AG-UI has it."""
-        return JSONResponse(self._shown(self._agent(request)))
-
-    def _agent(self, request: Request) -> AgentProcessChatbot | GoalTool:
-        """What the path names. Raises `Problem` if there is none that the caller may use."""
-        name = str(request.path_params["name"])
-        found = self._chatbots().get(name) or self._goals().get(name)
-        if found is not None:
-            return found
-        access, whole = self._door.access, self._publisher.publication
-        if (chatbot := self._publisher.platform.chatbots.get(name)) is not None:
-            self._door.require(access.of_chatbot(chatbot.mark))
-        if isinstance(whole.tools.get(name), GoalTool):
-            self._door.require(whole.scopes.tools[name])
-        known = [*self._chatbots(), *self._goals()]
-        reason = str(UnknownName("chatbot or goal", name[:100], known))
-        raise Problem(HTTPStatus.NOT_FOUND, "unknown-agent", reason)
-
-    def _chatbots(self) -> Mapping[str, AgentProcessChatbot]:
-        platform, caller = self._publisher.platform, current_caller()
-        return {name: each for name, each in platform.chatbots.items() if platform.may_chat(caller, each)}
-
-    def _goals(self) -> Mapping[str, GoalTool]:
-        tools = self._door.access.publication.tools
-        return {name: each for name, each in tools.items() if isinstance(each, GoalTool)}
-
-    def _shown(self, agent: AgentProcessChatbot | GoalTool) -> object:
-        """What an agent can do, as JSON."""
-        is_goal = isinstance(agent, GoalTool)
-        found = of_goal(agent) if is_goal else of_chatbot(agent, calls_tools=self._calls_tools(agent))
-        return found.model_dump(mode="json", by_alias=True)
-
-    def _calls_tools(self, agent: AgentProcessChatbot | GoalTool) -> bool:
-        """Whether it calls tools of the front end."""
-        return not isinstance(agent, GoalTool) and takes_front_end(self._publisher.platform, agent)
-
-    async def _events(self, run: Run, given: RunAgentInput, call: Call) -> AsyncGenerator[BaseEvent]:
-        """The events of a run; what goes wrong is the last one."""
-        yield RunStartedEvent(
-            thread_id=given.thread_id,
-            run_id=given.run_id,
-            parent_run_id=given.parent_run_id,
-            protocol_version=PROTOCOL_VERSION,
-        )
-        error: RunErrorEvent | None = None
-        try:
-            async with aclosing(run.events()) as events:
-                async for each in events:
-                    error = each if isinstance(each, RunErrorEvent) else None
-                    yield each
-            call.status = "failed" if error is not None and call.process is None else call.status
-            return
-        except RunRefused as refused:
-            error = _error(refused.code, refused)
-        except AlreadyAnswered as answered:
-            error = _error("already-answered", answered)
-        except ConversationEnded as ended:
-            error = _error("conversation-ended", ended)
-        except (BadInput, UnknownName) as mistake:
-            error = _error("invalid-input", mistake)
-        except LimitReached as reached:
-            error = _error("limit-reached", reached)
-        except (HandedOver, StoreError, Unreadable) as trouble:
-            error = RunErrorEvent(message=cleaned(hide_known(unavailable_words(trouble))), code="unavailable")
-        except Exception as bug:
-            told = logged(f"A run of {call.name}", bug, tells_errors=self._publisher.settings.show_errors)
-            error = RunErrorEvent(message=told, code="bug")
-        call.status = "error" if error.code == "bug" else "refused"
-        yield error
+    return [each for each in read if each is not None]
 
 
-def _input(given: RunAgentInput, *, calls_tools: bool) -> RunAgentInput:
-    """The request, if there is nothing in it that is not honoured. Raises `Problem`."""
-    ids = {"threadId": given.thread_id, "runId": given.run_id}
-    problems = [
-        f"{name}: should have 1 to {_LONGEST_ID} characters; came {len(value)}"
-        for name, value in ids.items()
-        if not 0 < len(value) <= _LONGEST_ID
+def _answer_of(process: AgentProcess, entry: ResumeEntry) -> Answer | None:
+    try:
+        _, question = find_question(process, entry.interrupt_id)
+    except UnknownName:
+        told = f"No interrupt {entry.interrupt_id[:100]!r} was raised here. Expected an id of the outcome of a run."
+        raise RunRefused("unknown-interrupt", told) from None
+    if entry.status == "cancelled":
+        return None if _settled(question) else Answer(question, declined=_DECLINED)
+    response = _response(question, entry.payload)
+    if not _settled(question):
+        return Answer(question, response)
+    accepted = question.validated(response)
+    if question.answer == accepted and question.status == ("declined" if accepted is None else "answered"):
+        return None
+    status = "expired" if question.expired else question.status
+    told = f"Question {question.id} is {status} already: the first answer counts. Cancel the interrupt to go on."
+    raise RunRefused("already-answered" if status in {"answered", "declined"} else status, told)
+
+
+def _settled(question: Question) -> bool:
+    return question.status != "open" or question.expired
+
+
+def _response(question: Question, payload: object) -> object:
+    try:
+        form = form_of(question)
+        response = form.read(_bare(payload) if form.schema.get("type") == "boolean" else payload)
+        question.validated(response)
+    except UNREADABLE:
+        told = f"The answer to {question.id} cannot be read from JSON. Cancel the interrupt."
+        raise RunRefused("unreadable-interrupt", told) from None
+    except BadInput as error:
+        raise RunRefused("invalid-answer", str(error)) from None
+    return response
+
+
+def _bare(payload: object) -> object:
+    """A yes or no, also where it is the one member of an object, as the protocol's examples have it."""
+    members = cast("Mapping[str, object]", payload) if isinstance(payload, Mapping) else dict[str, object]()
+    is_wrapped = len(members) == 1 and members.keys() <= _YES_OR_NO
+    return next(iter(members.values())) if is_wrapped else cast("object", payload)
+
+
+_LEFT_OUT: Final = "It went on without a result."
+
+
+def takes_front_end(platform: AgentPlatform, chatbot: AgentProcessChatbot) -> bool:
+    """Whether an action of a chatbot takes a `FrontEnd`: for others, what a front end offers means nothing."""
+    actions = platform.agents.scope(chatbot.name).actions.values()
+    return any(each.type is FrontEnd for action in actions for taken in action.inputs for each in taken.leaves)
+
+
+def offer_problems(tools: Sequence[Tool]) -> Iterator[str]:
+    """What is wrong with the tools that a front end offers, in lines."""
+    for place, each in enumerate(tools):
+        schema = _schema(each)
+        fault = schema_fault(cast("Schema", schema)) if isinstance(schema, dict) else "it is no object"
+        if fault:
+            yield f"tools[{place}].parameters: should be a JSON Schema: {fault}"
+        if not each.name.strip():
+            yield f"tools[{place}].name: should not be empty"
+
+
+def front_end_of(given: RunAgentInput) -> FrontEnd:
+    """What a front end tells and offers. What the server told in its state before is left out."""
+    state = given.state
+    if isinstance(state, dict):
+        state = {name: each for name, each in cast("dict[str, Any]", state).items() if name != STATE}
+    return FrontEnd.of(
+        [(each.description, each.value) for each in given.context or ()],
+        [OfferedTool(each.name, each.description, json.dumps(_schema(each))) for each in given.tools or ()],
+        state=state,
+        properties=given.forwarded_props,
+    )
+
+
+def _schema(tool: Tool) -> object:
+    return {"type": "object", "properties": {}} if tool.parameters in (None, {}) else tool.parameters
+
+
+def tool_answers(process: AgentProcess | None, given: Sequence[Message]) -> Sequence[Answer]:
+    """What came of the calls that a process waits for. A person who speaks instead leaves them out."""
+    results = {each.tool_call_id: each for each in given if isinstance(each, ToolMessage)}
+    speaks = bool(given) and isinstance(given[-1], UserMessage)
+    calls = [each for each in (process.open_questions if process else ()) if isinstance(each.wait, FrontEndCall)]
+    return [
+        Answer(each, _text(results[each.id])) if each.id in results else Answer(each, declined=_LEFT_OUT)
+        for each in calls
+        if each.id in results or speaks
     ]
-    if given.tools and calls_tools:
-        problems += offer_problems(given.tools)
-    elif given.tools:
-        names = listed(sorted({each.name for each in given.tools}))
-        problems.append(f"tools: tools of a front end are not called here; leave out {names}")
-    if problems:
-        raise invalid(problems, "\n".join(problems))
-    return given
 
 
-def _error(code: str, error: Exception) -> RunErrorEvent:
-    return RunErrorEvent(message=cleaned(hide_known(str(error))), code=code)
+def _text(result: ToolMessage) -> str:
+    if result.error:
+        return f"It failed: {result.error}"
+    content = result.content
+    return content if isinstance(content, str) else json.dumps([each.model_dump(mode="json") for each in content])
 
 
-async def _written(events: AsyncGenerator[BaseEvent]) -> AsyncIterator[ServerSentEvent]:
-    async with aclosing(events):
-        async for each in events:
-            yield ServerSentEvent(hide_known(each.model_dump_json(by_alias=True)), sep="\n")
+def call_events(question: Question, call: FrontEndCall) -> Iterator[BaseEvent]:
+    """The events of a call that the front end is to make."""
+    yield ToolCallStartEvent(tool_call_id=question.id, tool_call_name=call.tool)
+    yield ToolCallArgsEvent(tool_call_id=question.id, delta=call.arguments)
+    yield ToolCallEndEvent(tool_call_id=question.id)
 
 
-def _name(agent: AgentProcessChatbot | GoalTool) -> str:
-    return agent.tool.name if isinstance(agent, GoalTool) else agent.name
+def call_message(question: Question, call: FrontEndCall) -> Message:
+    """The message that the front end makes of those events."""
+    function = FunctionCall(name=call.tool, arguments=call.arguments)
+    return AssistantMessage(id=question.id, tool_calls=[ToolCall(id=question.id, function=function)])
 
 
-_FRAMEWORK = "goalport"
+_BETWEEN: Final = ":"
+"""Stands between the ids of a process and of its question; neither has it in it."""
 
 
-def of_chatbot(chatbot: AgentProcessChatbot, *, calls_tools: bool) -> AgentCapabilities:
-    """What a chatbot can do. `calls_tools`: also those that the front end offers."""
-    identity = IdentityCapabilities(name=chatbot.name, type=_FRAMEWORK, description=chatbot.description)
-    seen = MultimodalInputCapabilities(image=True, audio=False, video=False, pdf=False, file=False)
-    return _capabilities(identity, memory=True).model_copy(
-        update={
-            "tools": ToolsCapabilities(supported=True, client_provided=calls_tools),
-            "multimodal": MultimodalCapabilities(input=seen),
-            "reasoning": ReasoningCapabilities(supported=True, streaming=True, encrypted=False),
-        }
-    )
+class GoalRun:
+    """One run of a published goal.
+
+    Parameters: `given` is what the front end has sent. `call` is the call that the run is.
+    """
+
+    def __init__(self, tool: GoalTool, given: RunAgentInput, publisher: Publisher, call: Call) -> None:
+        self._tool, self._given, self._publisher, self._call = tool, given, publisher, call
+        self._caller = call.caller
+        self._state = SharedState(given.state)
+        self._events = RunEvents(self._state)
+
+    async def events(self) -> AsyncGenerator[BaseEvent]:
+        """What happens, from after the start of the run to its end.
+
+        Raises `RunRefused`, `BadInput`, `LimitReached`, `StoreError` and `HandedOver`.
+        """
+        resume, follower = self._given.resume, Follower()
+        process = await (self._resumed(resume, follower) if resume else self._started(follower))
+        self._call.process = process
+        told = {"id": process.id, "goal": self._tool.tool.name}
+        for each in self._state.snapshot(process=told, plan=None, questions=[], result=None):
+            yield each
+        with Watch(self._publisher.runs.of(process, detached=self._tool.policy.detached)):
+            async with aclosing(follower.follow(process)) as items:
+                async for item in items:
+                    for each in self._told(process, item):
+                        yield each
+
+    def _told(self, process: AgentProcess, item: Event | Heartbeat | Rested) -> Iterator[BaseEvent]:
+        match item:
+            case Rested(outcome=outcome) if outcome is not None:
+                yield from self._events.close()
+                yield from self._end(process, outcome)
+            case Rested() | Heartbeat():
+                pass
+            case event:
+                yield from self._events.of(event)
+
+    async def _started(self, follower: Follower) -> AgentProcess:
+        given, tool = self._input(), self._tool
+        objects = tool.arguments.begin(given)
+        key = sha256(f"{self._given.thread_id}\n{self._given.run_id}".encode()).hexdigest()
+        once = IdempotentCall.of(self._caller, tool.tool.name, f"agui {key}", given)
+        try:
+            return await start_goal(self._publisher, tool, objects, self._caller, once=once, listener=follower)
+        except BadInput:
+            told = "This thread has had a run of this id already, with other input."
+            raise RunRefused("repeated-run", told) from None
+
+    def _input(self) -> Mapping[str, Any]:
+        """What the goal starts from: the member `input` of the forwarded properties, or of the state, or what was said.
+
+        Raises `BadInput`.
+        """
+        for each in (self._given.forwarded_props, self._given.state):
+            if isinstance(each, Mapping) and isinstance(typed := cast("Mapping[str, Any]", each).get("input"), Mapping):
+                return cast("Mapping[str, Any]", typed)
+        field = self._tool.text_field
+        if field is None:
+            taken = ", ".join(self._tool.arguments.schema.get("properties", ()))
+            told = f"{self._tool.tool.name} cannot start from a sentence: it takes {taken}."
+            raise BadInput(f"{told} Give them as an object, in the member `input` of the state or of forwardedProps.")
+        return {field: last_text(self._given.messages)}
+
+    async def _resumed(self, resume: Sequence[ResumeEntry], follower: Follower) -> AgentProcess:
+        """The process that goes on with answers."""
+        ids = [each.interrupt_id.partition(_BETWEEN) for each in resume]
+        found = {process_id for process_id, _, _ in ids}
+        process = await process_of(self._publisher.platform, found.pop(), self._caller) if len(found) == 1 else None
+        if process is not None and {*process.goals} != {*self._tool.goals}:
+            process = None
+        entries = [
+            each.model_copy(update={"interrupt_id": question_id})
+            for each, (_, _, question_id) in zip(resume, ids, strict=True)
+        ]
+        read = answers(process, entries)
+        assert process is not None
+        process.subscribe(follower)
+        for each in read:
+            await self._publisher.platform.answer(process.id, each.question.id, each.response, declined=each.declined)
+            self._publisher.audit_trail.answered(
+                self._caller, each.question, each.response, declined=bool(each.declined)
+            )
+        return process
+
+    def _end(self, process: AgentProcess, outcome: Outcome) -> Iterator[BaseEvent]:
+        name, given, usage = self._tool.tool.name, self._given, self._events.usage
+        finished = partial(RunFinishedEvent, thread_id=given.thread_id, run_id=given.run_id, usage=usage)
+        if questions := process.open_questions:
+            yield from self._state.snapshot(questions=[question_view(each) for each in questions])
+            interrupts = [interrupt_of(each, f"{process.id}{_BETWEEN}{each.id}") for each in questions]
+            yield finished(outcome=RunFinishedInterruptOutcome(interrupts=interrupts))
+            return
+        try:
+            why = reason_of(outcome, name)
+            text, result = self._result(outcome) if isinstance(outcome, Completed) else ("", None)
+        except ToolError as error:
+            why, text, result = str(error), "", None
+        if why is not None:
+            yield RunErrorEvent(message=cleaned(hide_known(why)), code="no-result", usage=usage)
+            return
+        yield from self._events.of(MessageSent(f"{process.id}-result", text))
+        yield from self._state.change("result", result)
+        yield finished(result=result, outcome=RunFinishedSuccessOutcome())
+
+    def _result(self, outcome: Completed) -> tuple[str, Any]:
+        """The result as text and as JSON. Raises `ToolError` if it cannot be written."""
+        policy = self._tool.policy
+        text = text_of(policy.output, policy.name, outcome.value)
+        return text, from_json(written_by(policy.output.json, policy.name, outcome.value))
 
 
-def of_goal(tool: GoalTool) -> AgentCapabilities:
-    """What a goal can do, and under `custom` the JSON Schemas of its input and its result."""
-    name, about = tool.tool.name, tool.tool.description
-    identity = IdentityCapabilities(name=name, type=_FRAMEWORK, description=about, version=tool.agent.version)
-    return _capabilities(identity, memory=False).model_copy(
-        update={
-            "output": OutputCapabilities(structured_output=True),
-            "custom": {"inputSchema": tool.tool.input_schema, "outputSchema": tool.policy.output.value_schema},
-        }
-    )
+_SPOKE_WHILE_ASKED: Final = (
+    "The conversation waits for answers. Send them as `resume`, or cancel the interrupts there, and then go on: "
+)
 
 
-def _capabilities(identity: IdentityCapabilities, *, memory: bool) -> AgentCapabilities:
-    return AgentCapabilities(
-        identity=identity,
-        transport=TransportCapabilities(streaming=True, websocket=False, http_binary=False, resumable=False),
-        tools=ToolsCapabilities(supported=True, client_provided=False),
-        state=StateCapabilities(snapshots=True, deltas=True, memory=memory, persistent_state=False),
-        human_in_the_loop=HumanInTheLoopCapabilities(supported=True, approvals=True, interrupts=True),
-    )
+class ChatRun:
+    """One run of a chatbot.
+
+    Parameters: `given` is what the front end has sent. `call` is the call that the run is.
+    """
+
+    def __init__(self, chatbot: AgentProcessChatbot, given: RunAgentInput, publisher: Publisher, call: Call) -> None:
+        self._chatbot, self._given, self._publisher, self._call = chatbot, given, publisher, call
+        self._caller = call.caller
+        self._state = SharedState(given.state)
+        takes = takes_front_end(publisher.platform, chatbot)
+        self._front_end = front_end_of(given) if takes else None
+        offered = self._front_end.called if self._front_end is not None else ()
+        self._events = RunEvents(self._state, offered)
+        self._answered = bool(given.resume)
+        self._result: TurnResult | None = None
+
+    async def events(self) -> AsyncGenerator[BaseEvent]:
+        """What happens, from after the start of the run to its end. Raises `RunRefused`, `BadInput`, `StoreError`."""
+        told = instructions(self._given.messages)
+        session = await self._chatbot.open_thread(self._given.thread_id, self._caller, system_message=told)
+        for each in self._state.snapshot(conversation=_view(session), plan=None, questions=[]):
+            yield each
+        async for each in self._turns(session):
+            yield each
+        for each in (*self._events.close(), *self._end(session)):
+            yield each
+
+    async def _turns(self, session: ChatSession) -> AsyncGenerator[BaseEvent]:
+        """The turns of the run, one after another: of the answers, and of what is said."""
+        for begin in (self._resumed, self._asked):
+            if self._result is not None and (self._result.failure or self._result.questions):
+                return
+            turn = await begin(session)
+            if turn is None:
+                continue
+            for each in self._state.change("conversation", _view(session)):
+                yield each
+            async for each in self._followed(turn):
+                yield each
+
+    async def _resumed(self, session: ChatSession) -> Turn | None:
+        """The turn that goes on with the answers of the run; None: it has none."""
+        turn, resume = None, self._given.resume
+        read = answers(session.behind.last_seen, resume) if resume else ()
+        for each in (*read, *tool_answers(session.behind.last_seen, self._given.messages)):
+            question, response, declined = each.question, each.response, each.declined
+            turn = await self._begun(partial(session.answer, question.id, response, declined=declined))
+            self._publisher.audit_trail.answered(self._caller, question, response, declined=bool(declined))
+            self._answered = True
+        return turn
+
+    async def _asked(self, session: ChatSession) -> Turn | None:
+        """The turn that begins with what is new, or the one that runs if nothing is; None: nothing happens."""
+        new = asked(session.conversation.entries, self._given.messages, self._given.state)
+        if isinstance(new, Asked):
+            if session.questions:
+                waiting = ", ".join(each.id for each in session.questions)
+                raise RunRefused("open-interrupts", f"{_SPOKE_WHILE_ASKED}{waiting}.")
+            if self._given.resume:  # the run was admitted as one that only answers
+                await self._publisher.limits.begin(self._caller)
+            begin = partial(session.begin_turn, new.message, earlier=new.earlier, after=new.after)
+            return await self._begun(partial(begin, beside=self._beside))
+        running = await session.follow()
+        if running is not None or new is None or session.questions or self._answered:
+            return running
+        return await self._begun(partial(session.regenerate, new.message_id, beside=self._beside))
+
+    @property
+    def _beside(self) -> Sequence[object]:
+        return () if self._front_end is None else (self._front_end,)
+
+    async def _begun(self, begin: Callable[[], Awaitable[Turn]]) -> Turn:
+        """A turn, also if whoever asked for it goes away meanwhile: what was said is both stored and told."""
+        turn: Turn | None = None
+        with anyio.CancelScope(shield=True):
+            turn = await counted_turn(self._publisher.limits, self._call, begin)
+        assert turn is not None
+        return turn
+
+    async def _followed(self, turn: Turn) -> AsyncGenerator[BaseEvent]:
+        try:
+            async with aclosing(turn.events()) as events:
+                async for event in events:
+                    for each in self._events.of(event):
+                        yield each
+        finally:
+            if not turn.over:
+                reader_left(turn, self._chatbot.mark)
+        self._result = await turn.result()
+        note_turn(self._call, self._result)
+
+    def _end(self, session: ChatSession) -> Iterator[BaseEvent]:
+        result, events = self._result, self._events
+        questions = session.questions if result is None else result.questions
+        told = {"conversation": _view(session), "questions": [question_view(each) for each in questions]}
+        calls = [(each, each.wait) for each in questions if isinstance(each.wait, FrontEndCall)]
+        for question, call in calls:
+            yield from call_events(question, call)
+            events.messages.append(call_message(question, call))
+        shown = [*self._given.messages, *events.messages]
+        whole = merged(shown, session.conversation.entries)
+        if questions or events.withdrawn or self._differ(whole, shown):
+            yield MessagesSnapshotEvent(messages=whole)
+        interrupts = [interrupt_of(each) for each in questions if not isinstance(each.wait, FrontEndCall)]
+        if interrupts:
+            yield from self._state.snapshot(**told)
+            yield self._finished(RunFinishedInterruptOutcome(interrupts=interrupts))
+            return
+        for name, value in told.items():
+            yield from self._state.change(name, value)
+        if result is not None and result.failure:
+            yield RunErrorEvent(message=cleaned(hide_known(result.failure)), code="turn-failed", usage=events.usage)
+        else:
+            pending = [question.id for question, _ in calls]
+            yield self._finished(RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None))
+
+    def _differ(self, whole: Sequence[Message], shown: Sequence[Message]) -> bool:
+        """Whether the front end shows other messages than there are; without a turn, whether it lacks any."""
+        there, here = [each.id for each in whole], [each.id for each in shown]
+        return there != here if self._result is not None else not {*there} <= {*here}
+
+    def _finished(self, outcome: RunFinishedOutcome) -> BaseEvent:
+        given = self._given
+        return RunFinishedEvent(
+            thread_id=given.thread_id, run_id=given.run_id, outcome=outcome, usage=self._events.usage
+        )
+
+
+def _view(session: ChatSession) -> dict[str, object]:
+    """What the state tells of a conversation."""
+    conversation = session.conversation
+    entries = conversation.entries
+    return {
+        "id": conversation.id,
+        "chatbot": conversation.chatbot,
+        "title": conversation.title,
+        "head": entries[-1].id if entries else "",
+        "finished": conversation.finished,
+    }

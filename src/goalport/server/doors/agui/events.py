@@ -1,0 +1,424 @@
+"""What a run tells a front end: its messages, its state and the events of AG-UI.
+
+A front end sends all messages that it has with each run, among them what it made of calls of tools and of reasoning;
+only what was said counts for the conversation. AG-UI wants each step, message and tool call opened and closed, and the
+events of a process tell of them only in part. Nothing here reads, writes or waits. Above: the runs.
+"""
+
+import base64
+import binascii
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from ag_ui.core import (
+    AssistantMessage,
+    BaseEvent,
+    ContentPart,
+    CustomEvent,
+    DeveloperMessage,
+    FunctionCall,
+    Message,
+    ReasoningEndEvent,
+    ReasoningMessageContentEvent,
+    ReasoningMessageEndEvent,
+    ReasoningMessageStartEvent,
+    ReasoningStartEvent,
+    StateDeltaEvent,
+    StateSnapshotEvent,
+    StepFinishedEvent,
+    StepStartedEvent,
+    SystemMessage,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    TokenUsage,
+    ToolCall,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+    ToolMessage,
+    UserMessage,
+)
+from ag_ui.core.types import DataSource, ImagePart, ReasoningMessage, TextPart
+
+from goalport.base.errors import BadInput
+from goalport.base.events import (
+    ActionFinished,
+    ActionStarted,
+    ConversationCompacted,
+    Event,
+    MessageDelta,
+    MessageSent,
+    ModelReplied,
+    PlanFormulated,
+    ProgressUpdated,
+    SourcesShown,
+    ToolCalled,
+    ToolReturned,
+)
+from goalport.models.llm import AssistantMessage as Reply, Image, Message as ChatMessage, UserMessage as Said
+from goalport.runtime.chat import ConversationMessage, compare
+
+_NO_IMAGE: Final = "only images that come with the message are taken: a part of type image, with a source of type data"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a run asks of a conversation."""
+
+    message: Said
+    """What a person says."""
+    earlier: tuple[ChatMessage, ...] = ()
+    """What was said before it, of which the conversation knows nothing."""
+    after: str | None = None
+    """The id of the message that it follows; empty: it is the first; None: it follows the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A run asks for another reply to what a person said."""
+
+    message_id: str
+    """The id of that message in the conversation."""
+
+
+def asked(entries: Sequence[ConversationMessage], given: Sequence[Message], state: object) -> Asked | Again | None:
+    """What is new in the messages of a front end; None: nothing that somebody has to answer.
+
+    `entries` is the branch of the conversation that is shown. If the front end's messages end where the conversation
+    ended when it last saw it, or if it has none of the conversation, what is new follows the end, whatever was said
+    meanwhile elsewhere. Otherwise messages were edited, and the conversation is forked. Raises `BadInput` for what
+    cannot be taken.
+    """
+    messages = _as_stored(given, entries)
+    match, seen = compare(entries, messages), member_of(state, "conversation", "head")
+    if match.tail:
+        *earlier, last = match.tail
+        if isinstance(last, Said) and last.is_empty:
+            place = max(number for number, each in enumerate(given) if isinstance(each, UserMessage))
+            problem = f"messages[{place}].content: should have a text or an image, but is empty"
+            raise BadInput(problem, [problem])
+        is_edited = match.forks and match.after != (seen or "")
+        return Asked(last, tuple(earlier), match.after if is_edited else None) if isinstance(last, Said) else None
+    asks = bool(messages) and isinstance(messages[-1], Said)
+    return Again(match.after) if asks and (match.after != seen or not match.forks) else None
+
+
+def _as_stored(given: Sequence[Message], entries: Sequence[ConversationMessage]) -> list[ChatMessage]:
+    """What was said; of a reply whose stream was cut, what the conversation has of it."""
+    replies = {each.id: each.message for each in entries if each.role == "assistant"}
+    spoken = ((each, _said(each, f"messages[{number}]")) for number, each in enumerate(given))
+    return [replies.get(each.id, message) for each, message in spoken if message is not None]
+
+
+def _said(message: Message, place: str) -> ChatMessage | None:
+    match message:
+        case UserMessage(content=content):
+            return _spoken(content, place)
+        case AssistantMessage(content=content) if content:
+            return Reply(content)
+        case _:
+            return None
+
+
+def _spoken(content: str | list[ContentPart], place: str) -> Said:
+    if isinstance(content, str):
+        return Said(content)
+    texts = [each.text for each in content if isinstance(each, TextPart)]
+    images = [
+        _image(each, f"{place}.content[{number}]")
+        for number, each in enumerate(content)
+        if not isinstance(each, TextPart)
+    ]
+    return Said("\n".join(texts), tuple(images))
+
+
+def _image(part: ContentPart, place: str) -> Image:
+    if not isinstance(part, ImagePart) or not isinstance(part.source, DataSource):
+        kind = part.type if not isinstance(part, ImagePart) else f"image by {part.source.type}"
+        problem = f"{place}: {_NO_IMAGE}; came {kind}"
+        raise BadInput(problem, [problem])
+    try:
+        return Image(part.source.mime_type, base64.b64decode(part.source.value, validate=True))
+    except binascii.Error as error:
+        problem = f"{place}.source.value: should be base64: {error}"
+    except BadInput as error:
+        problem = f"{place}.source: {error}"
+    raise BadInput(problem, [problem])
+
+
+def instructions(given: Sequence[Message]) -> str:
+    """The instructions among the messages of a front end, as one text."""
+    return "\n\n".join(each.content for each in given if isinstance(each, SystemMessage | DeveloperMessage))
+
+
+def last_text(given: Sequence[Message]) -> str:
+    """What a person said last. Raises `BadInput` if nobody has said anything in words."""
+    message = next((each for each in reversed(given) if isinstance(each, UserMessage)), None)
+    text = _spoken(message.content, "messages").content if message is not None else ""
+    if not text.strip():
+        raise BadInput("Expected a message of the user with a text, but there is none.")
+    return text
+
+
+def merged(given: Sequence[Message], entries: Sequence[ConversationMessage]) -> list[Message]:
+    """All messages of a conversation as the front end has to show them: its own where it has them, with what it made.
+
+    What it has and the conversation has not, since it was edited or said elsewhere, is left out.
+    """
+    whole: list[Message] = []
+    place = 0
+    for each in entries:
+        if each.role == "system":
+            continue
+        found = next((at for at in range(place, len(given)) if _is(given[at], each)), None)
+        if found is None:
+            whole.extend(_shown(each))
+            continue
+        whole += [other for other in given[place:found] if _said(other, "") is None]
+        # Of a reply whose stream was cut, the front end has a part.
+        whole.extend([given[found]] if _says(given[found], each) else _shown(each))
+        place = found + 1
+    return whole + [other for other in given[place:] if _said(other, "") is None]
+
+
+def _is(given: Message, entry: ConversationMessage) -> bool:
+    message = _said(given, "")
+    return message is not None and (given.id == entry.id or _says(given, entry))
+
+
+def _says(given: Message, entry: ConversationMessage) -> bool:
+    message = _said(given, "")
+    return message is not None and bool(compare([entry], [message]).after)
+
+
+def _shown(entry: ConversationMessage) -> Iterator[Message]:
+    message = entry.message
+    if isinstance(message, Reply):
+        yield AssistantMessage(id=entry.id, content=message.content)
+    elif isinstance(message, Said):
+        yield UserMessage(id=entry.id, name=entry.name or None, content=_content(message))
+
+
+def _content(message: Said) -> str | list[ContentPart]:
+    if not message.images:
+        return message.content
+    sources = [
+        DataSource(value=base64.b64encode(each.data).decode(), mime_type=each.media_type) for each in message.images
+    ]
+    return [TextPart(text=message.content), *(ImagePart(source=each) for each in sources)]
+
+
+STATE: Final = "goalport"
+"""The member of the state that the server sets. All others are the front end's own."""
+
+
+class SharedState:
+    """The state of one run. Nothing is told in a state that is no JSON object."""
+
+    def __init__(self, given: object) -> None:
+        self._kept: Mapping[str, Any] | None = {} if given is None else None
+        if isinstance(given, Mapping):
+            self._kept = cast("Mapping[str, Any]", given)
+        self._told: dict[str, object] = {}
+
+    def snapshot(self, **told: object) -> Iterator[BaseEvent]:
+        """The event that gives the front end the whole state, with `told` in it."""
+        self._told.update(told)
+        if self._kept is not None:
+            yield StateSnapshotEvent(snapshot={**self._kept, STATE: {**self._told}})
+
+    def change(self, name: str, value: object) -> Iterator[BaseEvent]:
+        """The event that sets one member of what the server tells; none if it is so already."""
+        if name in self._told and self._told[name] == value:
+            return
+        self._told[name] = value
+        if self._kept is not None:
+            patch = {"op": "add", "path": f"/{STATE}/{name}", "value": value}
+            yield StateDeltaEvent.model_validate({"delta": [patch]})
+
+
+def member_of(state: object, *path: str) -> object:
+    """What a front end has at a place of the state that the server told it before; None: nothing."""
+    value = state
+    for name in (STATE, *path):
+        value = cast("Mapping[str, object]", value).get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+_NO_RESULT: Final = "The call gave no result: the run has ended."
+
+
+@dataclass(slots=True)
+class _Streamed:
+    """A message whose pieces come one after another."""
+
+    text: str = ""
+    is_open: bool = False
+    reasoning: list[ReasoningMessage] = field(default_factory=list[ReasoningMessage])
+    reasons: bool = False
+    """Whether a message of reasoning is open."""
+
+
+class RunEvents:
+    """Makes the events of one run.
+
+    Parameters: `state` is what the front end and the server share. `elsewhere` are the names of the tools whose calls
+    are not told here, since the front end makes them.
+    """
+
+    def __init__(self, state: SharedState, elsewhere: Collection[str] = ()) -> None:
+        self.messages: list[Message] = []
+        """The messages that the front end has made of the events: what was said, and the calls of tools."""
+        self.withdrawn = False
+        """Whether the front end was shown a text that is no message, because the action that wrote it failed."""
+        self._state, self._elsewhere = state, elsewhere
+        self._streamed: dict[str, _Streamed] = {}
+        self._steps: dict[tuple[str, int], str] = {}
+        self._calls: dict[tuple[str, str], str] = {}
+        """The ids, for the front end, of the calls of tools whose results are still to come."""
+        self._tokens: Counter[tuple[str, str]] = Counter()
+
+    @property
+    def usage(self) -> list[TokenUsage] | None:
+        """The tokens that models have read and written, by model; None: no model was asked."""
+        used: list[TokenUsage] = []
+        for model in dict.fromkeys(model for model, _ in self._tokens):
+            read, written = self._tokens[model, "in"], self._tokens[model, "out"]
+            usage = TokenUsage(model=model, input_tokens=read, output_tokens=written, total_tokens=read + written)
+            used.append(usage)
+        return used or None
+
+    def of(self, event: Event) -> Iterator[BaseEvent]:
+        """The events that tell of an event of a process; none for one that a front end does not need."""
+        match event:
+            case MessageDelta():
+                yield from self._piece(event)
+            case MessageSent():
+                yield from self._sent(event)
+            case ActionStarted():
+                yield from self._started(event)
+            case ActionFinished():
+                yield from self._finished(event)
+            case ToolCalled():
+                yield from self._called(event)
+            case ToolReturned():
+                yield from self._returned(event)
+            case PlanFormulated(goal=goal, steps=steps):
+                yield from self._state.change("plan", {"goal": goal, "steps": [*steps]})
+            case ProgressUpdated(message=message):
+                yield _custom("progress", {"message": message})
+            case SourcesShown():
+                value = {"reference": event.reference, "query": event.query, "sources": [*map(dict, event.sources)]}
+                yield _custom("sources", value)
+            case ConversationCompacted():
+                before, after = event.tokens_before, event.tokens_after
+                value = {"what": event.what, "messages": event.messages, "tokensBefore": before, "tokensAfter": after}
+                yield _custom("compacted", value)
+            case ModelReplied(model=model):
+                self._tokens[model, "in"] += event.input_tokens
+                self._tokens[model, "out"] += event.output_tokens
+            case _:
+                pass
+
+    def close(self) -> Iterator[BaseEvent]:
+        """Close what is open, since the run ends."""
+        for message_id, streamed in self._streamed.items():
+            yield from self._end_reasoning(message_id, streamed)
+            if streamed.is_open:
+                self.withdrawn = True
+                yield from self._end_text(message_id, streamed)
+        for call_id in self._calls.values():
+            yield self._result(call_id, _NO_RESULT, is_error=True)
+        self._calls.clear()
+        yield from (StepFinishedEvent(step_name=name) for name in self._steps.values())
+        self._steps.clear()
+
+    def _piece(self, piece: MessageDelta) -> Iterator[BaseEvent]:
+        if not piece.text:
+            return
+        streamed = self._streamed.setdefault(piece.message_id, _Streamed())
+        if piece.thinking:
+            yield from self._reasoned(piece, streamed)
+            return
+        yield from self._end_reasoning(piece.message_id, streamed)
+        if not streamed.is_open:
+            streamed.is_open = True
+            yield TextMessageStartEvent(message_id=piece.message_id, role="assistant")
+        streamed.text += piece.text
+        yield TextMessageContentEvent(message_id=piece.message_id, delta=piece.text)
+
+    def _sent(self, sent: MessageSent) -> Iterator[BaseEvent]:
+        streamed = self._streamed.pop(sent.message_id, _Streamed())
+        yield from self._end_reasoning(sent.message_id, streamed)
+        if not streamed.text:
+            yield TextMessageStartEvent(message_id=sent.message_id, role="assistant")
+            if sent.text:
+                yield TextMessageContentEvent(message_id=sent.message_id, delta=sent.text)
+            yield TextMessageEndEvent(message_id=sent.message_id)
+        else:
+            self.withdrawn = self.withdrawn or streamed.text != sent.text
+            yield from self._end_text(sent.message_id, streamed)
+        self.messages += [*streamed.reasoning, AssistantMessage(id=sent.message_id, content=sent.text)]
+
+    def _end_text(self, message_id: str, streamed: _Streamed) -> Iterator[BaseEvent]:
+        if streamed.is_open:
+            streamed.is_open = False
+            yield TextMessageEndEvent(message_id=message_id)
+
+    def _reasoned(self, piece: MessageDelta, streamed: _Streamed) -> Iterator[BaseEvent]:
+        if not streamed.reasons:
+            streamed.reasons = True
+            span = f"{piece.message_id}-reasoning-{len(streamed.reasoning) + 1}"
+            streamed.reasoning.append(ReasoningMessage(id=span, content=""))
+            yield ReasoningStartEvent(message_id=span)
+            yield ReasoningMessageStartEvent(message_id=span, role="reasoning")
+        message = streamed.reasoning[-1]
+        message.content += piece.text
+        yield ReasoningMessageContentEvent(message_id=message.id, delta=piece.text)
+
+    def _end_reasoning(self, message_id: str, streamed: _Streamed) -> Iterator[BaseEvent]:
+        if streamed.reasons:
+            streamed.reasons = False
+            yield ReasoningMessageEndEvent(message_id=streamed.reasoning[-1].id)
+            yield ReasoningEndEvent(message_id=streamed.reasoning[-1].id)
+
+    def _started(self, event: ActionStarted) -> Iterator[BaseEvent]:
+        # An action that its process has twice at once, or a child process too, is another step with another name.
+        running = [*self._steps.values()]
+        name = event.action if event.action not in running else f"{event.action} ({event.process_id} {event.number})"
+        if name not in running:
+            self._steps[event.process_id, event.number] = name
+            yield StepStartedEvent(step_name=name)
+
+    def _finished(self, event: ActionFinished) -> Iterator[BaseEvent]:
+        if (name := self._steps.pop((event.process_id, event.number), None)) is not None:
+            yield StepFinishedEvent(step_name=name)
+
+    def _called(self, event: ToolCalled) -> Iterator[BaseEvent]:
+        if event.tool in self._elsewhere:
+            return
+        # Some providers give the calls of each reply the same ids; a front end has those of a whole conversation.
+        call_id = f"{event.call_id or event.tool}-{round(event.at.timestamp() * 1_000_000):x}"
+        self._calls[event.process_id, event.call_id] = call_id
+        function = FunctionCall(name=event.tool, arguments=event.arguments)
+        self.messages.append(AssistantMessage(id=call_id, tool_calls=[ToolCall(id=call_id, function=function)]))
+        yield ToolCallStartEvent(tool_call_id=call_id, tool_call_name=event.tool)
+        yield ToolCallArgsEvent(tool_call_id=call_id, delta=event.arguments)
+        yield ToolCallEndEvent(tool_call_id=call_id)
+
+    def _returned(self, event: ToolReturned) -> Iterator[BaseEvent]:
+        if (call_id := self._calls.pop((event.process_id, event.call_id), None)) is not None:
+            yield self._result(call_id, event.result, is_error=event.is_error)
+
+    def _result(self, call_id: str, text: str, *, is_error: bool) -> BaseEvent:
+        message_id, error = f"{call_id}-result", text if is_error else None
+        self.messages.append(ToolMessage(id=message_id, tool_call_id=call_id, content=text, error=error))
+        return ToolCallResultEvent(message_id=message_id, tool_call_id=call_id, content=text)
+
+
+def _custom(name: str, value: Any) -> CustomEvent:
+    return CustomEvent(name=f"{STATE}.{name}", value=value)
