@@ -13,10 +13,8 @@ from starlette.responses import JSONResponse, Response
 
 from goalport import __version__
 from goalport.server.auth import Access
-from goalport.server.doors.rest.event_stream import EVENT_NAME
-from goalport.server.doors.rest.platform_info import INFO, LISTS
-from goalport.server.doors.rest.process_answers import EVENTS, PROCESSES
-from goalport.server.doors.rest.processes import query_of
+from goalport.server.doors.rest.answers import EVENTS, INFO, PROCESSES
+from goalport.server.doors.rest.processes import EVENT_NAME, query_of
 from goalport.server.doors.rest.requests import (
     ContinueRequest,
     EndQuery,
@@ -166,11 +164,10 @@ _FIXED: Final[Mapping[str, Schema]] = {
 
 
 class OpenApi:
-    """The handler of requests for the document."""
+    """The handler of requests for the document; `lists` are the lists of what is deployed."""
 
-    def __init__(self, publisher: Publisher, access: Access) -> None:
-        self._name = publisher.settings.name
-        self._access = access
+    def __init__(self, publisher: Publisher, access: Access, lists: Sequence[str]) -> None:
+        self._name, self._access, self._lists = publisher.settings.name, access, lists
         self._known: dict[Scopes | None, tuple[Publication, Mapping[str, Any]]] = {}
         """The latest documents, by the scopes of the callers that they are shown to."""
 
@@ -182,24 +179,23 @@ class OpenApi:
         if known is None or known[0] is not publication:
             if len(self._known) >= _MOST:
                 self._known.clear()
-            known = self._known[publication.granted] = publication, _document(publication, self._name)
+            known = self._known[publication.granted] = publication, self._document(publication)
         root = root_of(request)
         return JSONResponse({**known[1], **({"servers": [{"url": root}]} if root else {})})
 
-
-def _document(publication: Publication, name: str) -> Mapping[str, Any]:
-    goals = [each for each in publication.tools.values() if isinstance(each, GoalTool)]
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": name, "version": __version__, "description": "Goals of agents, as processes."},
-        "paths": _paths(goals),
-        "components": {"schemas": {**_FIXED, **_schemas(goals)}},
-    }
+    def _document(self, publication: Publication) -> Mapping[str, Any]:
+        goals = [each for each in publication.tools.values() if isinstance(each, GoalTool)]
+        return {
+            "openapi": "3.1.0",
+            "info": {"title": self._name, "version": __version__, "description": "Goals of agents, as processes."},
+            "paths": {**_paths(goals), **_lists(self._lists)},
+            "components": {"schemas": {**_FIXED, **_schemas(goals)}},
+        }
 
 
 def _schemas(goals: Sequence[GoalTool]) -> Mapping[str, Schema]:
     """The inputs and outputs of goals, and the bodies of requests."""
-    found: dict[str, Schema] = {"Continue": _body_of(ContinueRequest)}
+    found: dict[str, Schema] = {"Continue": ContinueRequest.model_json_schema()}
     starts: list[Schema] = []
     ends: list[Schema] = []
     for each in goals:
@@ -214,32 +210,23 @@ def _schemas(goals: Sequence[GoalTool]) -> Mapping[str, Schema]:
         starts += _starts({"goal": {"const": name}}, each, description=each.tool.description or "")
         if sum(other.agent is each.agent for other in goals) == 1:
             starts += _starts({"agent": {"const": each.agent.name}}, each, description="")
-        ends.append(
-            _an_object({**_FINISHED, "goal": {"const": _goal_in_answers(each)}, "result": _ref(f"{name}.result")})
-        )
+        # The name of a goal in answers is the same from whatever it was started.
+        first = next(other for other in each.agent.goals if other.name == each.goals[0])
+        goal: Schema = {"const": published_name(each.agent, first)}
+        ends.append(_an_object({**_FINISHED, "goal": goal, "result": _ref(f"{name}.result")}))
     found["Start"] = {"oneOf": starts} if starts else {"not": {}, "description": "No goal is published."}
     found["Result"] = {"anyOf": ends} if ends else _ref("Finished")
     return found
 
 
-def _goal_in_answers(tool: GoalTool) -> str:
-    """The name of a goal in answers, which is the same from whatever it was started."""
-    first = next(each for each in tool.agent.goals if each.name == tool.goals[0])
-    return published_name(tool.agent, first)
-
-
 def _starts(named: Mapping[str, Schema], goal: GoalTool, *, description: str) -> Iterator[Schema]:
     """The bodies that start a goal: with input, or with bindings."""
-    wait = _body_of(StartRequest)["properties"]["wait"]
+    wait = StartRequest.model_json_schema()["properties"]["wait"]
     for part in ("input", "bindings"):
         given = {part: _ref(f"{goal.tool.name}.{part}")}
         needed = part == "bindings" or bool(goal.arguments.schema.get("required"))
         schema = _an_object({**named, **(given if needed else {})}, {**given, "wait": wait})
         yield {**schema, "additionalProperties": False, "description": description}
-
-
-def _body_of(kind: type[BaseModel]) -> Schema:
-    return kind.model_json_schema()
 
 
 def _placed(schema: Schema, name: str) -> Schema:
@@ -253,7 +240,7 @@ def _placed(schema: Schema, name: str) -> Schema:
 def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
     body = (400, 413, 415)
     key = {"name": "Idempotency-Key", "in": "header", "schema": {**_TEXT, "minLength": 1, "maxLength": 256}}
-    last = {"name": "Last-Event-ID", "in": "header", "schema": _body_of(EventsQuery)["properties"]["after"]}
+    last = {"name": "Last-Event-ID", "in": "header", "schema": EventsQuery.model_json_schema()["properties"]["after"]}
     one = f"{PROCESSES}/{{id}}"
     names = ", ".join(each.tool.name for each in goals) or "none"
     started = {
@@ -291,17 +278,16 @@ def _paths(goals: Sequence[GoalTool]) -> Mapping[str, Any]:
             "parameters": [_ID],
             "get": _operation("follow", "Follow a process", events, 404, 429, given=[*_query(EventsQuery), last]),
         },
-        **_lists(),
     }
 
 
-def _lists() -> Mapping[str, Any]:
+def _lists(names: Sequence[str]) -> Mapping[str, Any]:
     """The paths that tell what is deployed, and this document."""
     info = {200: _json("PlatformInfo", "Counts and links")}
     document = {200: _content("application/json", _OBJECT, "It")}
     lists = {
         f"{INFO}/{name}": {"get": _operation(name, f"List {name}", {200: _json("Entries", f"All {name}")})}
-        for name in LISTS
+        for name in names
     }
     return {
         INFO: {"get": _operation("info", "What is deployed", info)},
@@ -326,17 +312,12 @@ _ID: Final = {"name": "id", "in": "path", "required": True, "schema": _TEXT, "de
 
 
 def _query(kind: type[BaseModel]) -> list[dict[str, Any]]:
-    schema = _body_of(kind)
-    definitions: Mapping[str, Schema] = schema.get("$defs", {})
-    return [
-        {"name": name, "in": "query", "schema": _without_references(each, definitions)}
-        for name, each in schema["properties"].items()
-    ]
-
-
-def _without_references(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    items = schema.get("items", {}).get("$ref")
-    return {**schema, "items": definitions[items.removeprefix(DEFINITIONS)]} if items else schema
+    schema, found = kind.model_json_schema(), list[dict[str, Any]]()
+    for name, each in schema["properties"].items():
+        if target := each.get("items", {}).get("$ref"):
+            each["items"] = schema["$defs"][target.removeprefix(DEFINITIONS)]
+        found.append({"name": name, "in": "query", "schema": each})
+    return found
 
 
 def _json(name: str, description: str) -> dict[str, Any]:

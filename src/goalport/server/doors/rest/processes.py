@@ -1,29 +1,38 @@
-"""The processes of a caller: started, listed, looked at, answered and ended over HTTP.
+"""The processes of a caller, started, listed, looked at, answered and ended over HTTP, and their events as a stream.
 
 What is started here is stored from the beginning, so that whoever got its id finds it again. A client that leaves while
-its answer waits for a result has no id yet: its process is killed as over MCP. Above: the door.
+its answer waits for a result has no id yet: its process is killed as over MCP. A stream of events takes the next one
+only when the client has taken the one before it: a slow client has no queue here. Above: the door.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import ExitStack, aclosing
 from http import HTTPStatus
 from typing import Any, Final
 
 import anyio
+from pydantic.alias_generators import to_camel
+from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from goalport.base.caller import Caller
-from goalport.base.errors import AlreadyAnswered, BadInput, HandedOver, UnknownName, Unreadable
+from goalport.base.errors import AlreadyAnswered, BadInput, HandedOver, StoreError, UnknownName, Unreadable
+from goalport.base.events import Event, as_json
+from goalport.base.secrecy import hide_known
 from goalport.base.words import type_name
 from goalport.runtime.platform.erasure import caller_known_as
 from goalport.runtime.platform.runs import IdempotentCall, Run, Watch, process_of
-from goalport.runtime.process import AgentProcess, Outcome, Question, find_question
+from goalport.runtime.process import AgentProcess, LoggedEvent, Outcome, Question, find_question
+from goalport.runtime.process.event_log import DIALOGUE
 from goalport.server.auth import current_caller
-from goalport.server.doors.rest.process_answers import answer_to, record_line, view_of
+from goalport.server.doors.rest.answers import answer_to, record_line, view_of
 from goalport.server.doors.rest.requests import (
     ContinueRequest,
     EndQuery,
     EraseQuery,
+    EventsQuery,
     ListQuery,
     NoQuery,
     StartRequest,
@@ -36,6 +45,7 @@ from goalport.server.publish.published_arguments import PublishedArguments
 from goalport.server.publish.publisher import Publisher, start_goal
 from goalport.server.web.admission import admitted, client_left
 from goalport.server.web.endpoint import HttpDoor, body_of, call_of, read, root_of
+from goalport.server.web.event_streams import EventStream, OpenStreams
 from goalport.server.web.problems import Problem, invalid
 from goalport.tools.schemas import UNREADABLE
 
@@ -290,3 +300,53 @@ async def _outcome_within(process: AgentProcess, seconds: float) -> Outcome | No
     except HandedOver:
         return None
     return None if process.untold else process.outcome
+
+
+EVENT_NAME: Final = "agent-process-event"
+_LAST_ID: Final = "last-event-id"
+
+
+class EventHandlers:
+    """The handler of requests for events."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._open = OpenStreams(publisher.settings)
+
+    async def follow(self, request: Request) -> Response:
+        """The events after a number; 204, after which browsers do not connect again, if none can follow."""
+        process = await own_process(self._publisher, request)
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
+        asked = read(EventsQuery, query_of(request))
+        if _LAST_ID in request.headers:  # a client that connects again repeats its query
+            asked = read(EventsQuery, {"after": request.headers[_LAST_ID]})
+        ended = process.status.ended
+        events = self._publisher.platform.events(process.id, asked.after)
+        with ExitStack() as counted:
+            counted.enter_context(self._open.one_of(current_caller()))
+            first = await anext(events, None) if ended else None
+            if ended and first is None:
+                return Response(status_code=HTTPStatus.NO_CONTENT)
+            return EventStream(_written(first, events), self._publisher.settings.heartbeat_seconds, counted.pop_all())
+
+
+async def _written(first: LoggedEvent | None, events: AsyncGenerator[LoggedEvent]) -> AsyncIterator[ServerSentEvent]:
+    async with aclosing(events):
+        if first is not None:
+            yield _message(first)
+        try:
+            async for each in events:
+                yield _message(each)
+        except (HandedOver, StoreError):  # the client connects again, perhaps with another replica, or reads the reason
+            return
+
+
+def _message(logged: LoggedEvent) -> ServerSentEvent:
+    data = json.dumps(event_view(logged.event), ensure_ascii=False)
+    return ServerSentEvent(hide_known(data), event=EVENT_NAME, id=str(logged.number), sep="\n")
+
+
+def event_view(event: Event) -> dict[str, Any]:
+    """An event as JSON data, without what models and tools say to each other."""
+    return {to_camel(name): value for name, value in as_json(event).items() if name not in DIALOGUE}

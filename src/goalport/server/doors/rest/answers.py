@@ -24,6 +24,7 @@ from goalport.store import ProcessRecord
 
 PROCESSES: Final = "/api/v1/process"
 EVENTS: Final = "/events/process"
+INFO: Final = "/api/v1/platform-info"
 _WAIT_SECONDS: Final = 30
 """How long the link `wait` waits for the result, or for a question."""
 
