@@ -22,7 +22,7 @@ from benchmarks.report import Table
 from benchmarks.servers import BENCHMARKS, goalport_serves, started
 from benchmarks.wire import ERAS
 from goalport.server.auth import Authentication, AuthGuard
-from goalport.server.auth.key_file import new_key
+from goalport.server.auth.keys import new_key
 from goalport.workspace.settings import load_settings
 from tests.rooms.auth.issuers import RESOURCE, Issuer, issuing
 

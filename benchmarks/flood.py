@@ -16,7 +16,7 @@ from benchmarks.load import Job, Measured
 from benchmarks.report import Table
 from benchmarks.servers import BENCHMARKS, Server, goalport_serves, started
 from benchmarks.wire import MODERN
-from goalport.server.auth.key_file import new_key
+from goalport.server.auth.keys import new_key
 
 __all__ = ["flood"]
 

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 
-from goalport.server.auth.key_file import new_key
+from goalport.server.auth.keys import new_key
 from tests.clients.running import GOALPORT, NODE_PACKAGES, Served, environment, run, serving, started
 
 INSPECTOR = str(NODE_PACKAGES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js")

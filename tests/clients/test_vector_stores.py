@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 from pydantic import SecretStr
 
-from goalport.server.auth.key_file import new_key
+from goalport.server.auth.keys import new_key
 from tests.clients.conftest import python_environment
 from tests.clients.running import CLIENTS, serving
 from tests.docs.fences import fences

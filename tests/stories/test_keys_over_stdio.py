@@ -7,8 +7,8 @@ import pytest
 from goalport.base.caller import EVERY_SCOPE
 from goalport.errors import SettingsError
 from goalport.server.auth import Authentication
-from goalport.server.auth.key_file import KeyFile, new_key
-from goalport.server.auth.stdio import stdio_grant
+from goalport.server.auth.authentication import stdio_grant
+from goalport.server.auth.keys import KeyFile, new_key
 from goalport.workspace.settings import load_settings
 from tests.rooms.serve.served import text_of
 from tests.stories.servers import over_stdio

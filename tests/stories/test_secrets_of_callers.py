@@ -11,7 +11,7 @@ import pytest
 from goalport.cli import execute
 from goalport.runtime import AgentPlatform
 from goalport.server import startup_report
-from goalport.server.auth.key_file import KeyFile, hash_of, new_key
+from goalport.server.auth.keys import KeyFile, hash_of, new_key
 from goalport.server.publish.publisher import Publisher
 from goalport.server.site.app import Site
 from goalport.workspace import load_workspace

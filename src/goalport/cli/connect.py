@@ -30,7 +30,7 @@ from goalport.base.strict_json import read_json
 from goalport.cli.clients import CLIENTS, Address, Client, Entry, Machine, Scope, Subprocess, Target, Transport
 from goalport.cli.options import Unasked, WorkspaceFolder, given_text, workspace_root
 from goalport.cli.terminal import Record, confirmed, say, show, show_difference
-from goalport.server.auth.key_file import KEY_VARIABLE, PREFIX, is_whole
+from goalport.server.auth.keys import KEY_VARIABLE, PREFIX, is_whole
 from goalport.workspace.settings import Settings, load_settings
 
 _REPLACED: Final = frozenset({"args", "cmd", "command", "httpUrl", "serverUrl", "transport", "type", "uri", "url"})

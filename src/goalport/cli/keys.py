@@ -19,8 +19,7 @@ from goalport.base.words import counted, listed, validation_reason
 from goalport.cli.options import AsJson, WorkspaceFolder, duration_of, workspace_root
 from goalport.cli.sources import local_time
 from goalport.cli.terminal import Record, say, show
-from goalport.server.auth.key_file import KeyFile, NewKey, new_key
-from goalport.server.auth.key_uses import KeyUses
+from goalport.server.auth.keys import KeyFile, KeyUses, NewKey, new_key
 from goalport.workspace.settings import KeyEntry, Settings, load_settings
 from goalport.workspace.settings.loading import audit_of
 

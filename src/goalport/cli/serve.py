@@ -112,7 +112,7 @@ def _serve_stdio(root: Path, options: Mapping[str, object], *, reload: bool) -> 
         # These import all libraries; a client over stdio does not have to wait for that.
         with models_built_late():
             from goalport.cli.workspace import open_workspace, warn_without_agents
-            from goalport.server.auth.key_file import KEY_VARIABLE
+            from goalport.server.auth.keys import KEY_VARIABLE
             from goalport.server.site import serve_stdio
 
         loaded = open_workspace(root, **options)

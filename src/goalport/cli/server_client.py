@@ -20,7 +20,7 @@ from goalport.base.hosts import http_url
 from goalport.base.secrecy import hide
 from goalport.base.words import cleaned, one_line
 from goalport.cli.terminal import say
-from goalport.server.auth.key_file import KEY_VARIABLE
+from goalport.server.auth.keys import KEY_VARIABLE
 
 _VARIABLES: Final = (KEY_VARIABLE, "GOALPORT_TOKEN")
 """The variables with a key or token for the server; the first that is set counts."""

@@ -17,7 +17,7 @@ from pydantic import AnyUrl
 from goalport import Export, UserInput, achieves_goal, agent
 from goalport.server.auth import InvalidToken
 from goalport.server.auth.jwt import JwtVerifier
-from goalport.server.auth.provider_client import ProviderClient
+from goalport.server.auth.tokens import ProviderClient
 from goalport.workspace.settings import load_settings
 from tests.authorization import REDIRECT, Answer, AuthorizationServer, Mirror, authorization_server
 from tests.rooms.auth.guarded import guarded

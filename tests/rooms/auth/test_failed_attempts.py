@@ -16,10 +16,10 @@ import httpx2
 import pytest
 
 from goalport.server.auth import Authentication, AuthGuard, Challenges
-from goalport.server.auth.failed_attempts import FailedAttempts
+from goalport.server.auth.guard import FailedAttempts
 from goalport.server.auth.introspection import IntrospectionVerifier
-from goalport.server.auth.key_file import new_key
-from goalport.server.auth.provider_client import ProviderClient
+from goalport.server.auth.keys import new_key
+from goalport.server.auth.tokens import ProviderClient
 from goalport.workspace.settings import load_settings
 from tests.listening import listening
 from tests.rooms.auth.guarded import by, guarded
@@ -100,7 +100,7 @@ async def test_a_token_that_was_valid_is_asked_about_again_without_waiting_behin
 
 
 async def test_refused_tokens_drive_no_grant_out_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goalport.server.auth.grant_cache._MOST", 10)
+    monkeypatch.setattr("goalport.server.auth.tokens._MOST", 10)
     async with issuing() as issuer, introspecting(tmp_path, issuer, time.time) as ask:
         token = known(issuer, "opaque")
         for each in (token, *tokens(15), token):
@@ -125,7 +125,7 @@ async def test_a_provider_that_hangs_is_given_up_in_one_time_limit_however_many_
 async def test_an_address_whose_tokens_failed_often_does_not_hold_up_new_callers_from_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goalport.server.auth.failed_attempts._SECONDS", LONG)
+    monkeypatch.setattr("goalport.server.auth.guard._SECONDS", LONG)
     async with issuing() as issuer, introspecting(tmp_path, issuer, time.time) as ask:
         async with flood(ask, tokens(60), **from_address(HERE)) as statuses:
             pass
@@ -144,7 +144,7 @@ async def test_an_address_whose_tokens_failed_often_does_not_hold_up_new_callers
 async def test_who_fails_often_is_told_to_wait_and_valid_credentials_from_there_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr("goalport.server.auth.failed_attempts._SECONDS", LONG)
+    monkeypatch.setattr("goalport.server.auth.guard._SECONDS", LONG)
     async with issuing() as issuer:
         auth = {"keys": {"keys": True}, "jwt": by(issuer), "introspection": asking(issuer)}[kind]
         key = make_key(tmp_path)
@@ -172,7 +172,7 @@ async def test_who_fails_often_is_told_to_wait_and_valid_credentials_from_there_
 async def test_the_holder_of_a_credential_that_has_ended_is_told_so_and_can_sign_in_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goalport.server.auth.failed_attempts._SECONDS", LONG)
+    monkeypatch.setattr("goalport.server.auth.guard._SECONDS", LONG)
     revoked = make_key(tmp_path, revoked=datetime.now(UTC))
     async with issuing() as issuer, issuing() as asked:
         auth = {**by(issuer), **asking(asked)}
@@ -194,7 +194,7 @@ async def test_the_holder_of_a_credential_that_has_ended_is_told_so_and_can_sign
 async def test_a_token_that_its_provider_revoked_is_no_attempt_to_guess_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goalport.server.auth.failed_attempts._SECONDS", LONG)
+    monkeypatch.setattr("goalport.server.auth.guard._SECONDS", LONG)
     now = time.time()
     async with issuing() as issuer, introspecting(tmp_path, issuer, lambda: now) as ask:
         assert (await ask(known(issuer, "opaque", exp=None))).status_code == 200

@@ -29,7 +29,7 @@ from goalport.server.auth import (
     VerifierUnavailable,
     current_caller,
 )
-from goalport.server.auth.metadata import ProtectedResource
+from goalport.server.auth.challenges import ProtectedResource
 from goalport.workspace.settings import load_settings
 from tests.listening import listening
 from tests.rooms.auth.guarded import INFO, Guarded, by, guarded

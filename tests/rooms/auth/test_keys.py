@@ -16,8 +16,7 @@ import pytest
 
 from goalport import AgentPlatform, AgentProcess, Export, UserInput, achieves_goal, agent
 from goalport.base.errors import SettingsError
-from goalport.server.auth.key_file import KeyFile, is_whole, new_key
-from goalport.server.auth.key_uses import KeyUses
+from goalport.server.auth.keys import KeyFile, KeyUses, is_whole, new_key
 from goalport.server.site import create_app
 from goalport.workspace.settings import load_settings
 from tests.stories.servers import READY, running

@@ -9,7 +9,7 @@ import pytest
 
 from goalport.base.errors import SettingsError
 from goalport.server.auth import Authentication, AuthGuard
-from goalport.server.auth.proxy import PEER
+from goalport.server.auth.authentication import PEER
 from goalport.workspace.settings import load_settings
 from tests.listening import listening
 from tests.rooms.auth.guarded import INFO, by, guarded

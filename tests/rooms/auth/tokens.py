@@ -11,7 +11,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from goalport.server.auth import Authentication, Challenges, Grant, InvalidToken
-from goalport.server.auth.metadata import ProtectedResource
+from goalport.server.auth.challenges import ProtectedResource
 from goalport.server.auth.verifiers import caller_of
 from goalport.workspace.settings import AuthSettings
 from tests.rooms.rest.web import Web

@@ -6,7 +6,7 @@ import pytest
 from anyio import to_thread
 
 from goalport.server.auth import Authentication
-from goalport.server.auth.key_file import new_key
+from goalport.server.auth.keys import new_key
 from goalport.workspace.settings import load_settings
 from tests.rooms.cli.conftest import Command
 from tests.rooms.rest.web import PROCESS, web

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from goalport.server.auth.key_file import hash_of, is_whole
+from goalport.server.auth.keys import hash_of, is_whole
 from tests.rooms.cli.conftest import Command, Ran
 
 

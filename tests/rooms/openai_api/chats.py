@@ -13,7 +13,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from goalport import ActionContext, action
 from goalport.models.llm import UserMessage
 from goalport.runtime.chat import Conversation, chatbot
-from goalport.server.auth.key_file import KeyFile, new_key
+from goalport.server.auth.keys import KeyFile, new_key
 from goalport.workspace.settings import load_settings
 from tests.rooms.rest.web import Web, web
 

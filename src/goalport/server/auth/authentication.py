@@ -1,25 +1,113 @@
-"""How one server authenticates: its verifiers and its challenges, made from its settings.
+"""How one server authenticates: its verifiers, its challenges and the proxies that it trusts, made from its settings.
 
 Above: the guard. A new kind of credential is one more verifier here.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, Final
 
+from goalport.base.caller import EVERY_SCOPE, OPERATOR, user_of_machine
+from goalport.base.errors import SettingsError
 from goalport.base.observe import RareLog
-from goalport.server.auth.challenges import Challenges
-from goalport.server.auth.credentials import AmbiguousCredential
-from goalport.server.auth.keys import ApiKeys
-from goalport.server.auth.metadata import ProtectedResource
-from goalport.server.auth.provider_client import ProviderClient
-from goalport.server.auth.proxy import TrustedProxies
-from goalport.server.auth.verifiers import Grant, InvalidToken, Verifier, VerifierUnavailable, grant_of, never
-from goalport.workspace.settings import Settings
+from goalport.server.auth.challenges import Challenges, ProtectedResource
+from goalport.server.auth.keys import KEY_VARIABLE, ApiKeys
+from goalport.server.auth.tokens import ProviderClient
+from goalport.server.auth.verifiers import (
+    AmbiguousCredential,
+    Grant,
+    InvalidToken,
+    Verifier,
+    VerifierUnavailable,
+    caller_of,
+    grant_of,
+    never,
+)
+from goalport.workspace.settings import AuthSettings, Settings
 
 _log = logging.getLogger(__name__)
+PEER: Final = "goalport.peer"
+"""The key of a request's scope with the address that the connection comes from. `scope["client"]` is another thing:
+servers put there what a header says."""
+_ISSUER: Final = "goalport:proxy"
+_LONGEST: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedProxies:
+    """The proxies that authenticate callers, and the headers by which they name them."""
+
+    settings: AuthSettings
+    networks: tuple[IPv4Network | IPv6Network, ...]
+    user: bytes
+    groups: bytes
+    rare_log: RareLog = field(default_factory=RareLog)
+
+    @classmethod
+    def of(cls, settings: AuthSettings) -> "TrustedProxies | None":
+        """The proxies that settings trust; None if they trust none."""
+        if not settings.trusted_proxies:
+            return None
+        networks = tuple(map(ip_network, settings.trusted_proxies))
+        user, groups = (each.lower().encode() for each in (settings.proxy_user_header, settings.proxy_groups_header))
+        return cls(settings, networks, user, groups)
+
+    def grant_of(self, scope: Mapping[str, Any]) -> Grant | None:
+        """What a request is granted by its proxy; None if it names no user.
+
+        Raises `AmbiguousCredential` for a header of a proxy that is not trusted, and for one that is there twice.
+        """
+        named = {self.user: list[bytes](), self.groups: list[bytes]()}
+        for name, value in scope["headers"]:
+            if name and name in named:
+                named[name].append(value)
+        users, groups = named[self.user], named[self.groups]
+        if not users and not groups:
+            return None
+        self._check_peer(scope.get(PEER))
+        if len(users) > 1 or len(groups) > 1:
+            raise AmbiguousCredential("The request names its user or its groups more than once.")
+        if not users:
+            return None
+        user = _text(users[0])
+        if not user or len(user) > _LONGEST:
+            raise AmbiguousCredential("The request names no proper user.")
+        scopes = {*self.settings.proxy_scopes, *_words(groups)}
+        return Grant(caller_of(self.settings, user, _ISSUER, scopes), user)
+
+    def _check_peer(self, peer: str | None) -> None:
+        if peer is None or not self._trusts(peer):
+            text = "Refused the header %s from %s, which is none of auth.trusted_proxies."
+            whose = peer or "an address that this server does not know: serve with `goalport serve`"
+            self.rare_log.log(_log.warning, whose, text, self.settings.proxy_user_header, whose)
+            raise AmbiguousCredential("The request has a header that a trusted proxy alone may send.")
+
+    def _trusts(self, peer: str) -> bool:
+        try:
+            address = ip_address(peer.partition("%")[0])
+        except ValueError:
+            return False
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return any(address in each for each in self.networks)
+
+
+def _words(values: Iterable[bytes]) -> list[str]:
+    """The groups in the header, separated by commas or spaces; a group is never the name of every scope."""
+    return [each for value in values for each in _text(value).replace(",", " ").split() if each != EVERY_SCOPE]
+
+
+def _text(value: bytes) -> str:
+    try:
+        text = value.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        text = ""
+    if text.isprintable():
+        return text
+    raise AmbiguousCredential("The request names its user or its groups with characters that no name has.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +182,24 @@ class Authentication:
         if found is not None and token is not None:
             raise AmbiguousCredential("The request has a token, and a user whom a proxy names. Send one of them.")
         return found
+
+
+async def stdio_grant(authentication: Authentication | None, key: str) -> Grant:
+    """What the client on stdin and stdout is granted; `key` is the one that the environment has, or empty.
+
+    Without authentication it is the same caller as everybody else of this machine. Without a key it is the user of the
+    operating system, who could read the store anyway, so nothing is kept from them.
+    Raises `SettingsError` for a key that is not valid, or that cannot be verified now.
+    """
+    if authentication is None:
+        return Grant(OPERATOR, OPERATOR.id)
+    if not key:
+        user = user_of_machine()
+        return Grant(user, user.id)
+    try:
+        return await authentication.grant_of(key)
+    except (InvalidToken, VerifierUnavailable) as error:
+        raise SettingsError(
+            f"{KEY_VARIABLE} is set, and cannot be used: {error} Set it to a key that is valid, or unset it to call as"
+            " the user of this machine."
+        ) from error

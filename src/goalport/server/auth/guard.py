@@ -21,10 +21,8 @@ from goalport.base.observe import RareLog
 from goalport.base.words import first_line
 from goalport.server.auth.authentication import Authentication
 from goalport.server.auth.challenges import Challenges
-from goalport.server.auth.credentials import AmbiguousCredential, token_of
 from goalport.server.auth.current import granted, nobody
-from goalport.server.auth.failed_attempts import FailedAttempts
-from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable
+from goalport.server.auth.verifiers import AmbiguousCredential, Grant, InvalidToken, VerifierUnavailable, token_of
 
 _log = logging.getLogger(__name__)
 
@@ -187,3 +185,37 @@ class AuthGuard:
         """Log why a token does not pass, each reason once in a minute: whoever sends many must not flood the log."""
         reason = first_line(str(error))
         self._rare_log.log(log, reason, text, reason)
+
+
+_AT_ONCE: Final = 20
+_SECONDS: Final = 0.25
+"""Seconds after which an address may fail once more."""
+_MOST_COUNTED: Final = 40
+"""Failed attempts that count against an address; more, which were begun before, do not make it wait for longer."""
+_MOST_ADDRESSES: Final = 10_000
+
+
+class FailedAttempts:
+    """The failed attempts of each address; of too many addresses, those that failed longest ago are forgotten.
+
+    `clock` gives seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._forgiven_at: dict[str, float] = {}
+        """When all failed attempts of an address are forgiven, one after the other."""
+
+    def add(self, address: str) -> float:
+        """Count a failed attempt; the value is after how many seconds one would not be too many, so 0 if it is not."""
+        source, now = source_of(address), self._clock()
+        forgiven_at = max(self._forgiven_at.pop(source, now), now) + _SECONDS
+        self._forgiven_at[source] = min(forgiven_at, now + _MOST_COUNTED * _SECONDS)
+        if len(self._forgiven_at) > _MOST_ADDRESSES:
+            del self._forgiven_at[next(iter(self._forgiven_at))]
+        return max(0.0, self._forgiven_at[source] - now - _AT_ONCE * _SECONDS)
+
+    def too_many(self, address: str) -> bool:
+        """Whether one more failed attempt of an address would be too many."""
+        forgiven_at = self._forgiven_at.get(source_of(address), 0.0)
+        return forgiven_at - self._clock() > (_AT_ONCE - 1) * _SECONDS

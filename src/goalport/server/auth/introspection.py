@@ -10,9 +10,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import quote_plus
 
-from goalport.server.auth.claims import TokenRules, default_audience
-from goalport.server.auth.grant_cache import GrantCache
-from goalport.server.auth.provider_client import ProviderClient, ProviderError
+from goalport.server.auth.tokens import GrantCache, ProviderClient, ProviderError, TokenRules, default_audience
 from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable, never
 from goalport.workspace.settings import IntrospectionSettings, Settings
 

@@ -18,9 +18,7 @@ from jwt import PyJWK, PyJWTError
 from goalport.base.hosts import is_secure
 from goalport.base.strict_json import read_object
 from goalport.base.words import first_line
-from goalport.server.auth.claims import TokenRules, default_audience
-from goalport.server.auth.grant_cache import GrantCache
-from goalport.server.auth.provider_client import ProviderClient, ProviderError
+from goalport.server.auth.tokens import GrantCache, ProviderClient, ProviderError, TokenRules, default_audience
 from goalport.server.auth.verifiers import Grant, InvalidToken, VerifierUnavailable, never
 from goalport.workspace.settings import IssuerSettings, Settings
 

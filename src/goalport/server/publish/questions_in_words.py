@@ -20,7 +20,7 @@ from goalport.server.publish.forms import FlatForm, Form, FormField, form_of
 from goalport.tools.schemas import UNREADABLE, holds_secret
 
 _NAMED: Final = re.compile(r"\(Question (?P<question>q-[0-9a-f]+) of process (?P<process>[a-z0-9-]+)\)\s*$")
-TOO_LATE: Final = re.compile(r"\(Question q-[0-9a-f]+ of process [a-z0-9-]+ is closed\)\s*$")
+TOO_LATE: Final = re.compile(r"\(Question q-[0-9a-f]+ of process (?P<process>[a-z0-9-]+) is closed\)\s*$")
 """Matches the end of what is said to an answer that came too late."""
 _YES: Final = frozenset(
     ["yes", "y", "yeah", "yep", "sure", "ok", "okay", "true", "approve", "approved", "confirm", "confirmed", "done"]
@@ -77,6 +77,13 @@ def asked_in(messages: Sequence[Message]) -> Asked | None:
     before = messages[-2] if len(messages) > 1 else None
     found = _NAMED.search(before.content) if isinstance(before, AssistantMessage) else None
     return Asked(found["question"], found["process"]) if found else None
+
+
+def process_named_in(messages: Sequence[Message]) -> str:
+    """The id of the process whose question the last reply has asked, or called closed; empty if there is none."""
+    replies = [each.content for each in messages[:-1] if isinstance(each, AssistantMessage)]
+    found = (_NAMED.search(replies[-1]) or TOO_LATE.search(replies[-1])) if replies else None
+    return found["process"] if found else ""
 
 
 def too_late(question: Question) -> str:

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from goalport.server.auth.proxy import PEER
+from goalport.server.auth.authentication import PEER
 from goalport.server.site.limits import RETRY_SECONDS, Connections
 
 _log = logging.getLogger(__name__)

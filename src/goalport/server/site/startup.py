@@ -23,8 +23,8 @@ from goalport.base.observe import LogListener, log_to_stderr, tell
 from goalport.base.words import counted
 from goalport.runtime.platform import AgentPlatform
 from goalport.server.auth import Access, Authentication
+from goalport.server.auth.authentication import stdio_grant
 from goalport.server.auth.current import granted
-from goalport.server.auth.stdio import stdio_grant
 from goalport.server.doors.mcp.transports.stdio import Stdio
 from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.report import further_lines, report_of

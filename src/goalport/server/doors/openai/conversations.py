@@ -38,6 +38,7 @@ from goalport.server.publish.questions_in_words import (
     Unclear,
     asked_in,
     in_words,
+    process_named_in,
     read_answer,
     too_late,
 )
@@ -54,9 +55,9 @@ async def session_of(
     """
     if conversation_id:
         return await model.chatbot.open_thread(conversation_id, caller)
-    session, asked = None, asked_in(said)
+    session, named = None, process_named_in(said)
     with suppress(Unreadable):
-        process = await process_of(platform, asked.process, caller) if asked else None
+        process = await process_of(platform, named, caller) if named else None
         conversation = conversation_of(process.root) if process is not None else None
         if conversation is not None:
             session = await model.chatbot.find_session(conversation.id, caller)
