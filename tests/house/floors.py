@@ -8,6 +8,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -102,7 +103,7 @@ def nothing_of_ours_hides_under_type_checking(root: Path) -> Iterator[str]:
 def agents_stand_alone(root: Path) -> Iterator[str]:
     """An agent can be copied to another workspace: it imports nothing else of this one."""
     declared = _declared(root)
-    providers = packages_distributions()
+    providers = _providers()
     for file in sources(root, "agents"):
         own = file.path.parts[1].removesuffix(".py")
         for each in imported(file):
@@ -116,6 +117,9 @@ def agents_stand_alone(root: Path) -> Iterator[str]:
                     f"{file.at(each.line)}: agent {own} imports {each.name}; it may import itself, the "
                     "standard library, the dependencies of pyproject.toml and goalport (tools are named by group)"
                 )
+
+
+_providers = cache(packages_distributions)
 
 
 def _declared(root: Path) -> set[str]:

@@ -273,6 +273,18 @@ def test_the_size_of_the_library_is_written_down_as_it_is(tmp_path: Path) -> Non
     assert "1000 lines, 2000 are written down" in shrunk
 
 
+def test_into_how_many_parts_the_library_is_cut_is_written_down(tmp_path: Path) -> None:
+    assert list(sizes.the_library_has_as_few_parts_as_written_down(ROOT)) == []
+    repository(tmp_path, Case(SIGNATURES, PLAN, lines(5) + HALVES + "_half()\n"))  # beside the package's own two lines
+    most = sizes.Parts(modules=2, functions_per_1000_lines=153.8, percent_called_once=50.0)
+    assert list(sizes.the_library_has_as_few_parts_as_written_down(tmp_path, most)) == []
+    less = sizes.Parts(modules=1, functions_per_1000_lines=153.7, percent_called_once=49.9)
+    told = "\n".join(sizes.the_library_has_as_few_parts_as_written_down(tmp_path, less))
+    assert "modules 2, at most 1;" in told
+    assert "functions_per_1000_lines 153.8, at most 153.7;" in told
+    assert "percent_called_once 50.0, at most 49.9;" in told
+
+
 def test_the_report_counts_rooms_and_names_what_may_be_more_parts_than_ideas(tmp_path: Path) -> None:
     repository(
         tmp_path,
@@ -286,7 +298,7 @@ def test_the_report_counts_rooms_and_names_what_may_be_more_parts_than_ideas(tmp
         "goalport.agents.plan.cut (6 lines) is used by goalport.agents.plan.astar alone"
     ]
     assert list(rooms.functions_called_once(tmp_path)) == ["src/goalport/agents/plan/cut.py:3: _half"]
-    assert "| agents.plan | 2 | 14 | 8 | 3 | 1 (33 %) |" in rooms.report(tmp_path)
+    assert "| agents.plan | 2 | 14 | 8 | 3 | 1 (33.3 %) |" in rooms.report(tmp_path)
 
 
 def test_each_rule_is_seen_to_fail() -> None:

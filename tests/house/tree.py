@@ -37,13 +37,13 @@ class SourceFile:
         folders = self.path.parent.parts
         return folders[1:] if folders[:1] == ("src",) else folders
 
-    @property
-    def functions(self) -> Iterator[Function]:
-        return (node for node in self.nodes if isinstance(node, Function))
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        return tuple(node for node in self.nodes if isinstance(node, Function))
 
-    @property
-    def classes(self) -> Iterator[ast.ClassDef]:
-        return (node for node in self.nodes if isinstance(node, ast.ClassDef))
+    @cached_property
+    def classes(self) -> tuple[ast.ClassDef, ...]:
+        return tuple(node for node in self.nodes if isinstance(node, ast.ClassDef))
 
     def at(self, line: int) -> str:
         return f"{self.path.as_posix()}:{line}"
@@ -72,7 +72,7 @@ def _source(path: Path, text: str) -> SourceFile:
 
 def imported(file: SourceFile, within: ast.AST | None = None) -> Iterator[Imported]:
     """What a file imports anywhere in it, inside functions and by `import_module("…")` too."""
-    for node in ast.walk(within or file.tree):
+    for node in ast.walk(within) if within else file.nodes:
         match node:
             case ast.Import(names=names):
                 yield from (Imported(alias.name, node.lineno) for alias in names)
