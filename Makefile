@@ -55,7 +55,7 @@ clients: $(if $(shell command -v npm),$(RUNTIME),$(DEV))
 lock: $(DEV)
 	$(INSTALL) uv
 	$(LOCK) --group build --extra postgres --output-file requirements.lock
-	$(LOCK) --group dev --extra postgres --extra dbos --extra rag --extra ingest --constraint requirements.lock --output-file requirements-dev.lock
+	$(LOCK) --group dev --extra postgres --extra dbos --extra rag --extra ingest --extra a2a --constraint requirements.lock --output-file requirements-dev.lock
 
 $(RUNTIME): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "goalport needs Python 3.11 or newer; install one, or name it: make PYTHON=/path/to/python3.12"; exit 1; }

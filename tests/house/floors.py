@@ -17,7 +17,7 @@ from tests.house.tree import LIBRARY, SHIPPED, Imported, SourceFile, imported, s
 WINGS = {
     "cli": "cli",
     "server": "server / server.site / server.doors / server.doors.mcp server.doors.rest server.doors.openai"
-    " server.doors.agui / server.web / server.auth / server.publish server.workers",
+    " server.doors.agui server.doors.a2a / server.web / server.auth / server.publish server.workers",
     "runtime": "runtime / runtime.platform / runtime.workflow runtime.chat runtime.autonomy / runtime.process"
     " / runtime.ai",
     "workspace": "workspace / workspace.settings",

@@ -9,13 +9,14 @@ from goalport.runtime.chat.chatbots import AgentProcessChatbot, Chatbots, open_c
 from goalport.runtime.chat.cheapest import cheapest
 from goalport.runtime.chat.conversation import Asset, Conversation, ConversationMessage
 from goalport.runtime.chat.conversations import Conversations
-from goalport.runtime.chat.front_end import FrontEnd, FrontEndCall, OfferedTool
+from goalport.runtime.chat.front_end import A2aMessage, FrontEnd, FrontEndCall, OfferedTool
 from goalport.runtime.chat.history import HistoryMatch, compare
 from goalport.runtime.chat.session import Chatbot, ChatSession
 from goalport.runtime.chat.turn import Turn, TurnResult
 from goalport.runtime.chat.turn_hooks import ConversationTurns, conversation_of
 
 __all__ = [
+    "A2aMessage",
     "AgentProcessChatbot",
     "Asset",
     "ChatSession",

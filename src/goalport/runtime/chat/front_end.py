@@ -47,6 +47,23 @@ class FrontEndCall(WaitFor[str]):
         return response
 
 
+@persistent("goalport.chat:A2aMessage")
+@dataclass(frozen=True)
+class A2aMessage:
+    """The message of another agent, over A2A, that began the process. An action takes `A2aMessage | None`."""
+
+    message_id: str
+    context_id: str
+    """What the other agent groups its tasks by."""
+    content: str
+    """The message as the protocol has it in JSON, without the bytes of files, and without parts that hold secrets."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the other agent said besides the parts."""
+        return json.loads(self.content).get("metadata", {})
+
+
 @persistent("goalport.chat:FrontEnd")
 @dataclass(frozen=True)
 class FrontEnd:

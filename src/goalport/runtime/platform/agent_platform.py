@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
-from goalport.agents.domain import SERVICES, Agent, Goal, RetryPolicy, is_marked
+from goalport.agents.domain import SERVICES, Agent, Goal, RetryPolicy, is_marked, read_agent
 from goalport.agents.domain.checks import require_types
 from goalport.agents.plan import Explanation
 from goalport.base.caller import ANONYMOUS, Caller
@@ -28,7 +28,7 @@ from goalport.knowledge.references import NamedReferences
 from goalport.models.llm import EmbeddingService, LanguageModel, Models
 from goalport.models.prompts import Templates
 from goalport.runtime.ai import Ai, Guard, LlmOperations
-from goalport.runtime.autonomy import Autonomy, Ranker
+from goalport.runtime.autonomy import Autonomy, Ranker, front_agent
 from goalport.runtime.chat import Chatbot, Chatbots, Conversations, ConversationTurns
 from goalport.runtime.platform.backends import (
     Engines,
@@ -62,6 +62,7 @@ from goalport.runtime.platform.workspace_parts import (
     workspace_retention,
 )
 from goalport.runtime.process import (
+    SERVICE_TYPES,
     AgentProcess,
     ArgumentResolver,
     ContextRepository,
@@ -142,6 +143,8 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
     """The references and contributors that prompts can name: those of the workspace's `references.yml`."""
     _own_agents: tuple[object, ...] = ()
     """The agents that the settings ask for: the one that takes a sentence, and the chatbot that uses all others."""
+    _front: Agent | None = None
+    """The agent that takes a sentence, where a door needs one."""
     _reloaded_by: Settings | None = None
     _read_references: Callable[[Workspace], NamedReferences] | None = None
     _read_settings: Callable[[Workspace], DeclaredSettings] = lambda _: DeclaredSettings()
@@ -273,6 +276,10 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         platform._retention = workspace_retention(store, settings)
         platform.autonomy = workspace_autonomy(platform, settings.autonomy)
         platform._own_agents = tuple(workspace_own_agents(settings, platform.autonomy))
+        if settings.serves_a2a:
+            platform._front = read_agent(
+                front_agent(platform.autonomy, open_mode=settings.front_tool == "open"), SERVICE_TYPES
+            )
         platform._read_settings = partial(declared_settings, settings)
         platform.load(workspace)
         platform._reloaded_by = settings if models is None else None
@@ -311,7 +318,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
             except (Exception, SystemExit) as error:
                 kind = declared if isinstance(declared, type) else type(declared)
                 problems.append(f"{class_place(kind)} could not be read: {error_summary(error)}{line_of(error, kind)}")
-        fresh.of_tools = agents_of_tools(workspace.exported_tools())
+        fresh.of_tools, fresh.front = agents_of_tools(workspace.exported_tools()), self._front
         self._set_groups(workspace.values(ToolGroup))
         self.processes.renew_types()
         self.agents, self.problems = fresh, tuple(dict.fromkeys(problems))

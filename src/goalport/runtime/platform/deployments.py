@@ -83,6 +83,8 @@ class Deployments:
         self._now = _Deployed()
         self.of_tools: Mapping[str, Agent] = {}
         """The agents that call exported tools, which are not deployed; by their names."""
+        self.front: Agent | None = None
+        """The agent that takes a sentence and finds the goal that fits; it need not be deployed."""
         self._changing = Lock()
         """Held by the thread that puts the next state in place of the one it was made of."""
 
@@ -132,6 +134,8 @@ class Deployments:
                 return self._read(ResultKeeper)
             if name in self.of_tools:
                 return self.of_tools[name]
+            if self.front is not None and name == self.front.name:
+                return self.front
             raise UnknownName("agent", name, known)
         return known[name]
 

@@ -22,6 +22,7 @@ from goalport.base.observe import REQUEST_ID
 from goalport.base.observe.spans import in_trace_of
 from goalport.runtime.platform import AgentPlatform
 from goalport.server.auth import Access, Authentication, AuthGuard, current_caller, current_principal
+from goalport.server.doors.a2a import A2aDoor
 from goalport.server.doors.agui import AguiDoor
 from goalport.server.doors.mcp.door import McpDoor
 from goalport.server.doors.openai import OpenAiDoor
@@ -94,7 +95,7 @@ class Door(Protocol):
         ...
 
 
-DOORS: Final[Sequence[Callable[[Publisher, Access], Door]]] = (McpDoor, RestDoor, AguiDoor, OpenAiDoor)
+DOORS: Final[Sequence[Callable[[Publisher, Access], Door]]] = (McpDoor, RestDoor, AguiDoor, OpenAiDoor, A2aDoor)
 """All doors of a server; the report names the first route of the first one as the server's address."""
 
 
@@ -104,6 +105,7 @@ def _closed(settings: Settings) -> Collection[Callable[[Publisher, Access], Door
         RestDoor: settings.serves_rest,
         AguiDoor: settings.serves_agui,
         OpenAiDoor: settings.serves_openai_api,
+        A2aDoor: settings.serves_a2a,
     }
     return [door for door, served in is_open.items() if not served]
 

@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -146,6 +147,13 @@ class Settings(Sources):
     """Whether chatbots and goals are also served over AG-UI; None: as `rest` by default."""
     openai_api: bool | None = None
     """Whether chatbots and goals are also served as models of OpenAI's API; None: as `rest` by default."""
+    a2a: bool | None = None
+    """Whether goals and chatbots are also served to other agents over A2A; None: as `rest` by default, if the extra
+    `a2a` is installed."""
+    a2a_signing_key: str = ""
+    """A file with the private key, in PEM, that signs agent cards and push notifications; relative to the workspace."""
+    a2a_push_allow: Words = ()
+    """Hosts, hosts with a port and networks that push notifications may be sent to although they are not public."""
     stateless: bool = False
     """No sessions: for replicas behind a load balancer."""
     max_body_bytes: Size = 4 * 1024 * 1024
@@ -308,6 +316,11 @@ class Settings(Sources):
     def serves_openai_api(self) -> bool:
         """Whether chatbots and goals are also served as models of OpenAI's API."""
         return not self.open_to_others if self.openai_api is None else self.openai_api
+
+    @property
+    def serves_a2a(self) -> bool:
+        """Whether goals and chatbots are also served to other agents over A2A."""
+        return not self.open_to_others and find_spec("a2a") is not None if self.a2a is None else self.a2a
 
     @field_validator("data_dir")
     @classmethod
