@@ -5,16 +5,10 @@ Everything is asked of the platform, so any server of the same store answers for
 protocol. Only this module of the room catches every exception. Above: `requests`.
 """
 
-import json
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, contextmanager
-from dataclasses import dataclass
-from functools import partial
-from hashlib import sha256
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import aclosing, contextmanager
 from http import HTTPStatus
-from itertools import count
-from typing import Any, Final, cast
-from uuid import uuid4
+from typing import Final
 
 import anyio
 from a2a import types as a2a
@@ -25,7 +19,6 @@ from a2a.utils.proto_utils import validate_proto_required_fields
 from google.protobuf.message import Message as Protobuf
 from starlette.requests import ClientDisconnect, Request
 
-from goalport.base.caller import Caller
 from goalport.base.errors import (
     AlreadyAnswered,
     BadInput,
@@ -37,25 +30,20 @@ from goalport.base.errors import (
 )
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned
-from goalport.models.llm import UserMessage
-from goalport.runtime.chat import A2aMessage, AgentProcessChatbot, ChatSession, Turn
-from goalport.runtime.platform.runs import Following, IdempotentCall, Watch, end_for_caller, process_of
-from goalport.runtime.process import AgentProcess, ProcessStatus, Question, Waiting
-from goalport.server.doors.a2a.messages import Offers, Said, as_json, checked, input_of, kept
+from goalport.runtime.chat import AgentProcessChatbot
+from goalport.runtime.platform.runs import Following, Watch, end_for_caller, process_of
+from goalport.runtime.process import ProcessStatus, Waiting
+from goalport.server.doors.a2a.received import Begun, Received, Work, history_of
 from goalport.server.doors.a2a.tasks import CANCELLED, TaskView, Update, has_ended, timestamp
-from goalport.server.publish.calls import Call
 from goalport.server.publish.faults import logged, unavailable_words
-from goalport.server.publish.forms import form_of
-from goalport.server.publish.goal_tools import CallPolicy, GoalTool
+from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.limits import LimitReached
-from goalport.server.publish.publisher import counted_turn, note_turn, reader_left
-from goalport.server.publish.questions_in_words import Answer, Unclear, read_answer
-from goalport.server.publish.turn_tasks import Task, end_of_turn, said_once, session_of_process
-from goalport.server.web.admission import admitted, client_left
+from goalport.server.publish.publisher import note_turn, reader_left
+from goalport.server.publish.turn_tasks import Task, session_of_process
+from goalport.server.web.admission import client_left
 from goalport.server.web.endpoint import HttpDoor
 from goalport.server.web.event_streams import OpenStreams
 from goalport.server.web.problems import Problem
-from goalport.tools.schemas import UNREADABLE
 
 _END_SECONDS: Final = 5.0
 """The most seconds that a cancellation waits for the process to stop before it is answered."""
@@ -74,29 +62,6 @@ _STATUSES: Final = {
 }
 
 
-@dataclass(slots=True)
-class Work:
-    """A request while it is done."""
-
-    request: Request
-    agent: str
-    """The agent whose address it came to; empty: that of the server."""
-    call: Call
-    caller: Caller
-    place: AsyncExitStack
-    """Left when the response has been sent."""
-    failure: Exception | None = None
-    """What prevented an answer, where the protocol has no error for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """What a message has begun or gone on with."""
-
-    task: Task
-    turn: Turn | None = None
-
-
 class A2aHandler(RequestHandler):
     """Does what other agents ask for.
 
@@ -106,17 +71,17 @@ class A2aHandler(RequestHandler):
     def __init__(self, door: HttpDoor, streams: OpenStreams, card_of: Callable[[Request, str], a2a.AgentCard]) -> None:
         self._door, self._streams, self._card_of = door, streams, card_of
         self._publisher = door.publisher
-        self._platform, self._limits = door.publisher.platform, door.publisher.limits
+        self._platform, self._messages = door.publisher.platform, Received(door)
 
     async def on_message_send(
         self, params: a2a.SendMessageRequest, context: ServerCallContext
     ) -> a2a.Task | a2a.Message:
         """Begin a task, or go on with one, and wait until it ends or asks something."""
         with self._answering(context, params) as work:
-            begun = await self._received(work, params, None)
+            begun = await self._messages.received(work, params, None)
             if not params.configuration.return_immediately:
                 await self._settled(work, begun)
-            return (await self._view(work, begun.task)).whole(_history(params.configuration))
+            return (await self._messages.view(work, begun.task)).whole(history_of(params.configuration))
 
     async def on_message_send_stream(
         self, params: a2a.SendMessageRequest, context: ServerCallContext
@@ -125,8 +90,10 @@ class A2aHandler(RequestHandler):
         with self._answering(context, params) as work:
             work.place.enter_context(self._streams.one_of(work.caller))
             following = Following()
-            begun = await self._received(work, params, following)
-            task = (await self._view(work, begun.task)).whole(_history(params.configuration), with_artifacts=False)
+            begun = await self._messages.received(work, params, following)
+            task = (await self._messages.view(work, begun.task)).whole(
+                history_of(params.configuration), with_artifacts=False
+            )
             if begun.turn is None and not task.history[1:]:
                 moment = timestamp(begun.task.process.created_at)
                 task.status.CopyFrom(a2a.TaskStatus(state=a2a.TaskState.TASK_STATE_SUBMITTED, timestamp=moment))
@@ -141,7 +108,7 @@ class A2aHandler(RequestHandler):
         """A task as it is now, and then what happens until it ends, whatever it asks meanwhile."""
         with self._answering(context, params) as work:
             work.place.enter_context(self._streams.one_of(work.caller))
-            view, following = await self._known(work, params.id), Following()
+            view, following = await self._messages.known(work, params.id), Following()
             process, now = view.process, view.whole()
             if has_ended(now):
                 raise a2a_errors.UnsupportedOperationError(f"Task {now.id} has ended, so nothing more happens in it.")
@@ -152,18 +119,18 @@ class A2aHandler(RequestHandler):
                     while isinstance(process.outcome, Waiting) and not process.changing:
                         await process.changed()
                     turn = None if view.session is None else await view.session.follow()
-                    async with aclosing(self._updates(work, _Begun(view.task, turn), following)) as updates:
+                    async with aclosing(self._updates(work, Begun(view.task, turn), following)) as updates:
                         async for each in updates:
                             yield each
-                    view, following = await self._view(work, view.task), Following()
+                    view, following = await self._messages.view(work, view.task), Following()
                     unsubscribe()
                     unsubscribe = process.subscribe(following)
             finally:
                 unsubscribe()
 
-    async def _updates(self, work: Work, begun: _Begun, following: Following) -> AsyncGenerator[Update]:
+    async def _updates(self, work: Work, begun: Begun, following: Following) -> AsyncGenerator[Update]:
         """What happens in a task until it ends or waits. A client that leaves can come back; the task goes on."""
-        view, turn = await self._view(work, begun.task), begun.turn
+        view, turn = await self._messages.view(work, begun.task), begun.turn
         try:
             events = following.events_of(begun.task.process) if turn is None else turn.events()
             async with aclosing(events):
@@ -175,13 +142,13 @@ class A2aHandler(RequestHandler):
                 reader_left(turn, AgentProcessChatbot(self._platform, turn.process.agent.name).mark)
         if turn is not None:
             note_turn(work.call, await turn.result())
-        for each in (await self._view(work, begun.task)).results():
+        for each in (await self._messages.view(work, begun.task)).results():
             yield each
 
     async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task | None:
         """A task as it is now."""
         with self._answering(context, params) as work:
-            return (await self._known(work, params.id)).whole(_history(params))
+            return (await self._messages.known(work, params.id)).whole(history_of(params))
 
     async def on_list_tasks(self, params: a2a.ListTasksRequest, context: ServerCallContext) -> a2a.ListTasksResponse:
         """The tasks of the caller, those that changed last first, a page at a time."""
@@ -189,7 +156,7 @@ class A2aHandler(RequestHandler):
             size = params.page_size if params.HasField("page_size") else _PAGE
             if not 1 <= size <= _LARGEST_PAGE:
                 raise BadInput(f"pageSize: should be from 1 to {_LARGEST_PAGE}; came {size}")
-            history, tasks = _history(params), await self._matching(work, params)
+            history, tasks = history_of(params), await self._matching(work, params)
             ids = [each.task.id for each in tasks]
             if params.page_token and params.page_token not in ids:
                 raise BadInput(
@@ -233,14 +200,14 @@ class A2aHandler(RequestHandler):
             if not process.options.turns:
                 return TaskView(Task(process))
             said = [each.id for each in session.conversation.entries if each.role == "user"] if session else []
-            return await self._view(work, Task(process, said[-1])) if said else None
+            return await self._messages.view(work, Task(process, said[-1])) if said else None
         except Unreadable:
             return None
 
     async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task | None:
         """End a task that goes on or waits."""
         with self._answering(context, params) as work:
-            view = await self._known(work, params.id)
+            view = await self._messages.known(work, params.id)
             task, now = view.task, view.whole(0, with_artifacts=False)
             self._door.require(self._door.access.of_process(task.process))
             if has_ended(now):
@@ -250,7 +217,7 @@ class A2aHandler(RequestHandler):
             self._publisher.audit_trail.ended(work.caller, task.process.id)
             with anyio.move_on_after(_END_SECONDS):
                 await task.process.rest()
-            return (await self._view(work, task)).whole()
+            return (await self._messages.view(work, task)).whole()
 
     async def on_get_extended_agent_card(
         self, params: a2a.GetExtendedAgentCardRequest, context: ServerCallContext
@@ -283,112 +250,7 @@ class A2aHandler(RequestHandler):
     ) -> None:
         raise a2a_errors.PushNotificationNotSupportedError
 
-    async def _received(self, work: Work, params: a2a.SendMessageRequest, following: Following | None) -> _Begun:
-        """Do what a message asks for. Nothing has begun if it is refused."""
-        message = checked(params.message)
-        said = Said.of(message)
-        _history(params.configuration)
-        if message.task_id:
-            view = await self._known(work, message.task_id)
-            await work.place.enter_async_context(admitted(self._limits, work.request, begins=False))
-            return await self._answered(work, view, message, said, following)
-        offered = Offers(self._door, work.agent).chosen(message, said)
-        await work.place.enter_async_context(admitted(self._limits, work.request, begins=True))
-        if isinstance(offered, GoalTool):
-            return _Begun(Task(await self._started(work, offered, message, said, following)))
-        return await self._said(work, offered, message, said)
-
-    async def _started(
-        self, work: Work, tool: GoalTool, message: a2a.Message, said: Said, following: Following | None
-    ) -> AgentProcess:
-        rules = self._publisher.publication.scopes.rules
-        self._door.require(rules.of_goals(each for each in tool.agent.goals if each.name in tool.goals))
-        given = input_of(tool, said)
-        work.call.name, work.call.arguments = tool.tool.name, tuple(given)
-        objects = tool.arguments.begin(given)
-        origin = kept(message, message.context_id or uuid4().hex, tool.arguments.schema)
-        key = _digest([message.message_id, message.context_id, given])
-
-        async def begin() -> AgentProcess:
-            """Begin a process, or join the one that the same message has begun and no other has gone on with."""
-            for number in count():
-                once = IdempotentCall.of(work.caller, tool.tool.name, f"a2a {key} {number}", given)
-                process = await self._platform.start_stored(
-                    tool.agent,
-                    origin,
-                    *objects,
-                    once=(once.name, once.digest),
-                    goals=tool.goals,
-                    caller=work.caller,
-                    listener=following,
-                )
-                assert process is not None
-                if all(each.status == "open" for each in process.questions):
-                    return process
-            raise AssertionError
-
-        process = await self._limits.started(work.caller, begin)
-        work.call.process = process
-        if following is not None and process.blackboard.last(A2aMessage) is not origin:
-            process.subscribe(following)
-        return process
-
-    async def _said(self, work: Work, chatbot: AgentProcessChatbot, message: a2a.Message, said: Said) -> _Begun:
-        """Say something to a chatbot in the conversation of a context."""
-        work.call.name = chatbot.name
-        session = await chatbot.open_thread(message.context_id or uuid4().hex, work.caller)
-        entries = session.conversation.entries
-        if session.questions and session.behind.last_seen is not None:
-            last = [each.id for each in entries if each.role == "user"][-1]
-            view = await self._view(work, Task(session.behind.last_seen, last))
-            return await self._answered(work, view, message, said, None)
-        if not said.text.strip() and not said.images:
-            raise BadInput(f"{chatbot.name} takes text and images, and the message has neither.")
-        key = _digest([message.message_id, session.conversation.id])
-        once = IdempotentCall.of(work.caller, chatbot.name, f"a2a {key}", as_json(message).get("parts"))
-        async with said_once(self._platform.store, once) as repeated:
-            if repeated.earlier:
-                view = await self._known(work, repeated.earlier)
-                return _Begun(view.task, await session.follow())
-            spoken = UserMessage(said.text, said.images)
-            turn: Turn | None = None
-            with anyio.CancelScope(shield=True):
-                turn = await counted_turn(self._limits, work.call, partial(session.begin_turn, spoken))
-            assert turn is not None
-            found = next(each.id for each in session.conversation.entries if each.message is spoken)
-            repeated.begun = Task(turn.process, found)
-            return _Begun(repeated.begun, turn)
-
-    async def _answered(
-        self, work: Work, view: TaskView, message: a2a.Message, said: Said, following: Following | None
-    ) -> _Begun:
-        """Answer a question of a task; the same message again changes nothing."""
-        task, process = view.task, view.process
-        self._door.require(self._door.access.of_process(process))
-        if message.context_id and message.context_id != view.context_id:
-            raise BadInput(f"contextId: task {task.id} is in another context, {view.context_id!r}")
-        content = as_json(message)
-        key = f"a2a answer {_digest([message.message_id, task.id, content['parts']])}"
-        once = IdempotentCall.of(work.caller, process.agent.name, key, content["parts"])
-        async with said_once(self._platform.store, once) as repeated:
-            if repeated.earlier:
-                return _Begun(task, None if view.session is None else await view.session.follow())
-            question = _asked(view, content.get("metadata", {}))
-            answer = _read(question, said, content.get("metadata", {}))
-            if following is not None:
-                process.subscribe(following)
-            turn = await self._answer(view.session, question, answer)
-            repeated.begun = task
-        self._publisher.audit_trail.answered(work.caller, question, answer.response, declined=bool(answer.declined))
-        return _Begun(task, turn)
-
-    async def _answer(self, session: ChatSession | None, question: Question, answer: Answer) -> Turn | None:
-        if session is not None:
-            return await session.answer(question.id, answer.response, declined=answer.declined)
-        await self._platform.answer(question.process_id, question.id, answer.response, declined=answer.declined)
-        return None
-
-    async def _settled(self, work: Work, begun: _Begun) -> None:
+    async def _settled(self, work: Work, begun: Begun) -> None:
         """Wait until a task ends or waits. If the client leaves before, a goal is ended as over other doors."""
         if begun.turn is not None:
             note_turn(work.call, await begun.turn.result())
@@ -405,24 +267,6 @@ class A2aHandler(RequestHandler):
             watch.end()
         finally:
             watch.leave()
-
-    async def _known(self, work: Work, task_id: str) -> TaskView:
-        """The task of an id. Raises `TaskNotFoundError` if there is none, or if it is another caller's."""
-        process_id, _, message_id = task_id.partition(":")
-        process = await process_of(self._platform, process_id, work.caller)
-        if process is None or process.options.turns != bool(message_id):
-            raise a2a_errors.TaskNotFoundError(f"There is no task {task_id[:100]!r}, or it is not yours.")
-        work.call.process = process
-        return await self._view(work, Task(process, message_id))
-
-    async def _view(self, work: Work, task: Task) -> TaskView:
-        """A task as it is now. Raises `TaskNotFoundError` for a turn that there was not."""
-        if not task.message_id:
-            return TaskView(task)
-        session = await session_of_process(self._platform, task.process, work.caller)
-        if session is None or all(each.id != task.message_id for each in session.conversation.entries):
-            raise a2a_errors.TaskNotFoundError(f"There is no task {task.id[:100]!r}, or its conversation is gone.")
-        return TaskView(task, session, await end_of_turn(session, task))
 
     @contextmanager
     def _answering(self, context: ServerCallContext, params: Protobuf) -> Generator[Work]:
@@ -458,64 +302,6 @@ class A2aHandler(RequestHandler):
                 work.failure = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "bug", words)
         work.call.status = "error" if work.failure is not error else "refused"
         return a2a_errors.InternalError(words)
-
-
-def _digest(value: object) -> str:
-    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def _history(params: Any) -> int | None:
-    """How many messages are asked for; None: as many as there are. Raises `BadInput`."""
-    if not params.HasField("history_length"):
-        return None
-    if params.history_length < 0:
-        raise BadInput(f"historyLength: should not be negative; came {params.history_length}")
-    return params.history_length
-
-
-def _asked(view: TaskView, metadata: dict[str, Any]) -> Question:
-    """The question that a message answers: the one that it names, or the first that is open.
-
-    Raises `UnsupportedOperationError` and `BadInput`.
-    """
-    waiting, now = view.process.open_questions, view.whole(0)
-    if has_ended(now):
-        raise a2a_errors.UnsupportedOperationError(
-            f"Task {now.id} has ended, and takes no messages. Send this without its taskId."
-        )
-    if not waiting:
-        raise a2a_errors.UnsupportedOperationError(f"Task {now.id} waits for no answer: it goes on.")
-    named = metadata.get("questionId")
-    found = next((each for each in waiting if named in {None, each.id}), None)
-    if found is None:
-        raise a2a_errors.UnsupportedOperationError(
-            f"Question {str(named)[:100]!r} of task {now.id} is not open. The first answer counts."
-        )
-    return found
-
-
-def _read(question: Question, said: Said, metadata: dict[str, Any]) -> Answer:
-    """The answer in a message: a no with its reason, data by the form, or words. Raises `BadInput`."""
-    if metadata.get("declined"):
-        return Answer(declined=str(metadata["declined"])[:2_000])
-    try:
-        form = form_of(question)
-        answer: Answer | Unclear
-        if said.data is None:
-            answer = read_answer(question, said.text)
-        else:
-            data = cast("object", said.data)
-            members = [*cast("Mapping[str, Any]", data).values()] if isinstance(data, Mapping) else []
-            bare = form.schema.get("type") == "boolean" and len(members) == 1
-            answer = Answer(form.read(members[0] if bare else data))
-        if isinstance(answer, Unclear):
-            raise BadInput(answer.words)
-        if not answer.declined:
-            question.validated(answer.response)
-    except UNREADABLE:
-        told = f"The answer to {question.id} cannot be read from JSON. Cancel the task, or decline in the metadata."
-        raise BadInput(told) from None
-    return answer
 
 
 async def _leave_with(request: Request, watch: Watch) -> None:

@@ -23,8 +23,9 @@ from starlette.routing import Match, Route
 
 from goalport.server.auth import current_caller
 from goalport.server.doors.a2a.cards import card_of, etag_of, written
-from goalport.server.doors.a2a.handler import A2aHandler, Work
+from goalport.server.doors.a2a.handler import A2aHandler
 from goalport.server.doors.a2a.messages import Offers
+from goalport.server.doors.a2a.received import Work
 from goalport.server.doors.a2a.signing import CardKey
 from goalport.server.web.endpoint import HttpDoor, call_of, root_of
 from goalport.server.web.event_streams import AnswerStream, OpenStreams
