@@ -31,8 +31,8 @@ from goalport.base.errors import (
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned
 from goalport.runtime.chat import AgentProcessChatbot
-from goalport.runtime.platform.runs import Following, Watch, end_for_caller, process_of
-from goalport.runtime.process import ProcessStatus, Waiting
+from goalport.runtime.platform.runs import Watch, end_for_caller, process_of
+from goalport.runtime.process import Follower, Heartbeat, ProcessStatus, Rested, Waiting
 from goalport.server.doors.a2a.received import Begun, Received, Work, history_of
 from goalport.server.doors.a2a.tasks import CANCELLED, TaskView, Update, has_ended, timestamp
 from goalport.server.publish.faults import logged, unavailable_words
@@ -89,8 +89,8 @@ class A2aHandler(RequestHandler):
         """The same, with what happens meanwhile."""
         with self._answering(context, params) as work:
             work.place.enter_context(self._streams.one_of(work.caller))
-            following = Following()
-            begun = await self._messages.received(work, params, following)
+            follower = Follower()
+            begun = await self._messages.received(work, params, follower)
             task = (await self._messages.view(work, begun.task)).whole(
                 history_of(params.configuration), with_artifacts=False
             )
@@ -98,7 +98,7 @@ class A2aHandler(RequestHandler):
                 moment = timestamp(begun.task.process.created_at)
                 task.status.CopyFrom(a2a.TaskStatus(state=a2a.TaskState.TASK_STATE_SUBMITTED, timestamp=moment))
             yield task
-            async with aclosing(self._updates(work, begun, following)) as updates:
+            async with aclosing(self._updates(work, begun, follower)) as updates:
                 async for each in updates:
                     yield each
 
@@ -108,34 +108,34 @@ class A2aHandler(RequestHandler):
         """A task as it is now, and then what happens until it ends, whatever it asks meanwhile."""
         with self._answering(context, params) as work:
             work.place.enter_context(self._streams.one_of(work.caller))
-            view, following = await self._messages.known(work, params.id), Following()
+            view, follower = await self._messages.known(work, params.id), Follower()
             process, now = view.process, view.whole()
             if has_ended(now):
                 raise a2a_errors.UnsupportedOperationError(f"Task {now.id} has ended, so nothing more happens in it.")
             yield now
-            unsubscribe = process.subscribe(following)
+            unsubscribe = process.subscribe(follower)
             try:
                 while not has_ended(view.whole(0, with_artifacts=False)):
                     while isinstance(process.outcome, Waiting) and not process.changing:
                         await process.changed()
                     turn = None if view.session is None else await view.session.follow()
-                    async with aclosing(self._updates(work, Begun(view.task, turn), following)) as updates:
+                    async with aclosing(self._updates(work, Begun(view.task, turn), follower)) as updates:
                         async for each in updates:
                             yield each
-                    view, following = await self._messages.view(work, view.task), Following()
+                    view, follower = await self._messages.view(work, view.task), Follower()
                     unsubscribe()
-                    unsubscribe = process.subscribe(following)
+                    unsubscribe = process.subscribe(follower)
             finally:
                 unsubscribe()
 
-    async def _updates(self, work: Work, begun: Begun, following: Following) -> AsyncGenerator[Update]:
+    async def _updates(self, work: Work, begun: Begun, follower: Follower) -> AsyncGenerator[Update]:
         """What happens in a task until it ends or waits. A client that leaves can come back; the task goes on."""
         view, turn = await self._messages.view(work, begun.task), begun.turn
         try:
-            events = following.events_of(begun.task.process) if turn is None else turn.events()
+            events = follower.follow(begun.task.process) if turn is None else turn.events()
             async with aclosing(events):
                 async for event in events:
-                    if (update := view.told(event)) is not None:
+                    if not isinstance(event, Heartbeat | Rested) and (update := view.told(event)) is not None:
                         yield update
         finally:
             if turn is not None and not turn.over:
@@ -258,15 +258,16 @@ class A2aHandler(RequestHandler):
         if begun.task.message_id:
             return
         process = begun.task.process
-        watch = Watch(self._publisher.runs.of(process, detached=CallPolicy.of_process(process).detached))
-        try:
+        with Watch(self._publisher.runs.of(process, detached=CallPolicy.of_process(process).detached)) as watch:
+
+            async def leave() -> None:
+                await client_left(work.request)
+                watch.leave()
+
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_leave_with, work.request, watch)
+                tasks.start_soon(leave)
                 await process.wait()
                 tasks.cancel_scope.cancel()
-            watch.end()
-        finally:
-            watch.leave()
 
     @contextmanager
     def _answering(self, context: ServerCallContext, params: Protobuf) -> Generator[Work]:
@@ -302,8 +303,3 @@ class A2aHandler(RequestHandler):
                 work.failure = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "bug", words)
         work.call.status = "error" if work.failure is not error else "refused"
         return a2a_errors.InternalError(words)
-
-
-async def _leave_with(request: Request, watch: Watch) -> None:
-    await client_left(request)
-    watch.leave()

@@ -24,14 +24,14 @@ from goalport.base.errors import (
 )
 from goalport.models.llm import UserMessage
 from goalport.runtime.chat import A2aMessage, AgentProcessChatbot, ChatSession, Turn
-from goalport.runtime.platform.runs import Following, IdempotentCall, process_of
-from goalport.runtime.process import AgentProcess, Question
+from goalport.runtime.platform.runs import IdempotentCall, process_of
+from goalport.runtime.process import AgentProcess, Follower, Question
 from goalport.server.doors.a2a.messages import Offers, Said, as_json, checked, input_of, kept
 from goalport.server.doors.a2a.tasks import TaskView, has_ended
 from goalport.server.publish.calls import Call
 from goalport.server.publish.forms import form_of
 from goalport.server.publish.goal_tools import GoalTool
-from goalport.server.publish.publisher import counted_turn
+from goalport.server.publish.publisher import counted_turn, start_goal
 from goalport.server.publish.questions_in_words import Answer, Unclear, read_answer
 from goalport.server.publish.turn_tasks import Task, end_of_turn, said_once, session_of_process
 from goalport.server.web.admission import admitted
@@ -69,7 +69,7 @@ class Received:
         self._door, self._publisher = door, door.publisher
         self._platform, self._limits = door.publisher.platform, door.publisher.limits
 
-    async def received(self, work: Work, params: a2a.SendMessageRequest, following: Following | None) -> Begun:
+    async def received(self, work: Work, params: a2a.SendMessageRequest, follower: Follower | None) -> Begun:
         """Do what a message asks for. Nothing has begun if it is refused."""
         message = checked(params.message)
         said = Said.of(message)
@@ -77,15 +77,15 @@ class Received:
         if message.task_id:
             view = await self.known(work, message.task_id)
             await work.place.enter_async_context(admitted(self._limits, work.request, begins=False))
-            return await self._answered(work, view, message, said, following)
+            return await self._answered(work, view, message, said, follower)
         offered = Offers(self._door, work.agent).chosen(message, said)
         await work.place.enter_async_context(admitted(self._limits, work.request, begins=True))
         if isinstance(offered, GoalTool):
-            return Begun(Task(await self._started(work, offered, message, said, following)))
+            return Begun(Task(await self._started(work, offered, message, said, follower)))
         return await self._said(work, offered, message, said)
 
     async def _started(
-        self, work: Work, tool: GoalTool, message: a2a.Message, said: Said, following: Following | None
+        self, work: Work, tool: GoalTool, message: a2a.Message, said: Said, follower: Follower | None
     ) -> AgentProcess:
         rules = self._publisher.publication.scopes.rules
         self._door.require(rules.of_goals(each for each in tool.agent.goals if each.name in tool.goals))
@@ -94,30 +94,17 @@ class Received:
         objects = tool.arguments.begin(given)
         origin = kept(message, message.context_id or uuid4().hex, tool.arguments.schema)
         key = _digest([message.message_id, message.context_id, given])
-
-        async def begin() -> AgentProcess:
-            """Begin a process, or join the one that the same message has begun and no other has gone on with."""
-            for number in count():
-                once = IdempotentCall.of(work.caller, tool.tool.name, f"a2a {key} {number}", given)
-                process = await self._platform.start_stored(
-                    tool.agent,
-                    origin,
-                    *objects,
-                    once=(once.name, once.digest),
-                    goals=tool.goals,
-                    caller=work.caller,
-                    listener=following,
-                )
-                assert process is not None
-                if all(each.status == "open" for each in process.questions):
-                    return process
-            raise AssertionError
-
-        process = await self._limits.started(work.caller, begin)
-        work.call.process = process
-        if following is not None and process.blackboard.last(A2aMessage) is not origin:
-            process.subscribe(following)
-        return process
+        for number in count():
+            once = IdempotentCall.of(work.caller, tool.tool.name, f"a2a {key} {number}", given)
+            begun = (origin, *objects)
+            process = await start_goal(self._publisher, tool, begun, work.caller, once=once, listener=follower)
+            if any(each.status != "open" for each in process.questions):
+                continue  # another message has gone on with it: this is no repetition
+            work.call.process = process
+            if follower is not None and process.blackboard.last(A2aMessage) is not origin:
+                process.subscribe(follower)
+            return process
+        raise AssertionError
 
     async def _said(self, work: Work, chatbot: AgentProcessChatbot, message: a2a.Message, said: Said) -> Begun:
         """Say something to a chatbot in the conversation of a context."""
@@ -146,7 +133,7 @@ class Received:
             return Begun(repeated.begun, turn)
 
     async def _answered(
-        self, work: Work, view: TaskView, message: a2a.Message, said: Said, following: Following | None
+        self, work: Work, view: TaskView, message: a2a.Message, said: Said, follower: Follower | None
     ) -> Begun:
         """Answer a question of a task; the same message again changes nothing."""
         task, process = view.task, view.process
@@ -161,8 +148,8 @@ class Received:
                 return Begun(task, None if view.session is None else await view.session.follow())
             question = _asked(view, content.get("metadata", {}))
             answer = _read(question, said, content.get("metadata", {}))
-            if following is not None:
-                process.subscribe(following)
+            if follower is not None:
+                process.subscribe(follower)
             turn = await self._answer(view.session, question, answer)
             repeated.begun = task
         self._publisher.audit_trail.answered(work.caller, question, answer.response, declined=bool(answer.declined))
