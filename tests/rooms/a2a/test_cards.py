@@ -10,7 +10,7 @@ from google.protobuf.json_format import ParseDict
 from jwt import PyJWK
 
 from goalport.server.auth import Authentication
-from goalport.server.auth.key_file import new_key
+from goalport.server.auth.keys import new_key
 from goalport.workspace.settings import load_settings
 from tests.rooms.a2a.other_agents import Other, Refused, other_agent
 from tests.rooms.agui.talkers import Cook, Kitchen, Thinker
