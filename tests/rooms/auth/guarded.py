@@ -12,8 +12,7 @@ import httpx2
 
 from goalport.server.publish.publisher import Publisher
 from goalport.server.site.app import Site
-from goalport.server.site.limits import ConnectionLimits, Connections
-from goalport.server.site.protocol import LimitedProtocol
+from goalport.server.site.protocol import ConnectionLimits, Connections, LimitedProtocol
 from tests.listening import listening
 from tests.rooms.auth.issuers import RESOURCE
 from tests.rooms.serve.served import state_of

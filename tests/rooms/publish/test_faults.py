@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from goalport import Export, achieves_goal, action, agent
-from goalport.server.site.reload import watch
+from goalport.server.site.startup import watch
 from tests.rooms.serve.served import LoggedError, logged_error, published, served
 
 

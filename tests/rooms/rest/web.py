@@ -20,8 +20,7 @@ from goalport.server.auth import Authentication, Grant
 from goalport.server.auth.current import granted
 from goalport.server.publish.publisher import Publisher
 from goalport.server.site.app import Site
-from goalport.server.site.limits import ConnectionLimits, Connections
-from goalport.server.site.protocol import LimitedProtocol
+from goalport.server.site.protocol import ConnectionLimits, Connections, LimitedProtocol
 from tests.listening import address_of, serving
 from tests.rooms.rest.documented import Documented
 from tests.rooms.serve.served import state_of

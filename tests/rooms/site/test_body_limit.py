@@ -18,8 +18,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from goalport.server.site.app import Site
-from goalport.server.site.limits import ConnectionLimits, Connections
-from goalport.server.site.protocol import LimitedProtocol
+from goalport.server.site.protocol import ConnectionLimits, Connections, LimitedProtocol
 from tests.listening import listening
 from tests.rooms.auth.guarded import guarded
 from tests.rooms.publish.test_results import Report, answering

@@ -10,8 +10,7 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from goalport.server.site.limits import ConnectionLimits, Connections
-from goalport.server.site.protocol import GatheredWrites, LimitedProtocol
+from goalport.server.site.protocol import ConnectionLimits, Connections, GatheredWrites, LimitedProtocol
 from goalport.workspace.settings import load_settings
 
 REQUEST: Final = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from goalport import Export, UserInput, achieves_goal, action, agent
-from goalport.server.site.reload import watch
+from goalport.server.site.startup import watch
 from tests.rooms.serve.served import LoggedError, Served, logged_error, served, text_of
 
 GREETER = """
@@ -64,7 +64,7 @@ async def reloaded(server: Served) -> AsyncGenerator[None]:
 @pytest.fixture
 def refused() -> Generator[LoggedError]:
     """The line that says why a state is not served."""
-    with logged_error("goalport.server.site.reload") as error:
+    with logged_error("goalport.server.site.startup") as error:
         yield error
 
 

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,14 +30,39 @@ from goalport.server.doors.rest import RestDoor
 from goalport.server.publish.calls import new_request_id
 from goalport.server.publish.publisher import Publisher
 from goalport.server.site.body_limit import BodyLimit
-from goalport.server.site.exposure import LocalCallers
-from goalport.server.site.guard import HostGuard
+from goalport.server.site.guard import HostGuard, LocalCallers
 from goalport.server.site.health import HEALTH_PATHS, Health
 from goalport.server.site.metrics import METRICS_PATH, MetricsPage
 from goalport.server.site.shutdown import EndedStreams
-from goalport.server.site.sign_ins import SIGN_IN_PATH, SignInCallback
 from goalport.workspace import Workspace
 from goalport.workspace.settings import Settings, load_settings
+
+SIGN_IN_PATH: Final = "/oauth/callback"
+_HEADERS: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+"""The address holds a code, which is not for caches and other pages."""
+_PAGE: Final = "<!doctype html><title>goalport</title><p>{}</p>"
+_DONE: Final = "You are signed in. This page can be closed."
+_UNKNOWN: Final = "Nobody waits for this sign-in any more. Answer the question again to get a new page."
+
+
+class SignInCallback:
+    """The page that ends a sign-in."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+
+    def routes(self) -> Iterator[Route]:
+        yield Route(SIGN_IN_PATH, self._come_back, methods=["GET"])
+
+    def announce(self) -> None:
+        """Have upstream servers send people here, if the settings say by which address they reach it."""
+        settings = self._publisher.settings
+        if settings.public_url or (settings.on_loopback and settings.port):
+            self._publisher.platform.upstream.redirect_uri = f"{settings.address}{SIGN_IN_PATH}"
+
+    async def _come_back(self, request: Request) -> Response:
+        known = self._publisher.platform.upstream.sign_ins.come_back(dict(request.query_params))
+        return HTMLResponse(_PAGE.format(_DONE if known else _UNKNOWN), 200 if known else 404, _HEADERS)
 
 
 class Door(Protocol):

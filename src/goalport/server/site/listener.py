@@ -22,8 +22,14 @@ from goalport.base.garbage import collect_among_calls
 from goalport.base.observe import tell
 from goalport.server.doors.mcp.door import McpDoor
 from goalport.server.site.app import Site
-from goalport.server.site.limits import ConnectionLimits, Connections
-from goalport.server.site.protocol import LINGER_SECONDS, TICKS, LimitedProtocol, LimitedServer
+from goalport.server.site.protocol import (
+    LINGER_SECONDS,
+    TICKS,
+    ConnectionLimits,
+    Connections,
+    LimitedProtocol,
+    LimitedServer,
+)
 from goalport.server.site.shutdown import ANSWER_SECONDS, drain, exit_at_once
 from goalport.server.workers import DRAINING, WorkerChannel
 

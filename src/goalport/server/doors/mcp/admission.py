@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from goalport.base.errors import BadInput
 from goalport.server.auth import current_caller
-from goalport.server.doors.mcp.call_context import CallContext
 from goalport.server.doors.mcp.cancellations import ended_by
 from goalport.server.doors.mcp.progress_notifications import heartbeat
+from goalport.server.doors.mcp.state import CallContext
 from goalport.server.publish.answers import error_wire
 from goalport.server.publish.limits import LimitReached, Place
 from goalport.server.publish.output import Wire

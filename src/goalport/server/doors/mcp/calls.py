@@ -17,15 +17,13 @@ from goalport.runtime.platform.runs import IDEMPOTENCY_KEY, IdempotentCall
 from goalport.runtime.process import DirectCalls, Failed, Stuck, Terminated
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.admission import GONE, admitted, limit_wire
-from goalport.server.doors.mcp.asking_calls import asks_client, call_asking
-from goalport.server.doors.mcp.call_context import CallContext
 from goalport.server.doors.mcp.cancellations import ended_by
 from goalport.server.doors.mcp.chat_calls import call_chatbot
 from goalport.server.doors.mcp.companion_calls import call_companion
-from goalport.server.doors.mcp.elicitation import answer_when_settled, earlier_round
+from goalport.server.doors.mcp.elicitation import answer_when_settled, asks_client, call_asking, earlier_round
 from goalport.server.doors.mcp.progress_notifications import Observer, heartbeat
 from goalport.server.doors.mcp.scope_check import refuse_call
-from goalport.server.doors.mcp.state import HandlerFailed, McpState
+from goalport.server.doors.mcp.state import CallContext, HandlerFailed, McpState
 from goalport.server.doors.mcp.tasks import answer_or_task, gets_task
 from goalport.server.publish.answers import error_result, error_wire
 from goalport.server.publish.calls import Call

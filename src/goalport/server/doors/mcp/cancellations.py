@@ -2,7 +2,7 @@
 
 The SDK cancels a call of its own program. For one that a process of another program answers, the two meet in the store,
 under a key that both make of the session's ticket and the id of the request. Only processes that are stored at each
-step can be reached so. `state` and `call_context` are above.
+step can be reached so. `state` is above.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Calls that say something to a chatbot: each is a turn of a conversation, which begins with its first call.
 
 Turns of one conversation run one after another, so a call may have to wait for others. Its client may leave: the reply
-is finished and kept nevertheless, unless the chatbot is marked otherwise. `chat_observer` waits for the reply; `calls`
-is above.
+is finished and kept nevertheless, unless the chatbot is marked otherwise. `progress_notifications` waits for the reply;
+`calls` is above.
 """
 
 from functools import partial
@@ -16,12 +16,16 @@ from goalport.runtime.chat import ChatSession, Turn
 from goalport.runtime.platform.runs import IDEMPOTENCY_KEY, IdempotentCall
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.admission import GONE
-from goalport.server.doors.mcp.call_context import CallContext
 from goalport.server.doors.mcp.cancellations import ended_by
-from goalport.server.doors.mcp.chat_observer import ChatObserver, observer_of, reply_of_task
 from goalport.server.doors.mcp.elicitation import answer_when_settled, earlier_round
-from goalport.server.doors.mcp.progress_notifications import Observer, heartbeat
-from goalport.server.doors.mcp.state import McpState
+from goalport.server.doors.mcp.progress_notifications import (
+    ChatObserver,
+    Observer,
+    heartbeat,
+    observer_of,
+    reply_of_task,
+)
+from goalport.server.doors.mcp.state import CallContext, McpState
 from goalport.server.doors.mcp.tasks import answer_or_task, gets_task
 from goalport.server.publish.calls import Call
 from goalport.server.publish.chat_tools import ChatCall, ChatTool

@@ -15,10 +15,9 @@ from goalport.runtime.platform.runs import end_for_caller
 from goalport.runtime.process import AgentProcess, Completed, ProcessStatus, Question
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.admission import admitted
-from goalport.server.doors.mcp.call_context import CallContext
-from goalport.server.doors.mcp.chat_observer import observer_of
 from goalport.server.doors.mcp.elicitation import Round, answer_when_settled, earlier_round
-from goalport.server.doors.mcp.state import McpState
+from goalport.server.doors.mcp.progress_notifications import observer_of
+from goalport.server.doors.mcp.state import CallContext, McpState
 from goalport.server.publish.answers import error_wire
 from goalport.server.publish.calls import Call
 from goalport.server.publish.chat_answers import reply_pages

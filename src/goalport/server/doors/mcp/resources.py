@@ -1,13 +1,19 @@
-"""Resources: reading goalport's own, those of exports and of raw handlers, and subscriptions to their changes.
+"""Resources: listing and reading goalport's own, those of exports and of raw handlers, and subscriptions to changes.
 
+A cursor says of which list it is and where its page has ended, so it stays valid when the list changes meanwhile. What
+exports provide follows in the list, page by page, for the caller of the request; a provider that fails is left out.
 `publish.own_resources` makes the contents of the own ones, and `notifications` notifies the subscribers, which are
 clients of both eras; `server` is above.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, Literal, cast
+import logging
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 import anyio
 from mcp.server.context import HandlerResult, ServerRequestContext
@@ -15,13 +21,17 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY, ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     EmptyResult,
+    ListResourcesResult,
     Notification,
     NotificationParams,
+    PaginatedRequestParams,
     ReadResourceRequestParams,
     ReadResourceResult,
     RequestId,
+    Resource,
     ServerNotification,
     SubscribeRequestParams,
     SubscriptionFilter,
@@ -32,20 +42,152 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
-from goalport.base.errors import BadInput, HandedOver, UnknownName
+from goalport.base.errors import BadInput, GoalportError, HandedOver, UnknownName
 from goalport.base.events import Event
 from goalport.base.secrecy import hide_known
 from goalport.runtime.process import AgentProcess
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.notifications import Notifications
-from goalport.server.doors.mcp.provided_resources import read_provided
 from goalport.server.doors.mcp.scope_check import scopes_of_resource
-from goalport.server.doors.mcp.state import Context, McpState
+from goalport.server.doors.mcp.state import Context, HandlerFailed, McpState
 from goalport.server.doors.mcp.tasks import ENDED, POLL_MS, refuse_without_tasks, state_of, task_of
 from goalport.server.publish.conversation_resources import conversation_at
 from goalport.server.publish.output import Pages, Wire
 from goalport.server.publish.own_resources import ResourceUri, agent_view, goals_view, process_view, read_uri
+from goalport.server.publish.provided import contents_of, listed
 from goalport.server.publish.turn_tasks import Task
+from goalport.tools import ResourceProvider
+
+ListedT = TypeVar("ListedT")
+SourceT = TypeVar("SourceT")
+
+
+def cursor_of(kind: str, place: str) -> str:
+    """The cursor of a place in the list of a kind, which is one word."""
+    return urlsafe_b64encode(f"{kind} {place}".encode()).decode()
+
+
+def place_of(params: PaginatedRequestParams | None, kinds: Sequence[str]) -> tuple[str, str] | None:
+    """The kind and the place that the cursor of a request says; None without a cursor.
+
+    Raises `MCPError` (-32602) for a cursor that is of none of these kinds.
+    """
+    if params is None or params.cursor is None:
+        return None
+    try:
+        kind, separator, place = urlsafe_b64decode(params.cursor.encode()).decode().partition(" ")
+    except ValueError:
+        kind = separator = place = ""
+    if kind not in kinds or not separator:
+        raise MCPError(INVALID_PARAMS, f"The cursor is not one of the list of {kinds[0]}. Ask again without one.")
+    return kind, place
+
+
+@dataclass(frozen=True)
+class Pagination(Generic[ListedT]):
+    """The pages of the lists of one kind: each begins after the last key of the one before."""
+
+    kind: str
+    key: Callable[[ListedT], str]
+    """The unique key of an entry; the list must be sorted by it."""
+
+    def page(
+        self, entries: Sequence[ListedT], params: PaginatedRequestParams | None, size: int
+    ) -> tuple[list[ListedT], str | None]:
+        """A page of at most `size` entries, and the cursor of the next. Raises `MCPError` for an invalid cursor."""
+        place = place_of(params, [self.kind])
+        rest = entries if place is None else [entry for entry in entries if self.key(entry) > place[1]]
+        if len(rest) <= size:
+            return list(rest), None
+        return list(rest[:size]), cursor_of(self.kind, self.key(rest[size - 1]))
+
+
+async def page_across(
+    sources: Mapping[str, SourceT],
+    begin: str,
+    room: int,
+    page: Callable[[SourceT, int, str], Awaitable[tuple[Sequence[ListedT], str]]],
+) -> tuple[list[ListedT], str]:
+    """At most `room` entries of several sources, which are sorted by name, and the place of the next one.
+
+    `page` gives a page of one source: at most so many entries, and where the next page begins. A place is a name and,
+    after a line break, where to go on in that source. Without more entries it is empty.
+    """
+    found = list[ListedT]()
+    first, _, after = begin.partition("\n")
+    names = list(sources)
+    for name in names[bisect_left(names, first) :]:
+        if len(found) >= room:
+            return found, f"{name}\n"
+        entries, end = await page(sources[name], room - len(found), after if name == first else "")
+        found += entries
+        if end:
+            return found, f"{name}\n{end}"
+    return found, ""
+
+
+_log = logging.getLogger(__name__)
+_RESOURCES: Final = Pagination[Resource]("resources", lambda listed: listed.uri)
+_PROVIDED: Final = "provided"
+
+
+async def list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+    """A page of the resources. Raises `MCPError` (-32602) for an invalid cursor."""
+    state = context.lifespan_context
+    size = state.settings.page_size
+    place = place_of(params, [_RESOURCES.kind, _PROVIDED])
+    begin, found = "", list[Resource]()
+    if place is not None and place[0] == _PROVIDED:
+        begin = place[1]
+    else:
+        found, cursor = _RESOURCES.page(state.publication.resource_list, params, size)
+        if cursor is not None:
+            return ListResourcesResult(resources=found, next_cursor=cursor)
+    provided, after = await page_across(state.publication.providers, begin, size - len(found), partial(_listed, state))
+    cursor = cursor_of(_PROVIDED, after) if after else None
+    return ListResourcesResult(resources=[*found, *provided], next_cursor=cursor)
+
+
+async def _listed(
+    state: McpState, provider: ResourceProvider, limit: int, after: str
+) -> tuple[Sequence[Resource], str]:
+    listing = provider.list_resources(current_caller(), limit=limit, after=after)
+    try:
+        page = await state.answer_of(f"The list of {provider.namespace}", listing)
+    except (GoalportError, HandlerFailed) as error:
+        _log.warning("The resources at %s are not listed: %s", provider.namespace, error)
+        return [], ""
+    return [listed(each) for each in page.resources], page.after
+
+
+async def read_provided(state: McpState, uri: str) -> ReadResourceResult | None:
+    """The contents at a URI that a provider has; None if it is not there for this caller. Raises `MCPError`."""
+    for namespace, provider in state.publication.providers.items():
+        if uri.startswith(namespace):
+            try:
+                read = await state.answer_of(uri, provider.read_resource(uri, current_caller()))
+            except BadInput as problem:
+                raise MCPError(INVALID_PARAMS, str(problem), {"uri": uri}) from problem
+            except GoalportError as error:
+                _log.warning("%s cannot be read: %s", uri, error)
+                raise MCPError(INTERNAL_ERROR, str(error), {"uri": uri}) from error
+            return None if read is None else ReadResourceResult(contents=[contents_of(uri, read)])
+    return None
+
+
+async def complete_provided(
+    state: McpState, template: str, variable: str, typed: str, given: Mapping[str, str]
+) -> Sequence[str]:
+    """The values that a provider knows for a variable of its template; none for a template of no provider."""
+    for namespace, provider in state.publication.providers.items():
+        if template.startswith(namespace):
+            try:
+                completing = provider.complete(variable, typed, given, current_caller())
+                return await state.answer_of(f"The completion of {namespace}", completing)
+            except (GoalportError, HandlerFailed) as error:
+                _log.warning("Nothing can be completed at %s: %s", namespace, error)
+                return []
+    return []
 
 
 async def read_resource(context: Context, params: ReadResourceRequestParams) -> HandlerResult:

@@ -41,12 +41,17 @@ from goalport import __version__
 from goalport.base.errors import BadInput, UnknownName
 from goalport.base.handshake import INSTRUCTIONS, SKILLS
 from goalport.server.doors.mcp import calls, resources
-from goalport.server.doors.mcp.call_context import CallContext
-from goalport.server.doors.mcp.pagination import Pagination, cursor_of, page_across, place_of
-from goalport.server.doors.mcp.provided_resources import complete_provided, list_resources
+from goalport.server.doors.mcp.resources import (
+    Pagination,
+    complete_provided,
+    cursor_of,
+    list_resources,
+    page_across,
+    place_of,
+)
 from goalport.server.doors.mcp.scope_check import ScopeCheck
 from goalport.server.doors.mcp.sessions import without_deprecations
-from goalport.server.doors.mcp.state import Context, McpState
+from goalport.server.doors.mcp.state import CallContext, Context, McpState
 from goalport.server.doors.mcp.tasks import add_tasks
 from goalport.server.publish.output import WrittenResult
 from goalport.server.publish.prompts import GoalPrompt

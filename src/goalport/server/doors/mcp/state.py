@@ -1,24 +1,26 @@
-"""The state of one MCP server: its publication, its notifications and its runs; and how it answers failed requests.
+"""The state of one MCP server, what a call needs to know of its request, and how failed requests are answered.
 
 Handlers get it as the SDK's lifespan context; `calls`, `resources` and `server`, above, do the work. Only this module
 of the room catches every exception: a bug in a handler becomes an error for the caller and a traceback in the log.
 """
 
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR
+from mcp_types import INTERNAL_ERROR, RequestId
 
 from goalport.base.caller import Caller
 from goalport.base.errors import BadInput, HandedOver, StoreError, ToolError, Unreadable
 from goalport.base.sealing import sealing_keys
-from goalport.runtime.platform.runs import process_of
+from goalport.runtime.platform.runs import Disconnect, process_of
 from goalport.runtime.process import AgentProcess, DirectCalls
 from goalport.server.auth import Access, current_caller
-from goalport.server.doors.mcp.cancellations import Cancellations
-from goalport.server.doors.mcp.notifications import Notifications
+from goalport.server.doors.mcp.cancellations import Cancellations, disconnect_of
+from goalport.server.doors.mcp.notifications import Notifications, Notifier, SdkNotifier
+from goalport.server.doors.mcp.sessions import connection_of
 from goalport.server.publish.answers import AnswerFormat
 from goalport.server.publish.conversation_resources import conversation_uris
 from goalport.server.publish.faults import logged, unavailable_words
@@ -120,3 +122,33 @@ class McpState:
 
 
 Context = ServerRequestContext[McpState, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """The server and the request of one call."""
+
+    state: McpState
+    disconnect: Disconnect | None = None
+    """Whether the client has disconnected; None where the SDK or the transport cancels the handler."""
+    session: bytes | None = None
+    """The session of the request as all servers know it; None if it is known to this program only."""
+    request_id: RequestId | None = None
+    notifier: Notifier | None = None
+    """By which the client is told what it asked for before the answer; None: it is told nothing."""
+    sdk: Context | None = None
+    """The SDK's context, by which the client is sent requests before the answer; None: it is sent none."""
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        """The longest time without a notification for a client that asked for progress."""
+        return self.state.settings.heartbeat_seconds
+
+    @classmethod
+    def of(cls, context: Context) -> "CallContext":
+        """What the SDK's context says."""
+        session_id = connection_of(context).session_id
+        session = None if session_id is None else session_id.encode()
+        return cls(
+            context.lifespan_context, disconnect_of(context), session, context.request_id, SdkNotifier(context), context
+        )

@@ -1,7 +1,7 @@
 """The Tasks extension (`io.modelcontextprotocol/tasks`) of revision 2026-07-28: processes that clients follow as tasks.
 
 A client that declares it gets a task from a goal that is long or may ask, and polls it; a task is a process, under the
-process's id, so any server of the same store answers for it. From a chatbot it gets one for each turn (`turn_tasks`).
+process's id, so any server of the same store answers for it. From a chatbot it gets one for each turn.
 Its questions are asked through the client by the rules of `elicitation`. If the client cannot be asked, the task is
 completed with the handle, so that nobody polls for ever.
 `calls` and `server` are above.
@@ -40,10 +40,9 @@ from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned, first_line
 from goalport.runtime.process import AgentProcess, Killed, Outcome, Stuck, Waiting
 from goalport.server.auth import current_caller
-from goalport.server.doors.mcp.chat_observer import reply_of_task
 from goalport.server.doors.mcp.companion_calls import stop
 from goalport.server.doors.mcp.elicitation import MOST_ASKED, Elicitation, Round, answer_when_settled
-from goalport.server.doors.mcp.progress_notifications import Observer
+from goalport.server.doors.mcp.progress_notifications import Observer, reply_of_task
 from goalport.server.doors.mcp.sessions import is_modern
 from goalport.server.doors.mcp.state import Context, HandlerFailed, McpState
 from goalport.server.publish.faults import unavailable_words

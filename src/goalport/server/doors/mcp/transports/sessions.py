@@ -1,22 +1,27 @@
 """Sessions of the handshake era, which need no server of their own: their ids hold what they were opened with.
 
-The id of a session is a ticket (`session_tickets`). The SDK answers each request in an `Exchange` of its own, whose
-connection begins with the content of the ticket, so any server with the keys can answer it. The log level and the
-subscriptions that a session has asked for since are remembered by the server, and told to its other workers. A message
-that concerns another request of the session, such as an answer or a cancellation, is passed on to that.
+The id of a session is a ticket, as in TLS: encrypted state that the client keeps. It gives no rights, since each
+request is authenticated by itself. The SDK answers each request in an `Exchange` of its own, whose connection begins
+with the content of the ticket, so any server with the keys can answer it. The log level and the subscriptions that a
+session has asked for since are remembered by the server, and told to its other workers. A message that concerns another
+request of the session, such as an answer or a cancellation, is passed on to that.
 """
 
+import hmac
 import json
-from collections.abc import Callable, Generator, Mapping
+import time
+import zlib
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
 from secrets import token_hex
 from typing import Any, Final, Protocol, cast
 
 import anyio
 from mcp.server.connection import Connection
+from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
 from mcp.server.runner import serve_connection
 from mcp.server.streamable_http import GET_STREAM_KEY, REQUEST_CANCELLED, StreamableHTTPServerTransport
 from mcp.shared.dispatcher import CallOptions
@@ -24,13 +29,14 @@ from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
 from mcp_types import INTERNAL_ERROR, InitializeRequestParams, JSONRPCError, RequestId
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
+from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from goalport.server.auth import current_principal
+from goalport.server.auth import Principal, current_principal
 from goalport.server.doors.mcp.elicitation import take_from_elsewhere
 from goalport.server.doors.mcp.server import GoalServer
-from goalport.server.doors.mcp.session_tickets import SessionTickets
 from goalport.server.doors.mcp.sessions import SessionState, keep_state, number_requests_apart
 from goalport.server.doors.mcp.state import McpState
 from goalport.server.doors.mcp.transports.jsonrpc import (
@@ -42,6 +48,79 @@ from goalport.server.doors.mcp.transports.jsonrpc import (
     replayed,
     takes_json,
 )
+
+_MOST: Final = 2_048
+"""The longest ticket in characters. Proxies allow 4 KiB to 8 KiB for a header; common clients need 200 to 400."""
+_MOST_CONTENT: Final = 4_096
+"""The most characters that a ticket holds, compressed or not: tickets are remembered as they were decrypted."""
+_IDENTITY: Final = ("name", "title", "version")
+"""The fields of `clientInfo` that a ticket holds; others, such as icons, may be long."""
+_RECENT: Final = 1_000
+"""How many tickets are remembered as they were decrypted: one opens with each call of its session."""
+_UNNAMED: Final = {"name": "", "version": ""}
+"""The client of a ticket that would be too long otherwise; it counts as one that has no capabilities."""
+_PURPOSE: Final = "goalport session ticket 1"
+
+
+class SessionTickets:
+    """Issues and opens the tickets of the servers that share `keys` and `name`; the first key encrypts.
+
+    The keys in use are derived from these, the name and the principal. So the ticket of another principal, or of
+    another server with the same keys, cannot be decrypted.
+    """
+
+    def __init__(self, keys: Sequence[bytes], name: str, ttl_seconds: float) -> None:
+        self._keys = keys
+        self._name = name
+        self._ttl_seconds = ttl_seconds
+        self._content = lru_cache(maxsize=_RECENT)(self._decrypted)
+
+    def issue(self, params: object, principal: Principal | None) -> bytes | None:
+        """A ticket for a session opened by `initialize` with `params`; None if they are invalid."""
+        try:
+            opened = InitializeRequestParams.model_validate(params, by_name=False)
+        except ValidationError:
+            return None
+        requested, given = opened.protocol_version, cast("dict[str, Any]", params)
+        agreed = requested if requested in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
+        client = {name: given["clientInfo"][name] for name in _IDENTITY if name in given["clientInfo"]}
+        known = [int(time.time()), agreed, client, given["capabilities"]]
+        return self._sealed(known, principal) or self._sealed([*known[:2], _UNNAMED, {}], principal)
+
+    def _sealed(self, content: list[Any], principal: Principal | None) -> bytes | None:
+        text = json.dumps(content, separators=(",", ":"))
+        if len(text) > _MOST_CONTENT:
+            return None
+        ticket = self._codec(principal).seal(zlib.compress(text.encode()))
+        return ticket.encode() if len(ticket) <= _MOST else None
+
+    def open(self, ticket: bytes, principal: Principal | None) -> InitializeRequestParams | None:
+        """The `params` of the session; None if the ticket is expired, or is not one of this principal.
+
+        A revision that this server no longer speaks counts as expired: the client has to agree on another one.
+        """
+        if len(ticket) > _MOST:
+            return None
+        try:
+            issued, params = self._content(ticket, principal)
+        except InvalidRequestState:
+            return None
+        if time.time() > issued + self._ttl_seconds or params.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            return None
+        return params
+
+    def _decrypted(self, ticket: bytes, principal: Principal | None) -> tuple[float, InitializeRequestParams]:
+        """When a session was opened, and with what. Raises `InvalidRequestState`."""
+        issued, agreed, client, capabilities = json.loads(
+            zlib.decompress(self._codec(principal).unseal(ticket.decode("latin-1")))
+        )
+        given = {"protocolVersion": agreed, "clientInfo": client, "capabilities": capabilities}
+        return issued, InitializeRequestParams.model_validate(given, by_name=False)
+
+    def _codec(self, principal: Principal | None) -> AESGCMRequestStateCodec:
+        bound = json.dumps([_PURPOSE, self._name, principal]).encode()
+        return AESGCMRequestStateCodec([hmac.digest(key, bound, "sha256") for key in self._keys])
+
 
 _TERMINATED: Final = "Session terminated before the request completed"
 _HEADERS: Final = (b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream")

@@ -23,9 +23,8 @@ from goalport.server.doors.mcp.cancellations import DisconnectMiddleware, is_mod
 from goalport.server.doors.mcp.scope_check import guarded
 from goalport.server.doors.mcp.server import GoalServer
 from goalport.server.doors.mcp.state import McpState
-from goalport.server.doors.mcp.transports.common_calls import CommonCalls
+from goalport.server.doors.mcp.transports.common_calls import CommonCalls, Reply
 from goalport.server.doors.mcp.transports.jsonrpc import PostReader, header, message_of, refuse
-from goalport.server.doors.mcp.transports.replies import Reply
 from goalport.server.doors.mcp.transports.sessions import Session, Sessions
 from goalport.server.publish.chat_tools import ChatTool
 from goalport.server.publish.companions import Companion
