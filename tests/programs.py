@@ -1,4 +1,4 @@
-"""Programs of `goalport` that are forked from a process which has imported it, since importing takes a second.
+"""Programs that are forked from a process which has imported goalport and the SDK, since importing takes a second.
 
 They have a process, arguments, an environment, standard files and signals of their own, as a program that is started
 has. What a start itself does is tested with programs that are started. No test is in here.
@@ -6,11 +6,13 @@ has. What a start itself does is tested with programs that are started. No test 
 
 import fcntl
 import os
+import runpy
 import sys
 import tempfile
 import termios
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.reduction import DupFd
 from pathlib import Path
@@ -50,8 +52,11 @@ def fork(
     stdout: int | None = None,
     stderr: int | None = None,
     terminal: bool = False,
+    program: str = GOALPORT,
 ) -> ForkServerProcess:
-    """Start `goalport` with these arguments and files; without a file nothing is read, and what is said is lost.
+    """Start `goalport`, or another script of Python, with these arguments and files.
+
+    Without a file nothing is read, and what is said is lost.
 
     With a terminal for its input, it is the first of a session whose terminal this is, as Ctrl-C needs it.
     """
@@ -59,7 +64,7 @@ def fork(
     try:
         files = _Files([null if each is None else each for each in (stdin, stdout, stderr)])
         place = str(cwd or Path.cwd())
-        given = ([*arguments], dict(env or os.environ), place, files)
+        given = ([program, *arguments], dict(env or os.environ), place, files)
         process = FORKS.Process(target=_run, args=given, kwargs={"terminal": terminal})
         process.start()
     finally:
@@ -92,24 +97,26 @@ async def forked(
     stdin: int | None = None,
     stdout: int | None = None,
     stderr: int | None = None,
+    program: str = GOALPORT,
 ) -> AsyncGenerator[Program]:
-    """`goalport` with these arguments and files, which are closed here, for as long as the block lasts."""
-    process = await run_sync(lambda: fork(arguments, env, stdin=stdin, stdout=stdout, stderr=stderr))
+    """`goalport`, or another script, for as long as the block lasts; the files are closed here."""
+    starting = partial(fork, arguments, env, stdin=stdin, stdout=stdout, stderr=stderr, program=program)
+    process = await run_sync(starting)
     for each in (stdin, stdout, stderr):
         if each is not None:
             os.close(each)
-    program = _Forked(process)
+    running = _Forked(process)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(program.watch)
+        tasks.start_soon(running.watch)
         try:
-            yield program
+            yield running
         finally:
-            program.terminate()
+            running.terminate()
             with anyio.move_on_after(30, shield=True):
-                await program.wait()
-            if program.returncode is None:
-                program.kill()
-                raise TimeoutError(f"goalport {arguments} goes on 30 s after it was to end.")
+                await running.wait()
+            if running.returncode is None:
+                running.kill()
+                raise TimeoutError(f"{program} {arguments} goes on 30 s after it was to end.")
 
 
 class _Forked:
@@ -161,7 +168,7 @@ def _opened(*handed: Any) -> list[int]:
     return [each.detach() for each in handed]
 
 
-def _run(arguments: list[str], env: dict[str, str], place: str, files: list[int], *, terminal: bool = False) -> None:
+def _run(command: list[str], env: dict[str, str], place: str, files: list[int], *, terminal: bool = False) -> None:
     """Be the program."""
     from goalport.cli import main
 
@@ -178,6 +185,9 @@ def _run(arguments: list[str], env: dict[str, str], place: str, files: list[int]
     os.environ.clear()
     os.environ.update(env)
     os.chdir(place)
-    sys.argv = [GOALPORT, *arguments]
-    sys.orig_argv = [sys.executable, *sys.argv]
-    main()
+    sys.argv = command
+    sys.orig_argv = [sys.executable, *command]
+    if command[0] == GOALPORT:
+        main()
+    else:
+        runpy.run_path(command[0], run_name="__main__")

@@ -6,13 +6,11 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.clients.running import environment
+from tests.clients.running import environment, serving
 from tests.docs.fences import ADDRESS, ROOT, Fence, all_fences, script, with_python, write_files
 from tests.docs.readers import run_as_reader
 from tests.forks import FORKS
@@ -28,8 +26,8 @@ def test_the_python_of_a_document_runs_from_top_to_bottom(document: str, tmp_pat
     if ADDRESS not in text:
         run(text, tmp_path, document)
         return
-    with served(tmp_path) as address:
-        run(text.replace(ADDRESS, address), tmp_path, document)
+    with serving(tmp_path, tmp_path) as server:
+        run(text.replace(ADDRESS, server.address), tmp_path, document)
 
 
 def run(text: str, folder: Path, document: str) -> None:
@@ -43,27 +41,6 @@ def run(text: str, folder: Path, document: str) -> None:
         program.kill()
         program.join()
     assert program.exitcode == 0, f"{document} (the lines are the document's):\n{printed.read_text(encoding='utf-8')}"
-
-
-@contextmanager
-def served(workspace: Path) -> Generator[str]:
-    """A server for the agents that the document wrote, on a free port."""
-    program = Path(sys.executable).with_name("goalport")
-    server = subprocess.Popen(
-        [program, "serve", "--workspace", workspace, "--port", "0"], stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert server.stderr is not None
-        said = ""
-        for line in server.stderr:
-            said += line
-            if ready := re.search(r"goalport ready on (http://[^/]+)/mcp", line):
-                yield ready[1]
-                return
-        pytest.fail(f"The server ended before it was ready:\n{said}")
-    finally:
-        server.terminate()
-        server.communicate(timeout=PATIENCE)
 
 
 def test_the_questions_of_a_page_are_answered_on_a_terminal(tmp_path: Path) -> None:

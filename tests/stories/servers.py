@@ -1,7 +1,7 @@
 """Starts `goalport serve` as a process, listens to what it says on stderr, and makes clients. No test is in here."""
 
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,19 +88,23 @@ async def running(
     """Serve a workspace over HTTP for as long as the block lasts, if nobody ends the server before."""
     arguments = ["serve", "--workspace", str(workspace(root, files)), "--port", str(port), *options]
     env = {**os.environ, **{f"GOALPORT_{name.upper()}": value for name, value in settings.items()}}
-    async with _program(arguments, env) as (process, heard):
+    async with program(arguments, env) as (process, heard):
         said = await heard.until(READY)
         line = next(line for line in said.splitlines() if line.startswith(READY))
         yield Running(process, heard, line.removeprefix(READY).removesuffix("/mcp"), said)
 
 
 @asynccontextmanager
-async def _program(arguments: list[str], env: Mapping[str, str]) -> AsyncGenerator[tuple[Program, Heard]]:
-    if MEASURED in env:  # a program measures itself from its start on
+async def program(
+    arguments: Sequence[str], env: Mapping[str, str] | None = None, script: str = GOALPORT
+) -> AsyncGenerator[tuple[Program, Heard]]:
+    """A program that is forked, and what it says; it is ended with the block."""
+    env = env or os.environ
+    if MEASURED in env and script == GOALPORT:  # a program measures itself from its start on
         async with started([GOALPORT, *arguments], env=env) as pair:
             yield pair
         return
-    async with _heard() as (heard, errors), forked(arguments, env, stderr=errors) as process:
+    async with _heard() as (heard, errors), forked(arguments, env, stderr=errors, program=script) as process:
         yield process, heard
 
 

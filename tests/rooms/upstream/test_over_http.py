@@ -5,7 +5,6 @@ import logging
 import os
 import re
 import signal
-import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
@@ -14,15 +13,15 @@ from typing import Any
 
 import anyio
 import pytest
-from anyio.abc import Process
 
 from goalport.tools.upstream.active_calls import Asked, call_hooks
 from goalport.tools.upstream.config import ServerConfig
 from goalport.tools.upstream.upstream_server import ServerState
+from tests.programs import Program
 from tests.rooms.upstream.connected import QUICK, connected
-from tests.stories.servers import Heard, started
+from tests.stories.servers import Heard, program
 
-WEB = [sys.executable, str(Path(__file__).with_name("web_server.py"))]
+WEB = str(Path(__file__).with_name("web_server.py"))
 WAYS = [("http", ()), ("http", ("--legacy",)), ("http", ("--json",)), ("sse", ()), ("sse", ("--legacy",))]
 STREAMS = [way for way in WAYS if way[1] != ("--json",)]
 READY = "listening on "
@@ -42,9 +41,9 @@ def revision(options: tuple[str, ...]) -> str:
     return "2025-11-25" if options == ("--legacy",) else "2026-07-28"
 
 
-def serving(*options: str) -> AbstractAsyncContextManager[tuple[Process, Heard]]:
+def serving(*options: str) -> AbstractAsyncContextManager[tuple[Program, Heard]]:
     """A server that is a process."""
-    return started([*WEB, *options])
+    return program(options, script=WEB)
 
 
 @asynccontextmanager
