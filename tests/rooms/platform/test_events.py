@@ -104,6 +104,11 @@ async def until(events: AsyncGenerator[LoggedEvent], kind: type, found: list[Log
     return found
 
 
+async def until_it_waits(platform: AgentPlatform, process_id: str) -> list[LoggedEvent]:
+    async with aclosing(platform.events(process_id)) as events:
+        return await until(events, ProcessFinished, [])
+
+
 async def all_of(platform: AgentPlatform, process_id: str, after: int = 0) -> list[LoggedEvent]:
     with anyio.fail_after(120):
         return [each async for each in platform.events(process_id, after)]
@@ -194,7 +199,7 @@ async def test_the_program_that_goes_on_numbers_its_events_higher(open_store: Op
     async with open_store() as store, AgentPlatform([Asker], store=store) as first:
         process = first.start("Asker", UserInput("the sea"))
         await process.wait()
-        before = await until(first.events(process.id), ProcessFinished, [])
+        before = await until_it_waits(first, process.id)
         process_id = process.id
         del process
     async with open_store() as store, AgentPlatform([Asker], store=store) as second:
@@ -214,7 +219,7 @@ async def test_a_process_that_another_program_ends_keeps_the_events_from_before(
     ):
         process = here.start("Asker", UserInput("the sea"))
         await process.wait()
-        before = await until(here.events(process.id), ProcessFinished, [])
+        before = await until_it_waits(here, process.id)
         async with aclosing(elsewhere.events(process.id, before[-1].number)) as events:
             (await elsewhere.process(process.id)).kill()
             with anyio.fail_after(120):
@@ -240,7 +245,7 @@ async def test_a_process_in_memory_that_waited_keeps_the_events_from_before_and_
     async with AgentPlatform([Asker]) as platform:
         process = platform.start("Asker", UserInput("the sea"), options=ProcessOptions(keep_events=True))
         await process.rest()
-        before = await until(platform.events(process.id), ProcessFinished, [])
+        before = await until_it_waits(platform, process.id)
         process_id = process.id
         del process
         await anyio.wait_all_tasks_blocked()
@@ -284,9 +289,8 @@ async def test_a_reader_is_told_when_the_program_ends_before_the_process(tmp_pat
     async with SqliteProcessStore(file) as store, AgentPlatform([Asker], store=store) as platform:
         process = platform.start("Asker", UserInput("the sea"))
         await process.wait()
-        events = platform.events(process.id)
-        await until(events, ProcessFinished, [])
-        async with anyio.create_task_group() as tasks:
+        async with aclosing(platform.events(process.id)) as events, anyio.create_task_group() as tasks:
+            await until(events, ProcessFinished, [])
             tasks.start_soon(platform.aclose)
             with anyio.fail_after(120), pytest.raises(HandedOver):
                 await anext(events)
