@@ -167,7 +167,20 @@ def read_arguments(function: Callable[..., object]) -> Arguments:
     hints = Origin(function).hints()
     slots: list[_Slot] = []
     for parameter in inspect.signature(function).parameters.values():
-        _check(function, parameter, hints)
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise Origin(function).error(
+                expected="parameters that are named one by one, so that a model can be told what to send",
+                came=f"there is {parameter}",
+                fix="Name each argument, or take one parameter that is a list or a dict.",
+            )
+        if parameter.name not in hints:
+            raise Origin(function).error(
+                expected=f"a type for the parameter {parameter.name!r}",
+                came="there is none",
+                fix="Make the tool of an instance (`Tool.from_instance(Calculator())`), not of the class."
+                if parameter.name == "self"
+                else f"Write `{parameter.name}: float`, or whatever type it has.",
+            )
         positional = parameter.kind is parameter.POSITIONAL_ONLY
         slots.append(_Slot(parameter.name, parameter.default, positional, injection_of(hints[parameter.name])))
     return _arguments(str(Origin(function)), slots, hints)
@@ -213,23 +226,6 @@ def _arguments(where: str, slots: list[_Slot], hints: Mapping[str, Any]) -> Argu
 
 def _wire_name(field: FieldInfo) -> str:
     return field.validation_alias if isinstance(field.validation_alias, str) else field.alias or ""
-
-
-def _check(function: Callable[..., object], parameter: inspect.Parameter, hints: Mapping[str, object]) -> None:
-    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        raise Origin(function).error(
-            expected="parameters that are named one by one, so that a model can be told what to send",
-            came=f"there is {parameter}",
-            fix="Name each argument, or take one parameter that is a list or a dict.",
-        )
-    if parameter.name not in hints:
-        raise Origin(function).error(
-            expected=f"a type for the parameter {parameter.name!r}",
-            came="there is none",
-            fix="Make the tool of an instance (`Tool.from_instance(Calculator())`), not of the class."
-            if parameter.name == "self"
-            else f"Write `{parameter.name}: float`, or whatever type it has.",
-        )
 
 
 def _unreadable(where: str, names: list[str], hints: Mapping[str, Any], error: Exception) -> DeclarationError:

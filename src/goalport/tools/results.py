@@ -181,22 +181,18 @@ def read_output(function: Callable[..., object]) -> Output:
         raise _unusable(function, "it is a generator", "Return a list instead of yielding.")
     if not _is_object(declared):
         _check(function, declared)
-        return _of_value(declared)
+        if declared in _UNDESCRIBED or _is_awaitable(declared) or _has_content(declared):
+            return Output()
+        try:
+            return _of_adapter(TypeAdapter(declared))
+        except UNREADABLE:
+            # Without a schema, the output is text.
+            return Output()
     try:
         return _of_adapter(TypeAdapter(declared))
     except UNREADABLE as error:
         why = why_not_json(declared, error, "serialization")
         raise _unusable(function, why, "Give its fields types that JSON can express.") from error
-
-
-def _of_value(declared: Any) -> Output:
-    """The output of a type that is no object; if it has no schema, the output is text."""
-    if declared in _UNDESCRIBED or _is_awaitable(declared) or _has_content(declared):
-        return Output()
-    try:
-        return _of_adapter(TypeAdapter(declared))
-    except UNREADABLE:
-        return Output()
 
 
 def _undeclared(value: object) -> ToolResult:

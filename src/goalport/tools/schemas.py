@@ -488,7 +488,15 @@ def _coerced(schema: object, value: object) -> object:
         case list():
             return [_coerced(rules.get("items"), each) for each in cast("Sequence[object]", value)]
         case str():
-            return _number(_types(rules), value.strip(), value)
+            types = _types(rules)
+            text = value.strip()
+            if "string" in types:
+                return value
+            if types & {"integer", "number"} and _INTEGER.fullmatch(text):
+                return int(text)
+            if "number" in types and _NUMBER.fullmatch(text):
+                return float(text)
+            return value
         case _:
             return value
 
@@ -501,13 +509,3 @@ def _types(rules: Mapping[str, object]) -> set[object]:
         if isinstance(each, Mapping):
             found |= _types(cast("Mapping[str, object]", each))
     return found
-
-
-def _number(types: set[object], text: str, otherwise: str) -> object:
-    if "string" in types:
-        return otherwise
-    if types & {"integer", "number"} and _INTEGER.fullmatch(text):
-        return int(text)
-    if "number" in types and _NUMBER.fullmatch(text):
-        return float(text)
-    return otherwise

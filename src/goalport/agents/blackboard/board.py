@@ -190,7 +190,9 @@ class Blackboard:
     def last(self, kind: object) -> Any: ...
     def last(self, kind: object) -> Any:
         """The newest visible object of a type (a class, or an expression such as `list[Story]`), or None."""
-        if len(self._entries) > _MANY and _is_told_by_class(kind):
+        # The class of an object alone does not tell that it is of a generic type or a protocol.
+        is_plain = isinstance(kind, type) and not getattr(kind, "_is_protocol", False)
+        if is_plain and len(self._entries) > _MANY and not taken_apart(kind)[1]:
             newest = (found[-1] for _, found in reversed(self._visible_by_class()))
             return next((each.value for each in newest if each.is_of(kind)), None)
         for each in reversed(self._entries):
@@ -376,11 +378,6 @@ def _put_last(by_class: dict[type, list[Entry]], entry: Entry) -> None:
     found = by_class.pop(kind, None) or []
     found.append(entry)
     by_class[kind] = found
-
-
-def _is_told_by_class(kind: object) -> bool:
-    """Whether the class of an object alone tells that it is of a type: that of a generic one or a protocol does not."""
-    return isinstance(kind, type) and not taken_apart(kind)[1] and not getattr(kind, "_is_protocol", False)
 
 
 _KEY_AND_VALUE = 2

@@ -307,7 +307,17 @@ class Agent:
 
     def __post_init__(self) -> None:
         where = self.source or f"Agent {self.name!r}"
-        self._refuse_duplicates(where)
+        for kind, named in (("actions", self.actions), ("conditions", self.conditions)):
+            seen: dict[str, Action | Condition] = {}
+            for each in named:
+                twin = seen.setdefault(each.name, each)
+                if twin is not each:
+                    raise DeclarationError(
+                        where,
+                        expected=f"{kind} of different names",
+                        came=f"{Origin(twin.function)} and {Origin(each.function)} are both called {each.name!r}",
+                        fix="Rename one.",
+                    )
         names = {each.name for each in self.actions}
         goals: dict[str, Goal] = {}
         for goal in self.goals:
@@ -325,19 +335,6 @@ class Agent:
                     came="there is no such action",
                     fix=f"Actions here: {', '.join(sorted(names)) or 'none'}.",
                 )
-
-    def _refuse_duplicates(self, where: str) -> None:
-        for kind, named in (("actions", self.actions), ("conditions", self.conditions)):
-            seen: dict[str, Action | Condition] = {}
-            for each in named:
-                twin = seen.setdefault(each.name, each)
-                if twin is not each:
-                    raise DeclarationError(
-                        where,
-                        expected=f"{kind} of different names",
-                        came=f"{Origin(twin.function)} and {Origin(each.function)} are both called {each.name!r}",
-                        fix="Rename one.",
-                    )
 
     def action(self, name: str) -> Action:
         """The action of that name, which must be there."""

@@ -180,9 +180,14 @@ class _Reading:
         origin = self._origin(name)
         _refuse_other_return(origin, float)
         parameters = self._parameters(origin)
-        _refuse_required(
-            origin, [each for each in parameters if isinstance(each, Input) and each.type is not self._cls]
-        )
+        inputs = [each for each in parameters if isinstance(each, Input) and each.type is not self._cls]
+        for each in inputs:
+            if each.required:
+                raise origin.error(
+                    expected="all domain parameters of a @cost method to be optional, as it is asked early",
+                    came=f"{each.name!r} is required",
+                    fix=f"Write `{each.name}: {type_name(each.type)} | None`.",
+                )
         return Cost(mark.name or name, origin.function, parameters, self._owner)
 
     def _origin(self, name: str) -> Origin:
@@ -203,24 +208,19 @@ def _marked_methods(cls: type) -> Iterator[tuple[str, dict[type, object]]]:
                 continue
             # A mark stands on the outermost of several decorators, or on a function that they wrap.
             marks = {kind: mark for each in reversed(list(_layers(value))) for kind, mark in marks_of(each).items()}
-            if marks:
-                _refuse_property(base, value)
+            if marks and isinstance(value, property | cached_property):
+                inner: Any = list(_layers(cast("object", value)))[1]
+                raise Origin(inner, base).error(
+                    expected="marks on methods only",
+                    came="it is a property, which nobody calls",
+                    fix="Drop the decorator that makes it one.",
+                )
             if marks and not isinstance(value, type):
                 found[name] = found.get(name, {}) | marks
             elif name in found and value is None:
                 del found[name]
     # What is abstract here is what its subclasses do.
     return (pair for pair in found.items() if not getattr(getattr(cls, pair[0]), "__isabstractmethod__", False))
-
-
-def _refuse_property(cls: type, member: object) -> None:
-    if isinstance(member, property | cached_property):
-        inner: Any = list(_layers(cast("object", member)))[1]
-        raise Origin(inner, cls).error(
-            expected="marks on methods only",
-            came="it is a property, which nobody calls",
-            fix="Drop the decorator that makes it one.",
-        )
 
 
 def _refuse_without_self(origin: Origin, cls: type) -> None:
@@ -302,16 +302,6 @@ def _named_cost(origin: Origin, name: str, costs: Mapping[str, Cost]) -> Cost | 
             fix="Correct the name, or mark the method.",
         )
     return costs[name]
-
-
-def _refuse_required(origin: Origin, inputs: Iterable[Input]) -> None:
-    for each in inputs:
-        if each.required:
-            raise origin.error(
-                expected="all domain parameters of a @cost method to be optional, as it is asked early",
-                came=f"{each.name!r} is required",
-                fix=f"Write `{each.name}: {type_name(each.type)} | None`.",
-            )
 
 
 def _refuse_other_return(origin: Origin, kind: type) -> Outputs:

@@ -279,7 +279,14 @@ def read_parameters(
     parameters = tuple(
         _claimed(each, hints, resolvers) or _read_parameter(origin, each, hints, services) for each in open_
     )
-    _refuse_ambiguous(origin, parameters)
+    inputs = [each for each in parameters if isinstance(each, Input)]
+    for one, other in combinations(inputs, 2):
+        if one.type == other.type and (one.binding == other.binding or DEFAULT_BINDING in {one.binding, other.binding}):
+            raise origin.error(
+                expected="to know which object goes to which parameter",
+                came=f"{one.name!r} and {other.name!r} are both {type_name(one.type)}",
+                fix='Mark both with a name: `Annotated[T, Named("first")]`, `Annotated[T, Named("second")]`.',
+            )
     return parameters
 
 
@@ -385,17 +392,6 @@ def _parts(origin: Origin, name: str, kind: object) -> Iterator[Input]:
         yield Input(part, found.type, found.binding, required=not optional, default=default)
 
 
-def _refuse_ambiguous(origin: Origin, parameters: tuple[Parameter, ...]) -> None:
-    inputs = [each for each in parameters if isinstance(each, Input)]
-    for one, other in combinations(inputs, 2):
-        if one.type == other.type and (one.binding == other.binding or DEFAULT_BINDING in {one.binding, other.binding}):
-            raise origin.error(
-                expected="to know which object goes to which parameter",
-                came=f"{one.name!r} and {other.name!r} are both {type_name(one.type)}",
-                fix='Mark both with a name: `Annotated[T, Named("first")]`, `Annotated[T, Named("second")]`.',
-            )
-
-
 def _without_awaitable(kind: object) -> object:
     kind, _ = _unwrapped(kind)
     origin = get_origin(kind)
@@ -449,7 +445,7 @@ def _is_some_of(member: object) -> TypeGuard[type[SomeOf]]:
     return isinstance(member, type) and issubclass(member, SomeOf)
 
 
-def _refuse_open(origin: Origin, kind: object, where: str) -> None:
+def _check_type(origin: Origin, kind: object, where: str) -> None:
     for parameter in open_in(kind):
         bases = (origin.owner or object).__mro__
         base = next((each.__name__ for each in bases if parameter in parameters_of(each)), "")
@@ -460,10 +456,6 @@ def _refuse_open(origin: Origin, kind: object, where: str) -> None:
             if base
             else f"Write a type of your own in place of {parameter.__name__}.",
         )
-
-
-def _check_type(origin: Origin, kind: object, where: str) -> None:
-    _refuse_open(origin, kind, where)
     if kind in _UNUSABLE or get_origin(kind) is Literal:
         raise origin.error(
             expected=f"a type of your own {where}",

@@ -51,17 +51,6 @@ class Reach:
         self.obtainable = problem.system.literals_allowed_by(problem.start)
         self.givers: dict[int, int] = {}
         """In the order in which the literals come within reach."""
-        self._spread()
-
-    def excluded(self, index: int) -> bool:
-        """Whether no plan may use a move."""
-        return self.system.moves[index].operator.action in self.problem.excluded
-
-    def lacking(self, index: int) -> list[int]:
-        """What a move needs that cannot be had."""
-        return [literal for literal in self.system.moves[index].needs if not self.obtainable[literal]]
-
-    def _spread(self) -> None:
         moves = self.system.moves
         waiting = [len(self.lacking(index)) for index in range(len(moves))]
         ready = deque(index for index, count in enumerate(waiting) if not count)
@@ -75,6 +64,14 @@ class Reach:
                         waiting[index] -= 1
                         if not waiting[index]:
                             ready.append(index)
+
+    def excluded(self, index: int) -> bool:
+        """Whether no plan may use a move."""
+        return self.system.moves[index].operator.action in self.problem.excluded
+
+    def lacking(self, index: int) -> list[int]:
+        """What a move needs that cannot be had."""
+        return [literal for literal in self.system.moves[index].needs if not self.obtainable[literal]]
 
 
 def unusable(problem: Problem) -> Mapping[str, tuple[tuple[Fact, bool], ...]]:
@@ -145,15 +142,6 @@ class Lacks:
 
     def missing(self, wanted: Sequence[int]) -> Iterator[Missing]:
         """What is missing for literals that cannot be had, each thing once."""
-        blocked = self._blocked(wanted)
-        self._count(blocked)
-        while endless := [literal for literal in wanted if literal not in self._lacks]:
-            self._circular.add(self._on_a_circle(endless[0]))
-            self._count(blocked)
-        yield from self._roots(wanted)
-
-    def _blocked(self, wanted: Iterable[int]) -> list[int]:
-        """The literals that are lacking for the wanted ones, directly or in turn."""
         found = dict.fromkeys(wanted)
         queue = deque(found)
         while queue:
@@ -161,7 +149,12 @@ class Lacks:
                 fresh = [literal for literal in self._reach.lacking(index) if literal not in found]
                 found.update(dict.fromkeys(fresh))
                 queue += fresh
-        return list(found)
+        blocked = list(found)
+        self._count(blocked)
+        while endless := [literal for literal in wanted if literal not in self._lacks]:
+            self._circular.add(self._on_a_circle(endless[0]))
+            self._count(blocked)
+        yield from self._roots(wanted)
 
     def _count(self, blocked: Sequence[int]) -> None:
         """Count what each literal lacks, from those up that lack only themselves."""
@@ -345,7 +338,11 @@ class Explanation:
         deadline = None if self.problem.deadline is None else self.problem.deadline / max(len(turns), 1)
         asked = replace(self.problem, goals=(self.plan.goal,), deadline=deadline)
         found = ((Branch(turn, best_plan(replace(asked, start=start))), done) for turn, start, done in turns)
-        return tuple(each for each, done in found if _steps_of(each.plan) != self.plan.steps[done:])
+        return tuple(
+            each
+            for each, done in found
+            if (each.plan.steps if isinstance(each.plan, Plan) else None) != self.plan.steps[done:]
+        )
 
     def cost(self, operator: Operator) -> float:
         """What a step of the plan costs."""
@@ -462,10 +459,6 @@ def _turns(problem: Problem, plan: Plan, relied_on: Iterable[Reliance]) -> Itera
                 known = _after(now, {**step.effects, fact: not value})
                 yield f"the {fact} is {str(not value).lower()} after {step.name}", known, number
         now = _after(now, step.effects)
-
-
-def _steps_of(found: Plan | NoPlan) -> tuple[Operator, ...] | None:
-    return found.steps if isinstance(found, Plan) else None
 
 
 def _after(before: WorldState, effects: Mapping[Fact, bool]) -> WorldState:

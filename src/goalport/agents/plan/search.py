@@ -81,7 +81,15 @@ def _executable_plan(task: Task, graph: Graph, state: int, costs: Sequence[int],
 
     If it weighs more than `least`, steps that it can do without are left out, the dearest first.
     """
-    path = _relaxed_steps(task, graph, state, costs)
+    # The cheapest way to each thing by itself, taken together: it may not be possible one after the other.
+    givers = _givers(graph, state, costs)
+    needed = [literal for literal in task.goal_literals if literal in givers]
+    steps: set[int] = set()
+    for literal in needed:  # grows while we walk
+        if givers[literal] not in steps:
+            steps.add(givers[literal])
+            needed += (need for need in graph.needs[givers[literal]] if need in givers)
+    path = [index for index in dict.fromkeys(givers.values()) if index in steps]
     if not _reaches_goal(task, state, path):
         return None
     weight = sum(task.weights[index] for index in path)
@@ -91,18 +99,6 @@ def _executable_plan(task: Task, graph: Graph, state: int, costs: Sequence[int],
             path = shorter
             weight -= task.weights[index]
     return RelaxedPlan(weight, tuple(path))
-
-
-def _relaxed_steps(task: Task, graph: Graph, state: int, costs: Sequence[int]) -> list[int]:
-    """The cheapest way to each thing by itself, taken together: it may not be possible one after the other."""
-    givers = _givers(graph, state, costs)
-    needed = [literal for literal in task.goal_literals if literal in givers]
-    steps: set[int] = set()
-    for literal in needed:  # grows while we walk
-        if givers[literal] not in steps:
-            steps.add(givers[literal])
-            needed += (need for need in graph.needs[givers[literal]] if need in givers)
-    return [index for index in dict.fromkeys(givers.values()) if index in steps]
 
 
 def _givers(graph: Graph, state: int, costs: Sequence[int]) -> dict[int, int]:
@@ -181,7 +177,8 @@ def search_start(task: Task, without: Callable[[frozenset[int]], Task], until: f
     if plan is None:
         return SearchStart(task, landmarks, bound)
     if plan.weight > bound.total:
-        too_dear = _too_dear(task, bound, plan.weight)
+        gain = plan.weight - bound.total
+        too_dear = frozenset(step.move for step, left in zip(task.steps, bound.left, strict=True) if left > gain)
         if len(too_dear) >= len(task.steps) * WORTHWHILE:
             smaller = search_start(without(too_dear), lambda moves: without(too_dear | moves), until)
             return smaller if smaller.limit <= plan.weight else smaller.with_plan(task, plan)
@@ -192,12 +189,6 @@ def search_start(task: Task, without: Callable[[frozenset[int]], Task], until: f
         landmarks = Landmarks(smaller)
         start = SearchStart(smaller, landmarks, landmarks.unavoidable(smaller.start))
     return start.with_plan(task, plan)
-
-
-def _too_dear(task: Task, bound: Bound, limit: int) -> frozenset[int]:
-    """The moves that would bring a plan above a weight."""
-    gain = limit - bound.total
-    return frozenset(step.move for step, left in zip(task.steps, bound.left, strict=True) if left > gain)
 
 
 class _Branch(NamedTuple):
@@ -228,7 +219,13 @@ class _Choices:
         """
         while self._open and self._open[0].total < plan.weight:
             branch = heappop(self._open)
-            cut = self._choice(branch.bound)
+            # The cut that promises most for the branches it makes, without steps that are barred.
+            cuts = [
+                (cut.weight, [index for index in cut.steps if branch.bound.left[index] <= self._most])
+                for cut in branch.bound.cuts
+            ]
+            promises = [(weight / (len(steps) - 1), steps) for weight, steps in cuts if len(steps) > 1]
+            cut = max(promises, default=(0.0, list[int]()))[1]
             if not cut or self._looked > ENOUGH or (until is not None and thread_time() > until):
                 # Without a choice left, the steps are too few: they clash, and order has to be looked at too.
                 return plan, None
@@ -240,12 +237,6 @@ class _Choices:
                     heappush(self._open, made)
         fitting = [branch.bound.left for branch in self._open if branch.total == plan.weight]
         return plan, frozenset(index for left in fitting for index, cost in enumerate(left) if not cost)
-
-    def _choice(self, bound: Bound) -> list[int]:
-        """The cut that promises most for the branches it makes, without steps that are barred; none without choice."""
-        cuts = [(cut.weight, [index for index in cut.steps if bound.left[index] <= self._most]) for cut in bound.cuts]
-        promises = [(weight / (len(steps) - 1), steps) for weight, steps in cuts if len(steps) > 1]
-        return max(promises, default=(0.0, list[int]()))[1]
 
     def _branches(self, branch: _Branch, cut: list[int], most: int) -> Iterator[_Branch]:
         """For each step of a cut what is known where it is taken, and none of those before it."""
@@ -392,19 +383,15 @@ def _searched(problem: Problem, goal: PlanGoal, until: float | None) -> Found:
     path = search.run()
     if path is None:
         return Found(start.known_steps, search.expansions, search.timed_out)
-    known = _known(task, [start.task.steps[index].move for index in path])
-    problem.system.known_plans.remember(question, known)
-    return Found(known.steps, search.expansions)
-
-
-def _known(task: Task, moves: Sequence[int]) -> KnownPlan:
-    """The plan with the states on its way, told by all that could matter and not only by what the search looked at."""
+    moves = [start.task.steps[index].move for index in path]
     steps = {step.move: step for step in task.steps}
     state, states = task.start, {task.start: 0}
     for number, move in enumerate(moves, start=1):
         state = steps[move].after(state)
         states[state] = number
-    return KnownPlan(tuple(steps[move].operator for move in moves), states, task.literals, task.held)
+    known = KnownPlan(tuple(steps[move].operator for move in moves), states, task.literals, task.held)
+    problem.system.known_plans.remember(question, known)
+    return Found(known.steps, search.expansions)
 
 
 def _plan(problem: Problem, goal: PlanGoal, found: Found, expansions: int) -> Plan:
@@ -451,7 +438,12 @@ class Search:
                 self.timed_out = True
                 return None
             if node.seen < len(node.path) or not node.estimate:
-                self._complete(node)
+                known = node.bound.after(node.path[node.seen :])
+                bound = self._landmarks.completed(node.state, known)
+                if bound is not None:
+                    heappush(
+                        self._open, node._replace(estimate=node.cost + bound.total, bound=bound, seen=len(node.path))
+                    )
             elif not self._settle(node):
                 self.expansions += 1
                 self._expand(node)
@@ -461,13 +453,6 @@ class Search:
         """Search on from this node alone."""
         self._open = [node]
         self._best: dict[int, tuple[int, tuple[int, ...]]] = {node.state: (node.cost, node.path)}
-
-    def _complete(self, node: Node) -> None:
-        """Put a node back with all that can be said of what is to come, or drop it if it leads nowhere."""
-        known = node.bound.after(node.path[node.seen :])
-        bound = self._landmarks.completed(node.state, known)
-        if bound is not None:
-            heappush(self._open, node._replace(estimate=node.cost + bound.total, bound=bound, seen=len(node.path)))
 
     def _settle(self, node: Node) -> bool:
         """Go as far as needs no search, where a relaxed plan from the first of the best nodes costs no more.

@@ -118,7 +118,11 @@ class Relevance:
             return
         self._moves.add(index)
         self._need(move.needs)
-        self._take(move.takes)
+        for literal in move.takes:
+            if not self._taken[literal]:
+                self._taken[literal] = 1
+                if self._needed[literal] and self._holding[literal]:
+                    self._produced.append(literal)
 
     def _need(self, literals: Sequence[int]) -> None:
         for literal in literals:
@@ -126,13 +130,6 @@ class Relevance:
                 self._needed[literal] = 1
                 self._order.append(literal)
                 if self._taken[literal] or not self._holding[literal]:
-                    self._produced.append(literal)
-
-    def _take(self, literals: Sequence[int]) -> None:
-        for literal in literals:
-            if not self._taken[literal]:
-                self._taken[literal] = 1
-                if self._needed[literal] and self._holding[literal]:
                     self._produced.append(literal)
 
     def task(self, wanted: Sequence[int]) -> Task:
@@ -217,30 +214,7 @@ class Relaxation:
         self._values: list[float] = [inf] * (graph.nothing + 1)
         self._supporters = [-1] * len(graph.needs)
         """For each step that can be taken the dearest literal that it needs."""
-        self._explore(state)
-
-    @property
-    def reaches_goal(self) -> bool:
-        """Whether everything that the goal needs can be had if nothing is ever taken away."""
-        return all(self._values[literal] < inf for literal in self._goals)
-
-    def hardest_goal(self) -> int | None:
-        """The dearest literal of the goal; None where all of it costs nothing."""
-        hardest = max(self._goals, key=self._values.__getitem__)
-        return hardest if self._values[hardest] else None
-
-    def cut_before(self, literal: int) -> tuple[list[int], int]:
-        """Steps of which every way to the literal takes one, and the least of their costs, which all of them pay."""
-        zone = self._zone(literal)
-        steps = self._crossing(zone, self._values[literal])
-        weight = min(self._costs[step] for step in steps)
-        for step in steps:
-            self._costs[step] -= weight
-        self._lower(steps)
-        return steps, weight
-
-    def _explore(self, state: int) -> None:
-        """Go through the literals from the cheapest up; stop early where the goal costs nothing."""
+        # From the cheapest literals up; it ends early where the goal costs nothing.
         waiting = list(self._graph.counts)
         for step, guard in self._graph.guards:
             if guard & ~state:
@@ -258,6 +232,33 @@ class Relaxation:
                 for literal in fresh:
                     self._values[literal] = now
                 self._spread(fresh, now, waiting, later)
+
+    @property
+    def reaches_goal(self) -> bool:
+        """Whether everything that the goal needs can be had if nothing is ever taken away."""
+        return all(self._values[literal] < inf for literal in self._goals)
+
+    def hardest_goal(self) -> int | None:
+        """The dearest literal of the goal; None where all of it costs nothing."""
+        hardest = max(self._goals, key=self._values.__getitem__)
+        return hardest if self._values[hardest] else None
+
+    def cut_before(self, literal: int) -> tuple[list[int], int]:
+        """Steps of which every way to the literal takes one, and the least of their costs, which all of them pay."""
+        zone = self._zone(literal)
+        limit = self._values[literal]
+        entering = {step for literal in zone for step in self._graph.achievers[literal]}
+        supporters = self._supporters
+        steps = [
+            step
+            for step in entering
+            if supporters[step] >= 0 and supporters[step] not in zone and self._is_before(zone, supporters[step], limit)
+        ]
+        weight = min(self._costs[step] for step in steps)
+        for step in steps:
+            self._costs[step] -= weight
+        self._lower(steps)
+        return steps, weight
 
     def _spread(self, fresh: list[int], now: float, waiting: list[int], later: list[tuple[float, int]]) -> None:
         """From literals that cost so much go on to all that costs no more; steps that cost something come later."""
@@ -290,16 +291,6 @@ class Relaxation:
                     zone.add(supporter)
                     frontier.append(supporter)
         return zone
-
-    def _crossing(self, zone: set[int], limit: float) -> list[int]:
-        """The steps into the zone from where one gets without it."""
-        entering = {step for literal in zone for step in self._graph.achievers[literal]}
-        supporters = self._supporters
-        return [
-            step
-            for step in entering
-            if supporters[step] >= 0 and supporters[step] not in zone and self._is_before(zone, supporters[step], limit)
-        ]
 
     def _is_before(self, zone: set[int], literal: int, limit: float) -> bool:
         """Whether one gets to the literal without the zone, as one does to all that costs less than the zone."""

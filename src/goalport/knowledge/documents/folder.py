@@ -131,7 +131,7 @@ class Folder:
         place = self.place(path)
         if not place.is_dir():
             raise DocumentError(f"{one_line(path, _LINE)!r} is no folder but a file; read it.")
-        prefix = self._relative(place)
+        prefix = PurePosixPath(place.relative_to(self.root.resolve()).as_posix())
         return tuple(
             f"{each.name}/" if (place / each.name).is_dir() else each.name
             for each in sorted(_entries(place), key=lambda entry: entry.name)
@@ -207,7 +207,10 @@ class Folder:
                 return
             whole = folded(text)
             if all(each in whole for each in wanted):
-                yield from _lines(path, text, wanted)
+                for number, line in enumerate(text.split("\n"), start=1):
+                    plain = folded(line)
+                    if all(each in plain for each in wanted):
+                        yield FoundLine(path, number, one_line(line, _LINE))
 
     def _inside(self, path: str, resolved: Path | None = None) -> Path | None:
         """What a path leads to, if that is in the folder. `resolved` is the root, where it is resolved already."""
@@ -227,9 +230,6 @@ class Folder:
         found = self._inside(str(path))
         return found is not None and found.is_file()
 
-    def _relative(self, place: Path) -> PurePosixPath:
-        return PurePosixPath(place.relative_to(self.root.resolve()).as_posix())
-
     def _shows(self, name: str) -> bool:
         return self.hidden or not name.startswith(".")
 
@@ -247,13 +247,6 @@ def _decoded(path: str, content: bytes) -> str:
     if b"\0" in content[:_PROBED]:
         raise _unreadable(path, f"it is no text, but {counted(len(content), 'byte')} of something else")
     return content.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _lines(path: str, text: str, words: list[str]) -> Iterator[FoundLine]:
-    for number, line in enumerate(text.split("\n"), start=1):
-        plain = folded(line)
-        if all(each in plain for each in words):
-            yield FoundLine(path, number, one_line(line, _LINE))
 
 
 def _unreadable(path: str, why: str) -> DocumentError:

@@ -144,7 +144,11 @@ class GitHubArchives:
                 )
             _as_expected(self._copy(place, found, files), expected)
             self._keep(place, found, files)
-        self._pin(place, found)
+        path = self._pin_file(place)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump({"ref": place.ref, "commit": found.commit, "hash": found.content_hash}, file, indent=2)
+        Path(name).replace(path)
         return self._copy(place, found, self._files(place, found.commit))
 
     def _keep(self, place: GitHubPlace, found: "_Pin", files: Path) -> None:
@@ -189,13 +193,6 @@ class GitHubArchives:
             raise DocumentError(
                 f"The pin of {place} in {path} cannot be read ({type(error).__name__}). Remove the file to pin it anew."
             ) from error
-
-    def _pin(self, place: GitHubPlace, pin: "_Pin") -> None:
-        path = self._pin_file(place)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"ref": place.ref, "commit": pin.commit, "hash": pin.content_hash}, file, indent=2)
-        Path(name).replace(path)
 
     def _pin_file(self, place: GitHubPlace) -> Path:
         """Each branch has a file of its own, so that programs that pin several at a time do not disturb each other."""

@@ -60,7 +60,12 @@ def read_html(
     page's title, else the name in the URI.
     """
     page = _parsed(text, uri)
-    known = _metadata(page)
+    root = page.css_first("html")
+    found = {"language": root.attributes.get("lang") if root is not None else None}
+    for name in ("description", "author", "keywords"):
+        meta = page.css_first(f"meta[name={name} i]")
+        found[name] = meta.attributes.get("content") if meta is not None else None
+    known = {name: one_line(written) for name, written in found.items() if written and written.strip()}
     page_title = _page_title(page)
     for each in page.css(_LEFT_OUT):
         each.decompose()
@@ -103,15 +108,6 @@ def _depth(text: str) -> int:
 def _page_title(page: "LexborHTMLParser") -> str:
     title = page.css_first("title")
     return one_line(title.text()) if title is not None else ""
-
-
-def _metadata(page: "LexborHTMLParser") -> dict[str, JsonValue]:
-    root = page.css_first("html")
-    found = {"language": root.attributes.get("lang") if root is not None else None}
-    for name in ("description", "author", "keywords"):
-        meta = page.css_first(f"meta[name={name} i]")
-        found[name] = meta.attributes.get("content") if meta is not None else None
-    return {name: one_line(written) for name, written in found.items() if written and written.strip()}
 
 
 def _main(page: "LexborHTMLParser") -> "LexborNode | None":

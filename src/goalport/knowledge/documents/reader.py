@@ -94,7 +94,12 @@ def media_type_of(data: bytes, uri: str, declared: str | None = None) -> str:
     if called in _BINARY.values():
         kind = next(name for name, each in _BINARY.items() if each == called)
         raise UnreadableDocument(uri, f"it is called {with_article(kind.upper())} file, and is none")
-    return _kind_of_text(data, suffix, said)
+    beginning = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if said in {MARKDOWN, HTML, CSV, *_MARKED_UP.values()}:
+        return said
+    if suffix in _TEXTS:
+        return _TEXTS[suffix]
+    return HTML if beginning.startswith((b"<!doctype html", b"<html")) else PLAIN_TEXT
 
 
 def _by_content(data: bytes, uri: str, suffix: str, said: str) -> str | None:
@@ -122,15 +127,6 @@ def _by_content(data: bytes, uri: str, suffix: str, said: str) -> str | None:
 
 def _in_utf_16(name: str) -> bytes:
     return name.encode("utf-16-le")
-
-
-def _kind_of_text(data: bytes, suffix: str, said: str) -> str:
-    beginning = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if said in {MARKDOWN, HTML, CSV, *_MARKED_UP.values()}:
-        return said
-    if suffix in _TEXTS:
-        return _TEXTS[suffix]
-    return HTML if beginning.startswith((b"<!doctype html", b"<html")) else PLAIN_TEXT
 
 
 _READERS: Final[Mapping[str, Callable[..., NavigableDocument]]] = {

@@ -130,11 +130,27 @@ class WebFetcher:
 
         place = first = httpx2.URL(url)
         for _ in range(self.limits.redirects + 1):
-            request = await self._request(client, url, place, headers if _same_origin(first, place) else {})
+            same_origin = (first.scheme, first.host, first.port) == (place.scheme, place.host, place.port)
+            request = await self._request(client, url, place, headers if same_origin else {})
             async with _Stream(await client.send(request, stream=True)) as response:
                 target = response.headers.get("location")
                 if response.status_code not in _REDIRECTS or target is None:
-                    return await self._content(url, place, response, media_types)
+                    if response.status_code != _OK:
+                        raise _refused(
+                            url, f"the server answers {response.status_code} {one_line(response.reason_phrase)}".strip()
+                        )
+                    media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+                    if media_types and not any(_fits(media_type, each) for each in media_types):
+                        raise _refused(
+                            url, f"it is of type {one_line(media_type) or 'unknown'}, not {listed(media_types)}"
+                        )
+                    content = bytearray()
+                    async for piece in _decompressed(url, response):
+                        content += piece
+                        if len(content) > self.limits.max_bytes:
+                            raise _refused(url, f"it has more than {self.limits.max_bytes} bytes")
+                    found = str(place.copy_with(username="", password=""))
+                    return WebContent(found, media_type, bytes(content), response.charset_encoding or "")
                 before, place = place, place.join(target)
                 if before.scheme == "https" and place.scheme != "https":
                     raise _refused(url, "it redirects from HTTPS to an address without it")
@@ -142,7 +158,10 @@ class WebFetcher:
 
     async def _request(self, client: "AsyncClient", url: str, place: "URL", headers: Mapping[str, str]) -> "Request":
         """A request to the address that was checked, with the name of the host in its header and certificate check."""
-        port = _port(url, place)
+        if place.scheme not in _PORTS or not place.host:
+            fix = " Give the path of a file instead" if place.scheme == "file" else ""
+            raise _refused(url, f"only http:// and https:// addresses with a host are fetched.{fix}")
+        port = place.port or _PORTS[place.scheme]
         checked = await self._checked(url, place.host, port)
         return client.build_request(
             "GET",
@@ -176,20 +195,6 @@ class WebFetcher:
                     f"its address {each} is not a public one. If it is meant to be read, allow {host!r} or its network",
                 )
         return found[0]
-
-    async def _content(self, url: str, place: "URL", response: "Response", media_types: Collection[str]) -> WebContent:
-        if response.status_code != _OK:
-            raise _refused(url, f"the server answers {response.status_code} {one_line(response.reason_phrase)}".strip())
-        media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media_types and not any(_fits(media_type, each) for each in media_types):
-            raise _refused(url, f"it is of type {one_line(media_type) or 'unknown'}, not {listed(media_types)}")
-        content = bytearray()
-        async for piece in _decompressed(url, response):
-            content += piece
-            if len(content) > self.limits.max_bytes:
-                raise _refused(url, f"it has more than {self.limits.max_bytes} bytes")
-        found = str(place.copy_with(username="", password=""))
-        return WebContent(found, media_type, bytes(content), response.charset_encoding or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,18 +265,6 @@ def _network(written: str) -> IPv4Network | IPv6Network | None:
 
 def _fits(media_type: str, wanted: str) -> bool:
     return media_type.startswith(wanted) if wanted.endswith("/") else media_type == wanted
-
-
-def _same_origin(one: "URL", other: "URL") -> bool:
-    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
-
-
-def _port(url: str, place: "URL") -> int:
-    """The port of an address, after the address itself was checked."""
-    if place.scheme not in _PORTS or not place.host:
-        fix = " Give the path of a file instead" if place.scheme == "file" else ""
-        raise _refused(url, f"only http:// and https:// addresses with a host are fetched.{fix}")
-    return place.port or _PORTS[place.scheme]
 
 
 def _refused(url: str, why: str) -> DocumentError:

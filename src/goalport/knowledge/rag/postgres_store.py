@@ -240,7 +240,15 @@ class PostgresIndex:
         async with self._server.changing(connection):
             made = await connection.fetch("select to_regclass($1)::text as name", f"{self._server.quoted}.vectors")
             if not made[0]["name"]:
-                await self._make_extension(connection)
+                await connection.execute("savepoint extension")
+                try:
+                    await connection.execute("create extension if not exists vector")
+                except driver().PostgresError as error:
+                    await connection.execute("rollback to savepoint extension")
+                    self._lack = (
+                        f"It has no extension `vector`, and cannot make it ({str(error).rstrip('.')}).",
+                        "Install pgvector there, and let one who may do it run CREATE EXTENSION vector.",
+                    )
             (row,) = await connection.fetch(_SCHEMAS)  # the extension may be in any schema
             path = f"set local search_path to {', '.join([self._server.quoted, *row['names']])}"
             await connection.execute(path)
@@ -250,17 +258,6 @@ class PostgresIndex:
                 await _performed(connection, self.add(document))
         self._server.local = f"{path}; set local jit = off"
         self._prepared = True
-
-    async def _make_extension(self, connection: Connection) -> None:
-        await connection.execute("savepoint extension")
-        try:
-            await connection.execute("create extension if not exists vector")
-        except driver().PostgresError as error:
-            await connection.execute("rollback to savepoint extension")
-            self._lack = (
-                f"It has no extension `vector`, and cannot make it ({str(error).rstrip('.')}).",
-                "Install pgvector there, and let one who may do it run CREATE EXTENSION vector.",
-            )
 
 
 async def _performed(connection: Connection, operation: Operation[T], *, writing: bool = False) -> T:

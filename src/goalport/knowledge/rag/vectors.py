@@ -60,31 +60,25 @@ async def embedded(service: EmbeddingService, texts: Sequence[str]) -> "NDArray[
     parts: list[NDArray[np.float32]] = []
     for start in range(0, len(texts), _REQUESTED):
         batch = texts[start : start + _REQUESTED]
-        vectors = await _requested(service, batch)
+        site = current_call_site()
+        if site is not None:
+            site.before_request()
+        began = time.monotonic()
+        with embeddings_span(service.name):
+            try:
+                vectors = await service.embed(batch)
+            except GoalportError:
+                raise
+            except Exception as error:
+                reason = error_summary(error).rstrip(".")
+                raise ModelUnavailable(f"The embedding service {service.name!r} failed: {reason}.") from error
+        if site is not None and isinstance(vectors, Vectors):
+            site.spend(service.name, vectors.usage.tokens, vectors.usage.cost, time.monotonic() - began)
         check_vector_count(service.name, batch, vectors)
         parts.append(await asyncio.to_thread(_matrix, service.name, vectors))
         if parts[-1].shape[1] != parts[0].shape[1]:
             raise _uneven(service.name, {parts[0].shape[1], parts[-1].shape[1]})
     return np.concatenate(parts) if parts else np.empty((0, service.dimensions or 0), np.float32)
-
-
-async def _requested(service: EmbeddingService, texts: Sequence[str]) -> list[list[float]]:
-    """The vectors, whose cost is counted where this runs, as in an action, which may refuse to go on."""
-    site = current_call_site()
-    if site is not None:
-        site.before_request()
-    began = time.monotonic()
-    with embeddings_span(service.name):
-        try:
-            vectors = await service.embed(texts)
-        except GoalportError:
-            raise
-        except Exception as error:
-            reason = error_summary(error).rstrip(".")
-            raise ModelUnavailable(f"The embedding service {service.name!r} failed: {reason}.") from error
-    if site is not None and isinstance(vectors, Vectors):
-        site.spend(service.name, vectors.usage.tokens, vectors.usage.cost, time.monotonic() - began)
-    return vectors
 
 
 def _matrix(service: str, vectors: Sequence[Sequence[float]]) -> "NDArray[np.float32]":
@@ -237,7 +231,9 @@ class ChunkVectors:
                 rows: Rows = rows, vectors: "NDArray[np.float32]" = vectors, *, anew: bool = anew
             ) -> Operation[None]:
                 if anew:  # what the old model has made is given up when the new one has answered
-                    yield from _forgotten()
+                    yield "delete from vectors", ()
+                    yield "delete from facts where name in ('model', 'dimensions')", ()
+                    yield _REMEMBERED, [("without_vectors", "1")]
                 yield from self.add([chunk for chunk, _ in rows], vectors)
 
             await self._database.write(write)
@@ -294,12 +290,6 @@ class ChunkVectors:
 def _facts() -> Operation[dict[str, Any]]:
     rows = yield "select name, value from facts", ()
     return {row[0]: row[1] for row in rows}
-
-
-def _forgotten() -> Operation[None]:
-    yield "delete from vectors", ()
-    yield "delete from facts where name in ('model', 'dimensions')", ()
-    yield _REMEMBERED, [("without_vectors", "1")]
 
 
 def _first() -> Operation[Rows]:

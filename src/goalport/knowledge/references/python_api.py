@@ -157,7 +157,9 @@ def _described(name: str, file: Path, tree: ast.Module) -> _Module:
     package = name if file.stem == "__init__" else name.rpartition(".")[0]
     for node in tree.body:
         match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if _offers(node.name, exported):
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if (
+                _is_public(node.name) if exported is None else node.name in exported
+            ):
                 members |= _members(name, node)
             case ast.ImportFrom() if exported is not None:
                 imported |= {key: full for key, full in _imports(node, package) if key in exported}
@@ -178,10 +180,6 @@ def _exported(tree: ast.Module) -> frozenset[str] | None:
             case _:
                 continue
     return None
-
-
-def _offers(name: str, exported: frozenset[str] | None) -> bool:
-    return _is_public(name) if exported is None else name in exported
 
 
 def _imports(node: ast.ImportFrom, package: str) -> Iterator[tuple[str, str]]:

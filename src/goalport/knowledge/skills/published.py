@@ -116,13 +116,10 @@ class PublishedSkills:
             try:
                 found.append(await to_thread.run_sync(_servable, each))
             except DocumentError as reason:
-                self._tell_of(each, reason)
+                if each.name not in self._left_out:
+                    self._left_out.add(each.name)
+                    _log.warning("The skill %r in %s is not given to clients: %s", each.name, each.folder, reason)
         return found, page[-1].name if len(later) > limit else ""
-
-    def _tell_of(self, skill: Skill, reason: DocumentError) -> None:
-        if skill.name not in self._left_out:
-            self._left_out.add(skill.name)
-            _log.warning("The skill %r in %s is not given to clients: %s", skill.name, skill.folder, reason)
 
     async def _named(self, name: str) -> "_Servable | None":
         for each in await self.load():

@@ -297,19 +297,15 @@ class ChildProcessRunner:
             raise ToolError(f"{script.name!r} took longer than {self.seconds:g} seconds and was ended.") from None
         finally:
             with anyio.CancelScope(shield=True):
-                _end(process, os.killpg if hasattr(os, "killpg") else None)
+                end_group = os.killpg if hasattr(os, "killpg") else None
+                with suppress(ProcessLookupError, PermissionError):
+                    if end_group is not None:
+                        end_group(process.pid, signal.SIGKILL)
+                    else:
+                        process.kill()
                 await process.aclose()
         output = cleaned(written.decode("utf-8", "replace"), self.output_characters)
         return ScriptResult(process.returncode or 0, hide(output))
-
-
-def _end(process: Process, end_group: Callable[[int, int], None] | None) -> None:
-    """End a process and those that it started, which share its group."""
-    with suppress(ProcessLookupError, PermissionError):
-        if end_group is not None:
-            end_group(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
 
 
 _log = logging.getLogger(__name__)

@@ -203,7 +203,14 @@ class Variables:
         return filled
 
     def _value(self, inside: str) -> str:
-        if inside in (folders := self._folders()):
+        folders = {
+            "workspaceFolder": str(self.folder),
+            "workspaceFolderBasename": self.folder.name,
+            "userHome": str(Path.home()),
+            "pathSeparator": os.sep,
+            "/": os.sep,
+        }
+        if inside in folders:
             return folders[inside]
         if inside.startswith("input:"):
             name = re.sub(r"[^A-Za-z0-9]+", "_", inside.removeprefix("input:")).upper()
@@ -225,15 +232,6 @@ class Variables:
         if name not in _PUBLIC and len(filled) >= _SHORTEST_SECRET:
             self.secrets.append(filled)
         return filled
-
-    def _folders(self) -> dict[str, str]:
-        return {
-            "workspaceFolder": str(self.folder),
-            "workspaceFolderBasename": self.folder.name,
-            "userHome": str(Path.home()),
-            "pathSeparator": os.sep,
-            "/": os.sep,
-        }
 
 
 def text(value: object, info: Info, *, keeps_caller: bool = False) -> str:

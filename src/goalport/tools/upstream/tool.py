@@ -88,7 +88,17 @@ class Pins:
         if server not in self._record:
             self._record[server] = {name: {"trusted": found.now} for name, found in prints.items()}
             return self._unsaved(prints)
-        return self._compare(server, prints)
+        entries = self._record[server]
+        before = {name: dict(entry) for name, entry in entries.items()}
+        for name, found in prints.items():
+            entry = entries.setdefault(name, {})
+            if entry.get("trusted") in found:
+                entries[name] = {"trusted": found.now}
+            else:
+                entry["seen"] = found.now
+        if entries != before and (unsaved := self._unsaved(prints)):
+            return unsaved
+        return {name: _CHANGED if "trusted" in entries[name] else _NEW for name in prints if "seen" in entries[name]}
 
     def why_untrusted(self, server: str, tool: str, found: Fingerprint) -> str:
         """Why a tool with this fingerprint must not be used, by the file alone; empty: it may be."""
@@ -111,19 +121,6 @@ class Pins:
         entry = entries[tool]
         entries[tool] = {"trusted": entry.get("seen", entry.get("trusted", ""))}
         self._save()
-
-    def _compare(self, server: str, prints: Mapping[str, Fingerprint]) -> dict[str, str]:
-        entries = self._record[server]
-        before = {name: dict(entry) for name, entry in entries.items()}
-        for name, found in prints.items():
-            entry = entries.setdefault(name, {})
-            if entry.get("trusted") in found:
-                entries[name] = {"trusted": found.now}
-            else:
-                entry["seen"] = found.now
-        if entries != before and (unsaved := self._unsaved(prints)):
-            return unsaved
-        return {name: _CHANGED if "trusted" in entries[name] else _NEW for name in prints if "seen" in entries[name]}
 
     def _unsaved(self, prints: Mapping[str, Fingerprint]) -> dict[str, str]:
         """Write the file. Where that fails, every tool is withheld: what cannot be remembered is not trusted."""

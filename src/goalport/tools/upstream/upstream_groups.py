@@ -141,7 +141,16 @@ def _group(role: str, known: _Role, servers: list[ServerConfig]) -> GroupConfig:
         role, (), known.description, permissions=frozenset({Permission.INTERNET_ACCESS}), provider="core"
     )
     for server in servers:
-        words = _words(server)
+        names = [server.name]
+        if server.transport == "stdio":
+            names.append(PurePosixPath(server.command.replace("\\", "/")).name)
+            # Arguments may name a package or an image; paths and options do not.
+            named = [each for each in server.args if re.fullmatch(r"@?[a-z][\w.@/:~-]*", each, re.IGNORECASE)]
+            names.append(" ".join(each for each in named if "=" not in each and not re.match(r"[A-Za-z]:[\\/]", each)))
+        else:
+            parts = urlsplit(server.url)
+            names += [parts.hostname or "", parts.path]
+        words = tuple(tuple(re.findall(r"[a-z0-9]+", each.lower())) for each in names)
         is_gateway = any(_contains(words, each) for each in _GATEWAYS)
         for kind in known.kinds:
             if is_gateway or any(_contains(words, (word,)) for word in kind.words):
@@ -153,20 +162,6 @@ def _group(role: str, known: _Role, servers: list[ServerConfig]) -> GroupConfig:
                     exclude=(*group.exclude, *(f"{server.name}/{each}" for each in kind.exclude)),
                 )
     return group
-
-
-def _words(server: ServerConfig) -> tuple[tuple[str, ...], ...]:
-    """The words in a server's name in the configuration, in its package, and in its host."""
-    names = [server.name]
-    if server.transport == "stdio":
-        names.append(PurePosixPath(server.command.replace("\\", "/")).name)
-        # Arguments may name a package or an image; paths and options do not.
-        named = [each for each in server.args if re.fullmatch(r"@?[a-z][\w.@/:~-]*", each, re.IGNORECASE)]
-        names.append(" ".join(each for each in named if "=" not in each and not re.match(r"[A-Za-z]:[\\/]", each)))
-    else:
-        parts = urlsplit(server.url)
-        names += [parts.hostname or "", parts.path]
-    return tuple(tuple(re.findall(r"[a-z0-9]+", each.lower())) for each in names)
 
 
 def _contains(names: tuple[tuple[str, ...], ...], words: tuple[str, ...]) -> bool:
@@ -571,35 +566,36 @@ class UpstreamGroups:
         states = tuple((name, each.tools, each.reader, each.state) for name, each in self._servers.servers.items())
         key = (self._servers.config, states, self._pins.stamp)
         if self._snapshot.key != key:
-            self._snapshot = self._new_snapshot(key)
+            pinned = self._pinned()
+            prints = {
+                name: {each.name: each.fingerprint for each in self._servers.servers[name].tools} for name in pinned
+            }
+            withheld = {
+                (name, tool): reason
+                for name in pinned
+                for tool, reason in self._pins.withheld(name, prints[name]).items()
+            }
+            guards: dict[str, Guard] = {name: partial(self._why_untrusted, name) for name in pinned}
+            core, before = self._core.of(self._servers.config), self._snapshot.live
+            live = [
+                LiveGroup(each, self._servers, withheld, before.get(role), is_core=role in core, guards=guards)
+                for role, each in self.config.items()
+            ]
+            warnings = [
+                f"The tool {tool!r} of the server {server!r} is withheld: {reason}. Look at it, and trust it with "
+                f"`goalport tools --trust {server}/{tool}`."
+                for (server, tool), reason in withheld.items()
+            ]
+            warnings += [*self._unmatched_of_servers(), *(line for each in live for line in each.warnings())]
+            self._snapshot = _Snapshot(
+                key,
+                tuple(each.group() for each in live if each.usable),
+                {each.role: each.absent for each in live if each.absent},
+                tuple(dict.fromkeys(warnings)),
+                withheld,
+                {each.role: each for each in live},
+            )
         return self._snapshot
-
-    def _new_snapshot(self, key: object) -> _Snapshot:
-        pinned = self._pinned()
-        prints = {name: {each.name: each.fingerprint for each in self._servers.servers[name].tools} for name in pinned}
-        withheld = {
-            (name, tool): reason for name in pinned for tool, reason in self._pins.withheld(name, prints[name]).items()
-        }
-        guards: dict[str, Guard] = {name: partial(self._why_untrusted, name) for name in pinned}
-        core, before = self._core.of(self._servers.config), self._snapshot.live
-        live = [
-            LiveGroup(each, self._servers, withheld, before.get(role), is_core=role in core, guards=guards)
-            for role, each in self.config.items()
-        ]
-        warnings = [
-            f"The tool {tool!r} of the server {server!r} is withheld: {reason}. Look at it, and trust it with "
-            f"`goalport tools --trust {server}/{tool}`."
-            for (server, tool), reason in withheld.items()
-        ]
-        warnings += [*self._unmatched_of_servers(), *(line for each in live for line in each.warnings())]
-        return _Snapshot(
-            key,
-            tuple(each.group() for each in live if each.usable),
-            {each.role: each.absent for each in live if each.absent},
-            tuple(dict.fromkeys(warnings)),
-            withheld,
-            {each.role: each for each in live},
-        )
 
     def _unmatched_of_servers(self) -> Iterator[str]:
         """A sentence for each pattern in the entry of a server that matches none of the tools it lists."""
