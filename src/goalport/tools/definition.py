@@ -502,7 +502,13 @@ class ToolObject:
 
     def named(self) -> "tuple[NamedTool, ...]":
         """The tools with their original names, including those whose names clash."""
-        kept = (each for inner in self.objects for each in _named(inner) if self.filter(each.own_name))
+        made = (
+            inner.named()
+            if isinstance(inner, ToolObject)
+            else [NamedTool(each.name, each) for each in _tools_of_one(inner)]
+            for inner in self.objects
+        )
+        kept = (each for tools in made for each in tools if self.filter(each.own_name))
         return tuple(each.renamed(self.naming) for each in kept)
 
     def duplicates(self) -> tuple[str, ...]:
@@ -551,12 +557,6 @@ def duplicate_names(tools: Iterable[Tool]) -> tuple[str, ...]:
     """The names that more than one of the tools has."""
     counts = Counter(each.name for each in tools)
     return tuple(name for name, count in counts.items() if count > 1)
-
-
-def _named(value: object) -> tuple[NamedTool, ...]:
-    if isinstance(value, ToolObject):
-        return value.named()
-    return tuple(NamedTool(each.name, each) for each in _tools_of_one(value))
 
 
 def _tools_of_one(value: object) -> tuple[Tool, ...]:

@@ -175,8 +175,12 @@ class ToolGroupResolver:
     def clashes(self) -> tuple[str, ...]:
         """A sentence for each group whose role is filled by another one."""
         playing = self._playing()
-        passed_over = [each for each in self._all() if playing[each.role] is not each and not each.is_default]
-        return tuple(_clash(each, playing[each.role]) for each in passed_over)
+        return tuple(
+            f"Two tool groups play the role {each.role!r}: {playing[each.role].name!r} is used, {each.name!r} is not. "
+            "Give one of them another role."
+            for each in self._all()
+            if playing[each.role] is not each and not each.is_default
+        )
 
     def find(self, role: str) -> ToolGroup | None:
         return self._playing().get(role)
@@ -292,13 +296,6 @@ def _only_tools(role: str, tools: Iterable[object]) -> tuple[Tool, ...]:
             fix=f"Write `ToolGroup.of({role!r}, …)`, which takes functions and objects too.",
         )
     return tuple(each for each in given if isinstance(each, Tool))
-
-
-def _clash(passed_over: ToolGroup, playing: ToolGroup) -> str:
-    return (
-        f"Two tool groups play the role {playing.role!r}: {playing.name!r} is used, {passed_over.name!r} is not. "
-        "Give one of them another role."
-    )
 
 
 Numbers = Annotated[list[float], Field(description="The numbers.")]

@@ -62,7 +62,6 @@ class PlannerType(StrEnum):
 
 _DEEPEST = 5
 """How many groups of failures are looked into, each the cause of a part of the one before."""
-_TRANSPORTS = (("httpx2", "TransportError"), ("httpx", "TransportError"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +125,9 @@ def _marked(error: BaseException, depth: int = 0) -> bool | None:
 
 
 def _passing(error: BaseException, depth: int = 0) -> bool:
+    # Only a library that is loaded can have raised; importing one here would cost every start.
+    modules = (sys.modules.get(each) for each in ("httpx2", "httpx"))
+    transports = tuple(each.TransportError for each in modules if each is not None)
     for each in causes(error):
         if isinstance(each, (ModelError, ProcessEnded)):
             # It was tried again already: as often as the provider's settings say, or in the sub-process.
@@ -133,17 +135,9 @@ def _passing(error: BaseException, depth: int = 0) -> bool:
         if isinstance(each, BaseExceptionGroup):
             parts = leaves(cast("BaseException", each))
             return depth < _DEEPEST and all(transient(leaf, depth + 1) for leaf in parts)
-        if isinstance(each, (TimeoutError, ConnectionError, *_transport_errors())):
+        if isinstance(each, (TimeoutError, ConnectionError, *transports)):
             return True
     return False
-
-
-def _transport_errors() -> Iterator[type[BaseException]]:
-    # Only a library that is loaded can have raised; importing one here would cost every start.
-    for module, name in _TRANSPORTS:
-        kind = getattr(sys.modules.get(module), name, None)
-        if isinstance(kind, type) and issubclass(kind, BaseException):
-            yield kind
 
 
 OnDisconnect = Literal["kill", "detach"]

@@ -88,10 +88,19 @@ def read_members(
         )
     methods = list(_marked_methods(cls))
     reading = _Reading(cls, owner, services, resolvers)
-    own = _by_name(each for name, marks in methods if (each := reading.cost(name, marks)))
+    own: dict[str, Cost] = {}
+    for each in filter(None, (reading.cost(name, marks) for name, marks in methods)):
+        twin = own.setdefault(each.name, each)
+        if twin is not each:
+            raise each.origin.error(
+                expected="costs of different names",
+                came=f"it and {twin.origin} are both called {each.name!r}",
+                fix="Rename one.",
+            )
     known = {**(costs or {}), **own}
     actions = {name: each for name, marks in methods if (each := reading.action(name, marks, known))}
-    goals = tuple(read_goal(actions[name], found) for name, marks in methods if (found := _get(marks, GoalMark)))
+    marked: list[tuple[str, Any]] = [(name, marks[GoalMark]) for name, marks in methods if GoalMark in marks]
+    goals = tuple(read_goal(actions[name], mark) for name, mark in marked)
     conditions = tuple(each for name, marks in methods if (each := reading.condition(name, marks)))
     return Members(tuple(actions.values()), goals, conditions, own)
 
@@ -147,11 +156,10 @@ class _Reading:
         marks = [found for each in classes if (found := mark_of(each, AgentMark))]
         self._class_access = tuple(dict.fromkeys(each.access for each in marks if each.access is not None))
 
-    def action(self, name: str, marks: dict[type, object], costs: Mapping[str, Cost]) -> Action | None:
-        goal, settings = _get(marks, GoalMark), _get(marks, ActionMark)
-        if settings is None and goal is None:
+    def action(self, name: str, marks: Mapping[type, Any], costs: Mapping[str, Cost]) -> Action | None:
+        if ActionMark not in marks and GoalMark not in marks:
             return None
-        origin, settings = self._origin(name), settings or ActionMark()
+        origin, settings = self._origin(name), marks.get(ActionMark) or ActionMark()
         action = Action(
             f"{self._cls.__name__}.{name}",
             origin.function,
@@ -164,18 +172,16 @@ class _Reading:
         )
         return _checked(origin, action, self._class_access)
 
-    def condition(self, name: str, marks: dict[type, object]) -> Condition | None:
-        mark = _get(marks, ConditionMark)
-        if mark is None:
+    def condition(self, name: str, marks: Mapping[type, Any]) -> Condition | None:
+        if (mark := marks.get(ConditionMark)) is None:
             return None
         origin = self._origin(name)
         may_be_unknown = _refuse_other_return(origin, bool).may_decline
         parameters = self._parameters(origin)
         return Condition(mark.name or name, origin.function, parameters, self._owner, may_be_unknown, mark.cost)
 
-    def cost(self, name: str, marks: dict[type, object]) -> Cost | None:
-        mark = _get(marks, CostMark)
-        if mark is None:
+    def cost(self, name: str, marks: Mapping[type, Any]) -> Cost | None:
+        if (mark := marks.get(CostMark)) is None:
             return None
         origin = self._origin(name)
         _refuse_other_return(origin, float)
@@ -249,38 +255,17 @@ def _layers(value: object) -> Iterator[object]:
         layer = getattr(layer, within) if within else inspect.getattr_static(layer, "__wrapped__", None)
 
 
-def _get(marks: dict[type, object], kind: Any) -> Any:
-    return marks.get(kind)
-
-
-def _by_name(costs: Iterable[Cost]) -> dict[str, Cost]:
-    found: dict[str, Cost] = {}
-    for each in costs:
-        twin = found.setdefault(each.name, each)
-        if twin is not each:
-            raise each.origin.error(
-                expected="costs of different names",
-                came=f"it and {twin.origin} are both called {each.name!r}",
-                fix="Rename one.",
-            )
-    return found
-
-
 def _checked(origin: Origin, action: Action, class_access: Sequence[str]) -> Action:
     for what, figure in (("cost", action.settings.cost), ("value", action.settings.value)):
         _refuse_infinite(origin, what, figure, least=0 if what == "cost" else -math.inf)
     own = () if action.settings.access is None else (action.settings.access,)
     texts = dict.fromkeys((*class_access, *own))
     access = tuple(AccessRule.of(origin, each, action.parameters) for each in texts)
-    return replace(action, settings=_spelt(origin, action.settings), access=access)
-
-
-def _spelt(origin: Origin, settings: ActionMark) -> ActionMark:
-    """The settings with `pre` and `post` as the planner knows them."""
-    if not settings.pre and not settings.post:
-        return settings
-    pre, post = checked(origin, settings)
-    return replace(settings, pre=pre, post=post)
+    settings = action.settings
+    if settings.pre or settings.post:
+        pre, post = checked(origin, settings)
+        settings = replace(settings, pre=pre, post=post)
+    return replace(action, settings=settings, access=access)
 
 
 def _refuse_infinite(origin: Origin, what: str, figure: float, least: float = -math.inf) -> None:
@@ -336,8 +321,12 @@ def read_agent(declared: object, services: frozenset[type] = frozenset(), resolv
             came="the class is not marked",
             fix='Put @agent(description="…") or @component above it.',
         )
-    own = read_members(cls, instance, services, resolvers=resolvers)
-    members = _with_states(own, instance, services, resolvers)
+    members = own = read_members(cls, instance, services, resolvers=resolvers)
+    seen = set[type]()
+    while fresh := [each for each in _reachable_states(members.actions) if each not in seen]:
+        seen.update(fresh)
+        for kind in fresh:
+            members += read_members(kind, instance, services, own.costs, resolvers)
     description = mark.description or inspect.cleandoc(vars(cls).get("__doc__") or "")
     _refuse_without_goal(mark, description, members, cls)
     return Agent(
@@ -354,16 +343,6 @@ def read_agent(declared: object, services: frozenset[type] = frozenset(), resolv
         planner=mark.planner,
         chat=next((found for base in cls.__mro__ if (found := mark_of(base, ChatbotMark))), None),
     )
-
-
-def _with_states(members: Members, owner: object, services: frozenset[type], resolvers: Sequence[Resolver]) -> Members:
-    """The members of an agent and those of every state that its actions may lead to, at whatever depth."""
-    found, seen = members, set[type]()
-    while fresh := [each for each in _reachable_states(found.actions) if each not in seen]:
-        for kind in fresh:
-            seen.add(kind)
-            found += read_members(kind, owner, services, members.costs, resolvers)
-    return found
 
 
 def _reachable_states(actions: Iterable[Action]) -> Iterator[type]:
@@ -404,18 +383,16 @@ def _refuse_without_goal(mark: AgentMark, description: str, members: Members, cl
         )
     count, allowed = len(members.goals), mark.planner.goal_counts
     if count not in allowed:
+        names = [each.__name__ for each in _unmarked_methods(cls)]
+        has = "has" if len(names) == 1 else "have"
+        unmarked = f", and {' and '.join(names)} {has} no decorator" if names else ""
         raise DeclarationError(
             class_place(cls),
             expected="exactly one goal" if len(allowed) == 1 else "at least one goal",
-            came=f"{count} methods achieve one" if count else f"no method achieves one{_unmarked(cls)}",
+            came=f"{count} methods achieve one" if count else f"no method achieves one{unmarked}",
             fix='Put @achieves_goal(description="…") on the last action, or use @component or '
             f"{PlannerType.written(goals=count)}.",
         )
-
-
-def _unmarked(cls: type) -> str:
-    names = [each.__name__ for each in _unmarked_methods(cls)]
-    return f", and {' and '.join(names)} {'has' if len(names) == 1 else 'have'} no decorator" if names else ""
 
 
 def _unmarked_methods(cls: type) -> list[Callable[..., object]]:

@@ -47,19 +47,13 @@ def pieces(text: str, room: int, overlap: int) -> Iterator[Piece]:
 
     A piece begins with up to `overlap` characters of the prose before it. White space around pieces is left out.
     """
-    if len(text) <= room:
-        found: Iterator[Piece] = iter((Piece(0, len(text)),))
-    else:
-        found = _Cuts(text, room, overlap).pieces()
-    return filter(None, (_trimmed(text, each) for each in found))
-
-
-def _trimmed(text: str, piece: Piece) -> Piece | None:
-    written = text[piece.start : piece.end]
-    end = piece.start + len(written.rstrip())
-    empty = _EMPTY_LINES.match(text, piece.start, piece.end)
-    start = empty.end() if empty is not None else piece.start
-    return Piece(start, end, piece.before, piece.after) if start < end else None
+    found = _Cuts(text, room, overlap).pieces() if len(text) > room else (Piece(0, len(text)),)
+    for each in found:
+        empty = _EMPTY_LINES.match(text, each.start, each.end)
+        start = empty.end() if empty is not None else each.start
+        end = each.start + len(text[each.start : each.end].rstrip())
+        if start < end:
+            yield Piece(start, end, each.before, each.after)
 
 
 class _Cuts:
@@ -77,7 +71,9 @@ class _Cuts:
             begin = self._overlapping(begin, done)
             before = self._before(begin)
             end = self._end(begin + self._room - len(before), begin, done)
-            yield Piece(begin, end, before, self._after(end))
+            block = self._at(end - 1)
+            is_in_code = block.kind is BlockKind.FENCE and block.start < end < block.end
+            yield Piece(begin, end, before, f"\n{self._marks(block)}" if is_in_code else "")
             done = end
 
     def _at(self, place: int) -> Block:
@@ -105,11 +101,6 @@ class _Cuts:
         rule = self._text.find("\n", block.start, block.end) + 1
         end = self._text.find("\n", rule, block.end)
         return end + 1 if end >= 0 else block.end
-
-    def _after(self, place: int) -> str:
-        block = self._at(place - 1)
-        inside = block.kind is BlockKind.FENCE and block.start < place < block.end
-        return f"\n{self._marks(block)}" if inside else ""
 
     def _marks(self, block: Block) -> str:
         """The backticks or tildes that fence this code."""
@@ -192,18 +183,15 @@ def _belongs_together(text: str, place: int) -> bool:
         return True
     if "\U0001f3fb" <= right <= "\U0001f3ff" or "\U000e0020" <= right <= "\U000e007f" or "\u1160" <= right <= "\u11ff":
         return True
-    return _is_flag_half(right) and _halves_before(text, place) % 2 == 1
+    # A flag is two letters, so the second of them belongs to the first.
+    start = place
+    while start > max(0, place - _LONGEST_CLUSTER) and _is_flag_half(text[start - 1]):
+        start -= 1
+    return _is_flag_half(right) and (place - start) % 2 == 1
 
 
 def _is_flag_half(character: str) -> bool:
     return "\U0001f1e6" <= character <= "\U0001f1ff"
-
-
-def _halves_before(text: str, place: int) -> int:
-    start = place
-    while start > max(0, place - _LONGEST_CLUSTER) and _is_flag_half(text[start - 1]):
-        start -= 1
-    return place - start
 
 
 _LEAST_SIZE: Final = 50
@@ -248,20 +236,17 @@ class Chunker:
         if not self._transformers:
             return chunks
         leaves = {leaf.id: leaf for leaf in document.leaves()}
-        return tuple([await self._transformed(each, leaves[each.parent_id]) for each in chunks])
-
-    async def _transformed(self, chunk: Chunk, leaf: LeafSection) -> Chunk:
-        for transformer in self._transformers:
-            changed = await transformer.transform(chunk, leaf)
-            chunk = replace(chunk, text=changed.text, metadata=changed.metadata)
-        return chunk
+        found: list[Chunk] = []
+        for chunk in chunks:
+            for transformer in self._transformers:
+                changed = await transformer.transform(chunk, leaves[chunk.parent_id])
+                chunk = replace(chunk, text=changed.text, metadata=changed.metadata)  # noqa: PLW2901 - one after another
+            found.append(chunk)
+        return tuple(found)
 
     def split(self, document: NavigableDocument) -> tuple[Chunk, ...]:
         """The chunks of a document before any transformer saw them."""
-        return tuple(self._chunks(document))
-
-    def _chunks(self, document: NavigableDocument) -> Iterator[Chunk]:
-        number = 0
+        found: list[Chunk] = []
         size = self.config.max_chunk_size
         overlap = min(self.config.overlap_size, size // 2)
         for leaf in document.leaves():
@@ -272,17 +257,19 @@ class Chunker:
             for piece in pieces(leaf.text, size - len(prefix), overlap):
                 urtext = leaf.text[piece.start : piece.end]
                 same[urtext] += 1
-                yield Chunk(
-                    id=element_id(document.uri, leaf.id, urtext, same[urtext]),
-                    metadata=metadata,
-                    text=f"{prefix}{piece.before}{urtext}{piece.after}",
-                    urtext=urtext,
-                    parent_id=leaf.id,
-                    root_id=document.id,
-                    uri=document.uri,
-                    path=leaf.path,
-                    number=number,
-                    start=leaf.start + piece.start,
-                    end=leaf.start + piece.end,
+                found.append(
+                    Chunk(
+                        id=element_id(document.uri, leaf.id, urtext, same[urtext]),
+                        metadata=metadata,
+                        text=f"{prefix}{piece.before}{urtext}{piece.after}",
+                        urtext=urtext,
+                        parent_id=leaf.id,
+                        root_id=document.id,
+                        uri=document.uri,
+                        path=leaf.path,
+                        number=len(found),
+                        start=leaf.start + piece.start,
+                        end=leaf.start + piece.end,
+                    )
                 )
-                number += 1
+        return tuple(found)

@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
@@ -178,13 +179,25 @@ def decoded(data: bytes, charset: str | None = None) -> str:
 
     Raises ValueError where they are no text.
     """
-    said = _known(charset)
-    wide = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), None)
-    if wide is None:
-        wide = said if said is not None and said.startswith(("utf-16", "utf-32")) else _utf_16_without_mark(data)
-    if wide is not None:
+    said = ""
+    with suppress(LookupError, ValueError):
+        name = codecs.lookup(charset).name if charset and charset.isascii() else ""
+        # Codecs that compress, for example, refuse texts; of an empty one they say nothing.
+        " ".encode(name or "ascii")
+        said = "" if name in _NOT_FOR_TEXTS else _MEANT.get(name, name)
+    beginning = data[: _LOOKED_AT & ~1]
+    wide = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "")
+    if not wide and said.startswith(("utf-16", "utf-32")):
+        wide = said
+    elif not wide:
+        # UTF-16 without a mark: nearly all bytes of one half are zeros.
+        half, even, odd = len(beginning) // 2, beginning[::2].count(0), beginning[1::2].count(0)
+        if odd > 0.9 * half and even < 0.1 * half:
+            wide = "utf-16-le"
+        elif even > 0.9 * half and odd < 0.1 * half:
+            wide = "utf-16-be"
+    if wide:
         return data.decode(wide, "replace")
-    beginning = data[:_LOOKED_AT]
     if len(_CONTROL.findall(beginning)) > max(2, len(beginning) // 50):
         raise ValueError("it is binary data and no text")
     for each in dict.fromkeys((said or "utf-8", "utf-8", "cp1252")):
@@ -205,26 +218,6 @@ def normalized(text: str) -> str:
     Those hide words from people and not from models, and tear words apart for a search.
     """
     return visible(_LINE_ENDS.sub("\n", text))
-
-
-def _known(charset: str | None) -> str | None:
-    try:
-        name = codecs.lookup(charset).name if charset and charset.isascii() else None
-        # Codecs that compress, for example, refuse texts; of an empty one they say nothing.
-        " ".encode(name or "ascii")
-    except (LookupError, ValueError):
-        return None
-    return _MEANT.get(name or "", name) if name not in _NOT_FOR_TEXTS else None
-
-
-def _utf_16_without_mark(data: bytes) -> str | None:
-    """UTF-16 whose bytes are nearly all zeros in one half."""
-    beginning = data[: _LOOKED_AT & ~1]
-    half = len(beginning) // 2
-    even, odd = beginning[::2].count(0), beginning[1::2].count(0)
-    if odd > 0.9 * half and even < 0.1 * half:
-        return "utf-16-le"
-    return "utf-16-be" if even > 0.9 * half and odd < 0.1 * half else None
 
 
 MOST_HEADINGS: Final = 20_000
@@ -309,17 +302,15 @@ class _Sections:
             titles[title] += 1
             places = (*place.places, title, titles[title])
             own = _Place(element_id(self._uri, *places), (*place.path, title), places)
-            found.append(self._section(own, place, heading))
+            text = self._leaf(own, place, heading.end)
+            children = self._below(own, heading.level)
+            if not children:
+                found.append(text)
+                continue
+            if text.text:
+                children = (self._leaf(own, own, heading.end, until=text.end), *children)
+            found.append(ContainerSection(id=own.id, title=title, parent_id=place.id, path=own.path, children=children))
         return tuple(found)
-
-    def _section(self, own: _Place, parent: _Place, heading: Heading) -> Section:
-        text = self._leaf(own, parent, heading.end)
-        children = self._below(own, heading.level)
-        if not children:
-            return text
-        if text.text:
-            children = (self._leaf(own, own, heading.end, until=text.end), *children)
-        return ContainerSection(id=own.id, title=own.path[-1], parent_id=parent.id, path=own.path, children=children)
 
     def _leaf(self, own: _Place, parent: _Place, start: int, until: int | None = None) -> LeafSection:
         """The text from a place to the next heading. In a container it has the title, and an id of its own."""

@@ -66,7 +66,8 @@ def read_html(
         meta = page.css_first(f"meta[name={name} i]")
         found[name] = meta.attributes.get("content") if meta is not None else None
     known = {name: one_line(written) for name, written in found.items() if written and written.strip()}
-    page_title = _page_title(page)
+    titled = page.css_first("title")
+    page_title = one_line(titled.text()) if titled is not None else ""
     for each in page.css(_LEFT_OUT):
         each.decompose()
     outline = Outline()
@@ -89,25 +90,14 @@ def _parsed(text: str, uri: str) -> "LexborHTMLParser":
         raise UnreadableDocument(
             uri, "reading web pages needs a library that is not installed: pip install 'goalport[ingest]'"
         ) from None
-    if _depth(text) > _MOST_DEPTH:
-        raise UnreadableDocument(uri, f"its elements are nested more than {_MOST_DEPTH} deep")
+    depth = 0
+    for tag in _TAG.finditer(text):
+        if tag[2].lower() not in _CLOSED_BY_OTHERS:
+            depth = max(0, depth - 1) if tag[1] else depth + 1
+        if depth > _MOST_DEPTH:
+            raise UnreadableDocument(uri, f"its elements are nested more than {_MOST_DEPTH} deep")
     # A parser that is given text encodes it as UTF-8, which no lone surrogate can be.
     return LexborHTMLParser(normalized(text).encode("utf-8", "replace"))
-
-
-def _depth(text: str) -> int:
-    depth = most = 0
-    for tag in _TAG.finditer(text):
-        if tag[2].lower() in _CLOSED_BY_OTHERS:
-            continue
-        depth = max(0, depth - 1) if tag[1] else depth + 1
-        most = max(most, depth)
-    return most
-
-
-def _page_title(page: "LexborHTMLParser") -> str:
-    title = page.css_first("title")
-    return one_line(title.text()) if title is not None else ""
 
 
 def _main(page: "LexborHTMLParser") -> "LexborNode | None":
@@ -130,7 +120,15 @@ def _write(root: "LexborNode | None", outline: Outline) -> None:
         if callable(each):
             each()
         elif not _written(each, tag := each.tag or "", outline):
-            waiting.append(_begun(tag, outline))
+            if tag in {"ul", "ol"}:
+                outline.list_begins(numbered=tag == "ol")
+                waiting.append(outline.list_ends)
+            elif tag == "li":
+                outline.list_item()
+                waiting.append(outline.line_break)
+            elif tag in _BLOCKS:
+                outline.paragraph()
+                waiting.append(outline.paragraph)
             waiting.extend(reversed(list(each.iter(include_text=True))))
 
 
@@ -153,20 +151,6 @@ def _written(node: "LexborNode", tag: str, outline: Outline) -> bool:
     else:
         return False
     return True
-
-
-def _begun(tag: str, outline: Outline) -> Callable[[], None]:
-    """Writes how an element begins; what writes how it ends."""
-    if tag in {"ul", "ol"}:
-        outline.list_begins(numbered=tag == "ol")
-        return outline.list_ends
-    if tag == "li":
-        outline.list_item()
-        return outline.line_break
-    if tag in _BLOCKS:
-        outline.paragraph()
-        return outline.paragraph
-    return lambda: None
 
 
 def _line(node: "LexborNode") -> str:

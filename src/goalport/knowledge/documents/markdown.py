@@ -216,23 +216,23 @@ def read_markdown(
     """
     text = normalized(text)
     known, start = _front_matter(text)
-    headings = list(islice(_headings(text, start), MOST_HEADINGS))
+    found = (each for each in blocks(text[start:]) if each.kind is BlockKind.HEADING)
+    headings = [
+        Heading(each.level, _title(text[start + each.start : start + each.end]), start + each.start, start + each.end)
+        for each in islice(found, MOST_HEADINGS)
+    ]
+    is_titled = headings and all(each.level > headings[0].level for each in headings[1:])
     named = title or known.get("title")
     return document_of(
         uri,
-        (one_line(named) if isinstance(named, str) else "") or _title_of(headings) or title_from(uri),
+        (one_line(named) if isinstance(named, str) else "")
+        or (headings[0].title if is_titled else "")
+        or title_from(uri),
         text,
         headings,
         start=start,
         metadata={**known, **(metadata or {})},
     )
-
-
-def _headings(text: str, start: int) -> Iterator[Heading]:
-    for block in blocks(text[start:]):
-        if block.kind is BlockKind.HEADING:
-            begin, end = start + block.start, start + block.end
-            yield Heading(block.level, _title(text[begin:end]), begin, end)
 
 
 def _title(written: str) -> str:
@@ -245,31 +245,21 @@ def _title(written: str) -> str:
     return one_line(_ATTRIBUTES.sub("", words), _LONGEST_TITLE)
 
 
-def _title_of(headings: Sequence[Heading]) -> str:
-    if not headings or any(each.level <= headings[0].level for each in headings[1:]):
-        return ""
-    return headings[0].title
-
-
 def _front_matter(text: str) -> tuple[dict[str, JsonValue], int]:
     """What a text says of itself in YAML before its beginning, and where it begins."""
     found = _FRONT_MATTER.match(text[:_LONGEST_FRONT_MATTER]) if text.startswith("---") else None
     if found is None:
         return {}, 0
-    values = _yaml(found[1])
+    try:
+        values = read_yaml(found[1], "front matter").value
+    except DocumentError:
+        # What is no YAML, as a colon in a title that is not quoted, is read line by line.
+        values = dict(_PAIR.findall(found[1])) or found[1]
     if values is not None and not isinstance(values, Mapping):
         return {}, 0
     budget = iter(range(_MOST_VALUES))
     pairs = cast("Mapping[Any, Any]", values or {}).items()
     return {one_line(str(key)): _json(each, budget) for key, each in pairs}, found.end()
-
-
-def _yaml(written: str) -> object:
-    """What YAML means. What is no YAML, as a colon in a title that is not quoted, is read line by line."""
-    try:
-        return read_yaml(written, "front matter").value
-    except DocumentError:
-        return dict(_PAIR.findall(written)) or written
 
 
 def _json(value: object, budget: Iterator[int]) -> JsonValue:

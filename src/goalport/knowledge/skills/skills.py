@@ -18,7 +18,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
+from operator import mul
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT
 from time import monotonic
@@ -71,7 +72,9 @@ async def by_meaning(
     missing = [each for each in dict.fromkeys(written.values()) if each not in known]
     wanted, *found = await embed(text, *missing)
     known.update(zip(missing, found, strict=True))
-    return _best(skills, [_cosine(wanted, known[written[each.name]]) for each in skills])
+    vectors = [known[written[each.name]] for each in skills]
+    products = (sum(map(mul, wanted, each)) / (math.hypot(*wanted) * math.hypot(*each) or 1) for each in vectors)
+    return _best(skills, [*products])
 
 
 def _best(skills: Sequence[Skill], scores: Sequence[float]) -> list[Skill]:
@@ -81,11 +84,6 @@ def _best(skills: Sequence[Skill], scores: Sequence[float]) -> list[Skill]:
 
 def _words(text: str) -> list[str]:
     return [each[:_STEM] for each in _WORD.findall(folded(text))]
-
-
-def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    size = math.sqrt(sum(each * each for each in one)) * math.sqrt(sum(each * each for each in other))
-    return sum(first * second for first, second in zip(one, other, strict=True)) / size if size else 0.0
 
 
 _MOST_FILES: Final = 200
@@ -458,7 +456,16 @@ class Skills:
 
     def notes(self) -> str:
         skills = self._known()
-        lines = [_ADVICE, _described(skills) if skills else "There are no skills yet."]
+        lines = [_ADVICE]
+        if not skills:
+            lines.append("There are no skills yet.")
+        elif _fits(skills):
+            lines.extend(f"- {each.name}: {each.description}" for each in skills)
+        else:
+            lengths = accumulate(len(each.name) + len(", ") for each in skills)
+            names = [each.name for each, length in zip(skills, lengths, strict=True) if length <= _BUDGET]
+            more = f" and {len(skills) - len(names)} more" if len(names) < len(skills) else ""
+            lines.append(f"`findSkills` describes those that fit a task. There are: {', '.join(names)}{more}.")
         waiting = [str(each.place) for each in self.sources if each not in self._fetched.done]
         if waiting:
             lines.append(f"Those of {listed(waiting)} are not fetched yet; `activate` fetches them.")
@@ -581,21 +588,6 @@ def _warn_of_doubles(before: Sequence[Skill], added: Iterable[Skill]) -> None:
 
 def _fits(skills: Sequence[Skill]) -> bool:
     return sum(len(each.name) + len(each.description) + len("- : \n") for each in skills) <= _BUDGET
-
-
-def _described(skills: Sequence[Skill]) -> str:
-    """The skills with their descriptions; of many only the names, so far as they are short enough."""
-    if _fits(skills):
-        return "\n".join(f"- {each.name}: {each.description}" for each in skills)
-    names: list[str] = []
-    left = _BUDGET
-    for each in skills:
-        left -= len(each.name) + len(", ")
-        if left < 0:
-            break
-        names.append(each.name)
-    more = f" and {len(skills) - len(names)} more" if len(names) < len(skills) else ""
-    return f"`findSkills` describes those that fit a task. There are: {', '.join(names)}{more}."
 
 
 def _warn(warnings: Iterable[str]) -> None:

@@ -210,7 +210,14 @@ class ActiveCalls:
 
         asked: Mapping[str, object] | str = params.url if params.mode == "url" else params.requested_schema
         candidates = await self._calls_of_question()
-        if refusal := self._refusal(candidates) or _form_fault(asked):
+        refusal = _form_fault(asked)
+        if not candidates:
+            refusal = "there is no call"
+        elif not any(each.hooks.ask for each in candidates):
+            refusal = "there is nobody to ask"
+        elif len(candidates) > 1:
+            refusal = "it does not say which of several calls it belongs to; `concurrency` 1 in its entry avoids that"
+        if refusal:
             _log.info("%s asks something, which is declined: %s", self._server, refusal)
             # The question of a call that asked somebody was most likely that one.
             for each in [each for each in candidates if not each.asked] or candidates:
@@ -248,15 +255,6 @@ class ActiveCalls:
                 await self._ended.wait()
                 running = [each for each in candidates if each in self._running]
         return running
-
-    def _refusal(self, candidates: Sequence[Call]) -> str:
-        if not candidates:
-            return "there is no call"
-        if not any(each.hooks.ask for each in candidates):
-            return "there is nobody to ask"
-        if len(candidates) > 1:
-            return "it does not say which of several calls it belongs to; `concurrency` 1 in its entry avoids that"
-        return ""
 
 
 def _form_fault(asked: Mapping[str, object] | str) -> str:

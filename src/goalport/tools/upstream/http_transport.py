@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, Final
 
 import httpx2
@@ -127,12 +126,16 @@ class HttpTransport(Transport):
             yield streams
 
     def _client(self) -> httpx2.AsyncClient:
+        verify: bool | ssl.SSLContext = True
+        if self._config.ca_file is not None:
+            verify = ssl.create_default_context()
+            verify.load_verify_locations(self._config.ca_file)
         read = _QUIET if self._config.transport == "sse" else max(300.0, self._config.timeout + 60)
         return _Client(
             self._unanswered.add,
             headers={**self._config.headers, **self._config.listing_headers},
             timeout=httpx2.Timeout(_CONNECT, read=read),
-            verify=True if self._config.ca_file is None else _trusting(self._config.ca_file),
+            verify=verify,
             auth=self._auth(),
             event_hooks={"request": [send_trace, _prepare], "response": [self._bound, self._note_status]},
         )
@@ -171,13 +174,6 @@ def _seconds(retry_after: str) -> float:
     except (TypeError, ValueError):
         return 0.0
     return max(0.0, min(until.total_seconds(), _LONGEST_PAUSE))
-
-
-def _trusting(authorities: Path) -> ssl.SSLContext:
-    """What the machine trusts, and the certificates in a file."""
-    context = ssl.create_default_context()
-    context.load_verify_locations(authorities)
-    return context
 
 
 async def _prepare(request: httpx2.Request) -> None:

@@ -91,7 +91,8 @@ class UpstreamServers:
         self.data_dir, self.state_keys = data_dir, state_keys
         self.sign_ins = SignIns(data_dir / "oauth", ProcessSeals(lambda: sealing_keys(self)), lambda: self.redirect_uri)
         """The people who are signing in."""
-        self._servers: dict[str, UpstreamServer] = {}
+        self.servers: dict[str, UpstreamServer] = {}
+        """By name, in the order of the configuration; empty before they are connected."""
         self._callers: dict[str, CallerServers] = {}
         """The connections of callers to the servers that get their credentials."""
         self._tasks: TaskGroup | None = None
@@ -104,11 +105,6 @@ class UpstreamServers:
     def connected(self) -> bool:
         """Whether the servers are looked after, up or not."""
         return self._task is not None
-
-    @property
-    def servers(self) -> Mapping[str, UpstreamServer]:
-        """By name, in the order of the configuration; empty before they are connected."""
-        return self._servers
 
     @property
     def problems(self) -> tuple[ConfigProblem, ...]:
@@ -126,7 +122,7 @@ class UpstreamServers:
         if not self.connected:
             return ()
         return tuple(
-            replace(each.report(), callers=len(self._callers.get(each.name, ()))) for each in self._servers.values()
+            replace(each.report(), callers=len(self._callers.get(each.name, ()))) for each in self.servers.values()
         )
 
     def sign_ins_of(self, caller: Caller, *, end: bool = False) -> int:
@@ -197,12 +193,13 @@ class UpstreamServers:
         """
         self.config = config
         if self.connected:
-            before = self._servers
+            before = self.servers
             kept = {name: each for name, each in before.items() if config.servers.get(name) == each.config}
             # The secrets of those that end now are still to be hidden while they do.
-            self._keep_secrets([*config.servers.values(), *(each.config for each in before.values())])
+            known = (*config.servers.values(), *(each.config for each in before.values()))
+            register_secrets(self, (each for one in known for each in one.all_secrets()))
             await self._stop(each for name, each in before.items() if name not in kept)
-            self._servers = kept
+            self.servers = kept
             await self._start(each for name, each in config.servers.items() if name not in kept)
             self.on_change()
         elif self._opened:
@@ -215,7 +212,7 @@ class UpstreamServers:
         stack = AsyncExitStack()
         stack.enter_context(_filtered_library_logs())
         self._tasks = await stack.enter_async_context(anyio.create_task_group())
-        stack.push_async_callback(lambda: self._stop(self._servers.values()))
+        stack.push_async_callback(lambda: self._stop(self.servers.values()))
         try:
             await self._start(self.config.servers.values())
             self._connected.set_result(None)
@@ -224,15 +221,12 @@ class UpstreamServers:
             # Without the error of the block, which a task group would wrap.
             await stack.aclose()
 
-    def _keep_secrets(self, configs: Iterable[ServerConfig]) -> None:
-        register_secrets(self, (each for config in configs for each in config.all_secrets()))
-
     async def _start(self, configs: Iterable[ServerConfig]) -> None:
         assert self._tasks is not None
-        self._keep_secrets(self.config.servers.values())
+        register_secrets(self, (each for config in self.config.servers.values() for each in config.all_secrets()))
         started = {config.name: self._server(config) for config in configs}
-        known = self._servers | started
-        self._servers = {name: known[name] for name in self.config.servers if name in known}
+        known = self.servers | started
+        self.servers = {name: known[name] for name in self.config.servers if name in known}
         for each in started.values():
             self._tasks.start_soon(each.run)
         with anyio.move_on_after(self.start_seconds):

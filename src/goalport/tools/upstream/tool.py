@@ -136,23 +136,23 @@ class Pins:
         if stamp is None:
             self._record, self._unreadable = {}, ""
         elif stamp != self._stamp:
-            self._record, self._unreadable = _read(self.path)
+            self._record, self._unreadable = {}, ""
+            try:
+                found: object = json.loads(self.path.read_text("utf-8"))
+            except (OSError, ValueError) as error:
+                self._unreadable = f"{self.path} cannot be read ({type(error).__name__})"
+            else:
+                if _is_record(found):
+                    self._record = cast("Record", found)
+                else:
+                    self._unreadable = f"{self.path} holds something else"
+            if self._unreadable:
+                self._unreadable += ". Remove it to trust everything anew."
         self._stamp = stamp
 
     def _save(self) -> None:
         replace_file(self.path, json.dumps(self._record, indent=2, sort_keys=True))
         self._stamp = cast("tuple[int, int] | None", self.stamp)
-
-
-def _read(path: Path) -> tuple[Record, str]:
-    """The record, and why it cannot be read (then nothing is trusted); empty: it can."""
-    try:
-        found: object = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        return {}, f"{path} cannot be read ({type(error).__name__}). Remove it to trust everything anew."
-    if not _is_record(found):
-        return {}, f"{path} holds something else. Remove it to trust everything anew."
-    return cast("Record", found), ""
 
 
 def _is_record(value: object, depth: int = 3) -> bool:

@@ -303,19 +303,17 @@ class LiveGroup:
         self.members: dict[str, _Member] = {}
         """The tools by their names in the group, also those whose server is down."""
         self._clashes: list[tuple[_Member, _Member]] = []
+        had = before.members if before else {}
         for member in self.made.values():
-            self._add(member, before.members if before else {})
+            # Where two tools have one name, it stays with the server that had it before, else with the first.
+            name, second = member.tool.name, member
+            first = self.members.setdefault(name, second)
+            if first is not second:
+                if name in had and had[name].key == second.key:
+                    self.members[name], first, second = second, second, first
+                self._clashes.append((first, second))
         self.usable = tuple(each.tool for each in self.members.values() if self._is_usable(each, withheld))
         self.absent = tuple(each.tool for each in self.members.values() if not self._is_usable(each, withheld))
-
-    def _add(self, member: _Member, before: Mapping[str, _Member]) -> None:
-        """Where two tools have one name, it stays with the server that had it before, else with the first."""
-        name = member.tool.name
-        first = self.members.setdefault(name, member)
-        if first is not member:
-            if name in before and before[name].key == member.key:
-                self.members[name], first, member = member, member, first
-            self._clashes.append((first, member))
 
     def _is_usable(self, member: _Member, withheld: Mapping[tuple[str, str], str]) -> bool:
         return self._servers[member.server].state.callable and member.key not in withheld
@@ -566,7 +564,10 @@ class UpstreamGroups:
         states = tuple((name, each.tools, each.reader, each.state) for name, each in self._servers.servers.items())
         key = (self._servers.config, states, self._pins.stamp)
         if self._snapshot.key != key:
-            pinned = self._pinned()
+            config = self._servers.config
+            named = {name for name, each in config.servers.items() if each.pin}
+            named |= {name for each in config.groups.values() if each.pin for name in each.servers}
+            pinned = [each for each in self._servers.servers if each in named]
             prints = {
                 name: {each.name: each.fingerprint for each in self._servers.servers[name].tools} for name in pinned
             }
@@ -605,13 +606,6 @@ class UpstreamGroups:
                 written = {"enabledTools": config.enabled_tools, "disabledTools": config.disabled_tools}
                 offered = [(name, each.name) for each in server.tools]
                 yield from (f"Server {name!r}: {each}" for each in _unmatched(written, offered))
-
-    def _pinned(self) -> list[str]:
-        """The servers whose tools have to be trusted: by themselves, or for a group."""
-        config = self._servers.config
-        by_groups = {name for each in config.groups.values() if each.pin for name in each.servers}
-        by_themselves = {name for name, each in config.servers.items() if each.pin}
-        return [each for each in self._servers.servers if each in by_groups | by_themselves]
 
     def _why_untrusted(self, server: str, own_name: str) -> str:
         """Why a tool must not be called now, whatever was so when it was published; empty: it may."""

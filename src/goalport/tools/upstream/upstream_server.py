@@ -629,7 +629,7 @@ class UpstreamServer:
 
 
 @dataclass(eq=False)
-class _Lent:
+class _CallerConnection:
     """One caller's connection, and how many calls use it now."""
 
     server: UpstreamServer
@@ -659,10 +659,10 @@ class CallerServers:
         self._make = make
         self._tasks = tasks
         self._idle = idle
-        self._lent: dict[tuple[object, ...], _Lent] = {}
+        self._connections: dict[tuple[object, ...], _CallerConnection] = {}
 
     def __len__(self) -> int:
-        return len(self._lent)
+        return len(self._connections)
 
     async def call(self, request: ToolRequest) -> ToolResult:
         """Call a tool as the caller. Raises `ToolError`, also where there is nothing to tell the server who calls."""
@@ -681,7 +681,7 @@ class CallerServers:
 
     def stop(self, caller: Caller | None = None) -> None:
         """End the connections of a caller, or all."""
-        for key, each in [*self._lent.items()]:
+        for key, each in [*self._connections.items()]:
             if caller is None or key[:2] == caller.identity:
                 self._forget(key, each)
 
@@ -722,31 +722,31 @@ class CallerServers:
         caller = ANONYMOUS if site is None else site.caller
         headers = self._headers(caller)
         key = (*caller.identity, *sorted(headers.items()))
-        lent = self._lent.get(key) or self._open(key, caller, headers)
-        lent.users += 1
-        lent.unused_since = math.inf
+        held = self._connections.get(key) or self._open(key, caller, headers)
+        held.users += 1
+        held.unused_since = math.inf
         try:
-            await lent.server.wait_first_attempt()
-            if not (lent.server.state.callable or lent.server.connections):
-                self._forget(key, lent)
+            await held.server.wait_first_attempt()
+            if not (held.server.state.callable or held.server.connections):
+                self._forget(key, held)
                 raise ToolError(
                     f"the server {self._config.name!r} did not let this caller in, or is down. Do without it, or make "
                     "a call with another credential."
                 )
-            yield lent.server
+            yield held.server
         finally:
-            lent.users -= 1
-            if not lent.users:
-                lent.unused_since = anyio.current_time()
-                lent.changed.set()
+            held.users -= 1
+            if not held.users:
+                held.unused_since = anyio.current_time()
+                held.changed.set()
 
-    def _open(self, key: tuple[object, ...], caller: Caller, headers: Mapping[str, str]) -> _Lent:
-        if len(self._lent) >= self._config.max_callers:
-            unused = [(each.unused_since, known) for known, each in self._lent.items() if not each.users]
+    def _open(self, key: tuple[object, ...], caller: Caller, headers: Mapping[str, str]) -> _CallerConnection:
+        if len(self._connections) >= self._config.max_callers:
+            unused = [(each.unused_since, known) for known, each in self._connections.items() if not each.users]
             if not unused:
                 raise ToolError(f"the server {self._config.name!r} is busy with other callers. Try again later.")
             _, oldest = min(unused, key=lambda each: each[0])
-            self._forget(oldest, self._lent[oldest])
+            self._forget(oldest, self._connections[oldest])
         secrets = tuple(each.rpartition(" ")[2] for each in headers.values())
         config = replace(
             self._config,
@@ -755,27 +755,27 @@ class CallerServers:
             caller_headers={},
             secrets=(*self._config.secrets, *secrets),
         )
-        lent = self._lent[key] = _Lent(self._make(config, caller))
-        register_secrets(lent.server, config.all_secrets())
-        self._tasks.start_soon(self._run, key, lent)
-        return lent
+        held = self._connections[key] = _CallerConnection(self._make(config, caller))
+        register_secrets(held.server, config.all_secrets())
+        self._tasks.start_soon(self._run, key, held)
+        return held
 
-    async def _run(self, key: tuple[object, ...], lent: _Lent) -> None:
+    async def _run(self, key: tuple[object, ...], held: _CallerConnection) -> None:
         """Own a connection until nobody has used it for a while."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lent.server.run)
-            while self._lent.get(key) is lent:
-                lent.changed = anyio.Event()
-                with anyio.move_on_at(lent.unused_since + self._idle):
-                    await lent.changed.wait()
-                if not lent.users and anyio.current_time() >= lent.unused_since + self._idle:
-                    self._forget(key, lent)
-            await lent.server.stop()
+            tasks.start_soon(held.server.run)
+            while self._connections.get(key) is held:
+                held.changed = anyio.Event()
+                with anyio.move_on_at(held.unused_since + self._idle):
+                    await held.changed.wait()
+                if not held.users and anyio.current_time() >= held.unused_since + self._idle:
+                    self._forget(key, held)
+            await held.server.stop()
 
-    def _forget(self, key: tuple[object, ...], lent: _Lent) -> None:
-        if self._lent.get(key) is lent:
-            del self._lent[key]
-        lent.changed.set()
+    def _forget(self, key: tuple[object, ...], held: _CallerConnection) -> None:
+        if self._connections.get(key) is held:
+            del self._connections[key]
+        held.changed.set()
 
 
 def _token_of(caller: Caller) -> str:
