@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any, Self
 
@@ -103,11 +103,16 @@ class When(str):
 def checked(origin: Origin, settings: ActionMark) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The formulas of `pre` and `post`, checked and spelt as the planner knows them. Raises `DeclarationError`."""
     pre, post = canonical(origin, settings.pre), canonical(origin, settings.post)
-    for what, read in (("pre", lambda: _refuse_contradiction(pre)), ("post", lambda: promises_of(post))):
-        try:
-            read()
-        except ValueError as error:
-            raise _unreadable(origin, what, error) from None
+    what = "pre"
+    try:
+        possible = _alternatives(pre, _NONE)
+        what = "post"
+        promises_of(post)
+    except ValueError as error:
+        raise _unreadable(origin, what, error) from None
+    if not possible:
+        clash = ValueError("they can never hold together, since some part of them asks for the opposite of another")
+        raise _unreadable(origin, "pre", clash)
     return pre, post
 
 
@@ -155,11 +160,6 @@ def _unreadable(origin: Origin, what: str, error: ValueError) -> Exception:
         came=str(error),
         fix="Write names of conditions, put together by and, or, not (or !) and parentheses; in post no alternatives.",
     )
-
-
-def _refuse_contradiction(texts: Iterable[str]) -> None:
-    if not _alternatives(texts, _NONE):
-        raise ValueError("they can never hold together, since some part of them asks for the opposite of another")
 
 
 def _alternatives(texts: Iterable[str], known: frozenset[str]) -> tuple[Term, ...]:
@@ -219,14 +219,13 @@ def _terms(formula: _Formula, *, value: bool) -> tuple[Term, ...]:
 
 
 def _joined(several: Iterable[tuple[Term, ...]]) -> tuple[Term, ...]:
-    return reduce(_crossed, several, ({},))
-
-
-def _crossed(ours: tuple[Term, ...], theirs: tuple[Term, ...]) -> tuple[Term, ...]:
-    pairs = product(ours, theirs)
-    return _bounded(
-        tuple({**one, **other} for one, other in pairs if all(one.get(n, v) is v for n, v in other.items()))
-    )
+    """The alternatives in which all of several formulas hold."""
+    found: tuple[Term, ...] = ({},)
+    for theirs in several:
+        pairs = product(found, theirs)
+        together = ({**a, **b} for a, b in pairs if all(a.get(name, value) is value for name, value in b.items()))
+        found = _bounded(tuple(together))
+    return found
 
 
 def _bounded(terms: tuple[Term, ...]) -> tuple[Term, ...]:
@@ -347,36 +346,30 @@ class _KnownFacts:
 
     def supplied_by(self, kinds: Iterable[object]) -> list[Available]:
         """The objects that are there once there is one of each of these types, in the order of the facts."""
-        found = {number for kind in kinds for number in self._numbers_for(kind)}
+        found = set[int]()
+        for kind in kinds:
+            if is_told_by_bases(kind):
+                by_class, by_base, others = self._numbers
+                found.update(number for base in kind.__mro__ for number in by_class.get(base, ()))
+                found.update(by_base.get(kind, ()))
+            else:
+                others = range(len(self._available))
+            found.update(number for number in others if related(kind, self._available[number].type))
         return [self._available[number] for number in sorted(found)]
 
-    def _numbers_for(self, kind: object) -> Iterable[int]:
-        if not is_told_by_bases(kind):
-            return (number for number, each in enumerate(self._available) if related(kind, each.type))
-        found = {number for base in kind.__mro__ for number in self._by_class.get(base, ())}
-        found.update(self._by_base.get(kind, ()))
-        found.update(number for number in self._by_asking if related(kind, self._available[number].type))
-        return found
-
     @cached_property
-    def _by_class(self) -> Mapping[type, Sequence[int]]:
-        found = defaultdict[type, list[int]](list)
+    def _numbers(self) -> tuple[Mapping[type, Sequence[int]], Mapping[type, Sequence[int]], Sequence[int]]:
+        """The numbers of the facts by their class, by each base of it, and of those whose class does not tell."""
+        by_class, by_base = defaultdict[type, list[int]](list), defaultdict[type, list[int]](list)
+        others: list[int] = []
         for number, each in enumerate(self._available):
             if is_told_by_bases(each.type):
-                found[each.type].append(number)
-        return found
-
-    @cached_property
-    def _by_base(self) -> Mapping[type, Sequence[int]]:
-        found = defaultdict[type, list[int]](list)
-        for kind, numbers in self._by_class.items():
-            for base in kind.__mro__:
-                found[base] += numbers
-        return found
-
-    @cached_property
-    def _by_asking(self) -> Sequence[int]:
-        return [number for number, each in enumerate(self._available) if not is_told_by_bases(each.type)]
+                by_class[each.type].append(number)
+                for base in each.type.__mro__:
+                    by_base[base].append(number)
+            else:
+                others.append(number)
+        return by_class, by_base, others
 
 
 def _overriding_states(action: Action, namesakes: Sequence[Action]) -> Iterator[Available]:
@@ -413,10 +406,16 @@ def _operators(action: Action, term: Term, facts: _KnownFacts, *, alone: bool) -
     exits = action.outputs.exits or ((),)
     wherever = "" if alone else f" if {' and '.join(('' if value else 'not ') + name for name, value in term.items())}"
     for exit_, suffix in zip(exits, _suffixes(exits), strict=True):
+        # What keeps an action from running twice: it has not run yet, and its output is not there.
+        guards: dict[Fact, bool] = {} if action.settings.can_rerun else {HasRun(action.name): False}
+        for kind in exit_ if guards and not action.settings.clear_blackboard else ():
+            # An action may make a new version of an object that it takes: the old one does not keep it from running.
+            if not any(fits(each.type, kind) for each in action.inputs if each.required):
+                guards[Available(kind, action.output_binding)] = False
         yield Operator(
             action.name + wherever + suffix,
             action.name,
-            _guards(action, exit_) | _needs(action, term),
+            guards | _needs(action, term),
             _effects(action, exit_, facts),
             action.settings.cost,
             action.settings.value,
@@ -433,21 +432,6 @@ def _suffixes(exits: Sequence[Sequence[object]]) -> list[str]:
         f" → {label}" if count[label] == 1 else f" → {label} ({labels[:index].count(label) + 1})"
         for index, label in enumerate(labels)
     ]
-
-
-def _guards(action: Action, exit_: Iterable[object]) -> dict[Fact, bool]:
-    """The facts that keep an action from running twice: it has not run yet, and its output is not there."""
-    if action.settings.can_rerun:
-        return {}
-    guards: dict[Fact, bool] = {HasRun(action.name): False}
-    if not action.settings.clear_blackboard:
-        guards |= {Available(kind, action.output_binding): False for kind in exit_ if not _transforms(action, kind)}
-    return guards
-
-
-def _transforms(action: Action, output: object) -> bool:
-    """Whether an action makes a new version of an object that it takes: the old one does not keep it from running."""
-    return any(fits(each.type, output) for each in action.inputs if each.required)
 
 
 def _effects(action: Action, exit_: tuple[object, ...], facts: _KnownFacts) -> dict[Fact, bool]:

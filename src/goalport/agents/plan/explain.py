@@ -385,32 +385,22 @@ class Explanation:
 
     def text(self) -> str:
         """All of it, in lines."""
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        if self.plan is None and not self.failures:
-            yield self.summary()
-        if self.plan is not None:
-            yield _how(self.plan)
-        for number, step in enumerate(self.steps, start=1):
-            yield f"  {number}. {step}"
-        for reliance in self.relies_on:
-            yield f"  {reliance}"
-        for branch in self.branches:
-            yield f"  {branch}"
-        if self.steps:
-            yield f"  {self.alternative or self._no_other_way()}"
+        lines: list[str] = []
+        if self.plan is not None or not self.failures:
+            lines.append(self.summary())
+        lines += (f"  {number}. {step}" for number, step in enumerate(self.steps, start=1))
+        lines += (f"  {each}" for each in (*self.relies_on, *self.branches))
+        if self.alternative:
+            lines.append(f"  {self.alternative}")
+        elif self.steps and self.unforeseen:
+            lines.append("  No other way is known before something has run.")
+        elif self.steps and all(each.proven for each in self._others if isinstance(each, NoPlan)):
+            lines.append("  There is no other way: each action is needed.")
+        elif self.steps:
+            lines.append("  No other way was found in time.")
         for failure in self.failures:
-            yield from failure.lines()
-        for note in self.notes:
-            yield f"  {note}"
-
-    def _no_other_way(self) -> str:
-        if self.unforeseen:
-            return "No other way is known before something has run."
-        if all(each.proven for each in self._others if isinstance(each, NoPlan)):
-            return "There is no other way: each action is needed."
-        return "No other way was found in time."
+            lines += failure.lines()
+        return "\n".join((*lines, *(f"  {each}" for each in self.notes)))
 
 
 def explain(problem: Problem, found: Plan | NoPlan | None = None) -> Explanation:
@@ -420,10 +410,14 @@ def explain(problem: Problem, found: Plan | NoPlan | None = None) -> Explanation
         steps, relied_on = _step_reasons(problem, found), tuple(reliances(problem, found))
         return Explanation(problem.goals, found, steps, relied_on, problem=problem)
     reach = Reach(problem)
-    failures = sorted(
-        (_unreachable(reach, goal, timed_out=found.timed_out) for goal in problem.goals),
-        key=lambda failure: len(failure.missing),
-    )
+    failures: list[UnreachableGoal] = []
+    for goal in problem.goals:
+        missing = missing_for(reach, goal)
+        if missing or found.timed_out:
+            failures.append(UnreachableGoal(goal, missing, timed_out=not missing))
+        else:
+            failures.append(UnreachableGoal(goal, clash=first_clash(reach, goal)))
+    failures.sort(key=lambda failure: len(failure.missing))
     return Explanation(problem.goals, failures=tuple(failures), problem=problem)
 
 
@@ -484,10 +478,3 @@ def _step_reasons(problem: Problem, plan: Plan) -> tuple[StepReason, ...]:
                 changed_by[fact] = index
                 now[fact] = value
     return tuple(StepReason(step, tuple(given)) for step, given in zip(plan.steps, supplies, strict=True))
-
-
-def _unreachable(reach: Reach, goal: PlanGoal, *, timed_out: bool) -> UnreachableGoal:
-    missing = missing_for(reach, goal)
-    if missing or timed_out:
-        return UnreachableGoal(goal, missing, timed_out=not missing)
-    return UnreachableGoal(goal, clash=first_clash(reach, goal))

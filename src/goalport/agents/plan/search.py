@@ -511,7 +511,17 @@ def best_step(problem: Problem) -> Plan | Undecided | NoPlan:
     step = _most_valuable(problem, _applicable(problem), lambda step: total((problem.value(step), -problem.cost(step))))
     if isinstance(step, Undecided):
         return step
-    return NoPlan(problem.goals, expansions=1) if step is None else _towards_best_goal(problem, step)
+    if step is None:
+        return NoPlan(problem.goals, expansions=1)
+    cost, value = problem.cost(step), problem.value(step)
+    towards = [NIRVANA]
+    for goal in reversed(problem.goals):
+        left = {fact: value for fact, value in goal.requires.items() if fact not in step.effects}
+        given = all(step.effects.get(fact, value) is value for fact, value in goal.requires.items())
+        if given and _lacking(problem, left) is None:
+            towards.insert(0, goal)
+    plans = [Plan(goal, (step,), cost, total((goal.value, value)), expansions=1) for goal in towards]
+    return max(plans, key=lambda plan: plan.net_value)
 
 
 def idleness(problem: Problem) -> str:
@@ -539,19 +549,6 @@ def _applicable(problem: Problem) -> Iterator[Operator]:
     for move in problem.system.moves:
         if all(map(holding.__getitem__, move.needs)) and move.operator.action not in problem.excluded:
             yield move.operator
-
-
-def _towards_best_goal(problem: Problem, step: Operator) -> Plan:
-    cost, value = problem.cost(step), problem.value(step)
-    reached = [goal for goal in problem.goals if _reaches(problem, step, goal)]
-    plans = [Plan(goal, (step,), cost, total((goal.value, value)), expansions=1) for goal in (*reached, NIRVANA)]
-    return max(plans, key=lambda plan: plan.net_value)
-
-
-def _reaches(problem: Problem, step: Operator, goal: PlanGoal) -> bool:
-    left = {fact: value for fact, value in goal.requires.items() if fact not in step.effects}
-    given = all(step.effects.get(fact, value) is value for fact, value in goal.requires.items())
-    return given and _lacking(problem, left) is None
 
 
 def _lacking(problem: Problem, requires: Mapping[Fact, bool]) -> tuple[Fact, bool] | None:

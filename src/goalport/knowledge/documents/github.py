@@ -143,27 +143,22 @@ class GitHubArchives:
                     f"{pin.content_hash}. Look at it, and update the pin where the new content is wanted."
                 )
             _as_expected(self._copy(place, found, files), expected)
-            self._keep(place, found, files)
+            kept = self._files(place, found.commit)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            with _KEEPING:
+                if self._kept(place, found) is None:
+                    shutil.rmtree(kept, ignore_errors=True)
+                    try:
+                        files.replace(kept)
+                    except OSError:
+                        if self._kept(place, found) is None:  # another program has not been faster
+                            raise
         path = self._pin_file(place)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump({"ref": place.ref, "commit": found.commit, "hash": found.content_hash}, file, indent=2)
         Path(name).replace(path)
         return self._copy(place, found, self._files(place, found.commit))
-
-    def _keep(self, place: GitHubPlace, found: "_Pin", files: Path) -> None:
-        """Move unpacked files to where copies are kept, unless the same are there."""
-        kept = self._files(place, found.commit)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with _KEEPING:
-            if self._kept(place, found) is not None:
-                return
-            shutil.rmtree(kept, ignore_errors=True)
-            try:
-                files.replace(kept)
-            except OSError:
-                if self._kept(place, found) is None:  # another program has not been faster
-                    raise
 
     def _kept(self, place: GitHubPlace, pin: "_Pin") -> GitHubCopy | None:
         """The copy that is here, unless somebody has changed it since."""

@@ -7,6 +7,7 @@ pages and text are read here, in a thread; everything else is made Markdown by a
 import re
 import stat
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from email.message import EmailMessage
 from pathlib import Path, PurePosixPath
 from typing import Final, Self
@@ -116,17 +117,13 @@ def _by_content(data: bytes, uri: str, suffix: str, said: str) -> str | None:
             raise UnreadableDocument(uri, "it is a ZIP archive and no document; unpack it first")
         return known
     if data.startswith(_OLD_OFFICE):
-        if _in_utf_16("EncryptedPackage") in data:
+        if "EncryptedPackage".encode("utf-16-le") in data:
             raise UnreadableDocument(uri, "it is protected by a password")
-        kinds = (_BINARY[kind] for stream, kind in _STREAMS.items() if _in_utf_16(stream) in data)
+        kinds = (_BINARY[kind] for stream, kind in _STREAMS.items() if stream.encode("utf-16-le") in data)
         if (known := next(kinds, called)) is None:
             raise UnreadableDocument(uri, "it is an office file of a kind that is not known")
         return known
     return None
-
-
-def _in_utf_16(name: str) -> bytes:
-    return name.encode("utf-16-le")
 
 
 _READERS: Final[Mapping[str, Callable[..., NavigableDocument]]] = {
@@ -157,7 +154,11 @@ class DocumentReader:
 
         `media_type` is as in the header of a response; its parameter `charset` says the encoding.
         """
-        kind, charset = _parts(media_type)
+        said = EmailMessage()
+        with suppress(ValueError):
+            said["Content-Type"] = " ".join((media_type or "").split())
+        kind = (media_type or "").partition(";")[0].strip().lower() if said.keys() else ""
+        charset = said.get_content_charset()
         if len(data) > self._limits.max_bytes:
             raise UnreadableDocument(uri, _too_large(len(data), self._limits.max_bytes))
         document = await to_thread.run_sync(self._read, data, uri, kind, charset)
@@ -185,7 +186,7 @@ class DocumentReader:
         except (OSError, ValueError) as error:
             raise UnreadableDocument.after(path, error) from None
 
-    def _read(self, data: bytes, uri: str, kind: str | None, charset: str | None) -> NavigableDocument | str:
+    def _read(self, data: bytes, uri: str, kind: str, charset: str | None) -> NavigableDocument | str:
         """The document, or the media type of what has to be converted first."""
         known = media_type_of(data, uri, kind)
         if known in CONVERTED:
@@ -222,19 +223,6 @@ def _with_text(document: NavigableDocument) -> NavigableDocument:
     if not document.text.strip():
         raise UnreadableDocument(document.uri, "it has no text (what is in pictures is not read)")
     return document
-
-
-def _parts(media_type: str | None) -> tuple[str | None, str | None]:
-    """The media type without its parameters, and its charset."""
-    if not media_type:
-        return None, None
-    message = EmailMessage()
-    try:
-        message["Content-Type"] = " ".join(media_type.split())
-    except ValueError:
-        return None, None
-    declared = media_type.partition(";")[0].strip().lower()
-    return declared or None, message.get_content_charset()
 
 
 def _too_large(size: int, most: int) -> str:

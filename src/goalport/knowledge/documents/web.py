@@ -9,6 +9,7 @@ first needed.
 import re
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -186,7 +187,10 @@ class WebFetcher:
             raise _refused(url, f"the host {one_line(host)!r} has no address")
         if host.lower() in self.allow or f"{host.lower()}:{port}" in self.allow:
             return found[0]
-        networks = [each for each in map(_network, self.allow) if each is not None]
+        networks: list[IPv4Network | IPv6Network] = []
+        for each in self.allow:
+            with suppress(ValueError):
+                networks.append(ip_network(each, strict=False))
         for each in found:
             address = ip_address(each.partition("%")[0])
             if not _is_public(address) and not any(address in network for network in networks):
@@ -254,13 +258,6 @@ def _is_public(address: Address) -> bool:
         if inner is not None:
             return _is_public(inner)
     return address.is_global and not address.is_multicast
-
-
-def _network(written: str) -> IPv4Network | IPv6Network | None:
-    try:
-        return ip_network(written, strict=False)
-    except ValueError:
-        return None
 
 
 def _fits(media_type: str, wanted: str) -> bool:

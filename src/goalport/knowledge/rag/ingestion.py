@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from hashlib import sha256
+from itertools import product
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Final, Literal, Self, TypeGuard
@@ -275,13 +276,9 @@ def _files(folder: Path, include: Sequence[str]) -> tuple[list[str], list[tuple[
     found = list(Folder(folder, FolderLimits(entries=_MOST_FILES)).files(onerror=failures.append))
     unlisted = [(Path(each.filename), str(UnreadableDocument.after(each.filename, each))) for each in failures]
     documents = (each for each in found if not each.lower().endswith(_NO_DOCUMENTS))
-    return [each for each in documents if _is_included(each, include)], unlisted
-
-
-def _is_included(path: str, patterns: Sequence[str]) -> bool:
-    """Whether the path of a file, or its name alone, matches one of the patterns; `*` stands for slashes too."""
-    name = PurePosixPath(path).name
-    return any(fnmatchcase(path, each) or fnmatchcase(name, each) for each in patterns)
+    # The path of a file, or its name alone, matches one of the patterns; `*` stands for slashes too.
+    named = ((each, (each, PurePosixPath(each).name)) for each in documents)
+    return [each for each, names in named if any(fnmatchcase(*pair) for pair in product(names, include))], unlisted
 
 
 def _is_gone(file: Path) -> bool:
@@ -338,12 +335,9 @@ class DocumentFolder:
         failures = [each.reason for each in documents if each.outcome == "failed"]
         if failures and len(failures) == len(documents):
             raise DocumentError(failures[0])
+        changes = Counter(each.outcome for each in documents if each.outcome not in {"failed", "unchanged"})
+        if changes:
+            failures.append(f"Docs: {', '.join(f'{number} {outcome}' for outcome, number in changes.items())}")
         if report is not None:
-            for each in (*failures, *_changes(documents)):
+            for each in failures:
                 report(each)
-
-
-def _changes(documents: Sequence[IngestedDocument]) -> list[str]:
-    numbers = Counter(each.outcome for each in documents if each.outcome not in {"failed", "unchanged"})
-    said = ", ".join(f"{number} {outcome}" for outcome, number in numbers.items())
-    return [f"Docs: {said}"] if said else []

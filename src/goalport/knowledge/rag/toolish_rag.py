@@ -215,11 +215,12 @@ class ToolishRag:
 
     def notes(self) -> str:
         names = listed([each.name for each in self.tools()])
+        by_meaning = supports(self.search_operations, VectorSearch)
         parts = [
             f"Search these documents with the tools {names} before you answer, and again in other words if need be.",
             _CITE,
             f"Goal: {self.goal}" if self.goal else "",
-            *(contribution_of(each) for each in self._fitting_hints()),
+            *(contribution_of(each) for each in self.hints if by_meaning or not isinstance(each, TryHyDE)),
             f"What a first search has found:\n\n{self.eager}" if self.eager else "",
         ]
         return "\n\n".join(filter(None, parts))
@@ -288,10 +289,6 @@ class ToolishRag:
         if not self.eager_search or self.eager:
             return self
         return await self.with_eager_search_about(question, top_k=self.eager_search)
-
-    def _fitting_hints(self) -> Sequence[PromptContributor]:
-        by_meaning = supports(self.search_operations, VectorSearch)
-        return [each for each in self.hints if by_meaning or not isinstance(each, TryHyDE)]
 
 
 def tools_for(operations: SearchOperations, rag: ToolishRag) -> tuple[Tool, ...]:

@@ -5,6 +5,7 @@ They are read from the source. Nothing is imported, since importing runs the cod
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import islice
@@ -100,7 +101,11 @@ class PythonSources:
     def _module(self, name: str) -> _Module:
         if name not in self._read:
             file = self._files.get(name) if self.modules() else None
-            self._read[name] = _Module(name) if file is None else _parsed(name, file)
+            self._read[name] = _Module(name)
+            # Other Pythons' syntax, no Python at all, or expressions that are too deep to be parsed or written.
+            with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+                if file is not None:
+                    self._read[name] = _described(name, file, ast.parse(file.read_bytes()))
         return self._read[name]
 
 
@@ -142,14 +147,6 @@ def _is_public(name: str) -> bool:
     return not name.startswith(("_", "."))
 
 
-def _parsed(name: str, file: Path) -> _Module:
-    try:
-        return _described(name, file, ast.parse(file.read_bytes()))
-    # Other Pythons' syntax, no Python at all, or expressions that are too deep to be parsed or written.
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return _Module(name)
-
-
 def _described(name: str, file: Path, tree: ast.Module) -> _Module:
     exported = _exported(tree)
     members: dict[str, ApiMember] = {}
@@ -162,7 +159,10 @@ def _described(name: str, file: Path, tree: ast.Module) -> _Module:
             ):
                 members |= _members(name, node)
             case ast.ImportFrom() if exported is not None:
-                imported |= {key: full for key, full in _imports(node, package) if key in exported}
+                base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+                module = ".".join((*base, *([node.module] if node.module else [])))
+                names = {each.asname or each.name: f"{module}.{each.name}" for each in node.names}
+                imported |= {key: full for key, full in names.items() if key in exported}
             case _:
                 pass
     return _Module(name, ast.get_docstring(tree) or "", members, imported)
@@ -180,13 +180,6 @@ def _exported(tree: ast.Module) -> frozenset[str] | None:
             case _:
                 continue
     return None
-
-
-def _imports(node: ast.ImportFrom, package: str) -> Iterator[tuple[str, str]]:
-    base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-    module = ".".join((*base, *([node.module] if node.module else [])))
-    for each in node.names:
-        yield each.asname or each.name, f"{module}.{each.name}"
 
 
 def _members(module: str, node: Definition) -> dict[str, ApiMember]:
@@ -299,17 +292,12 @@ class _ApiTools:
 
     def _search(self, words: str) -> str:
         wanted = folded(words).split()
-        matching = (each for each in self.sources.everything() if wanted and _has(each, wanted))
-        found = list(islice(matching, _MOST_FOUND))
+        texts = ((each, folded(f"{each.name} {each.doc}")) for each in self.sources.everything() if wanted)
+        found = list(islice((each for each, text in texts if all(word in text for word in wanted)), _MOST_FOUND))
         if not found:
             return f"Nothing has {words!r} in its name or docstring. Search for fewer words."
         lines = (excerpt(f"{each.name}: {each.first_line}", _LINE) for each in found)
         return as_data("\n".join(lines), self.name)
-
-
-def _has(member: ApiMember, words: Iterable[str]) -> bool:
-    text = folded(f"{member.name} {member.doc}")
-    return all(each in text for each in words)
 
 
 def _lines(members: Sequence[ApiMember]) -> list[str]:

@@ -6,11 +6,11 @@ reported together, with their lines. Above: a platform reads the file of its wor
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol, cast, get_type_hints, runtime_checkable
+from typing import Annotated, Final, Protocol, cast, get_type_hints, runtime_checkable
 
 from anyio import to_thread
 from pydantic import AfterValidator
@@ -196,15 +196,10 @@ def _named(providers: LlmReferenceProviders, document: YamlText, path: str) -> N
             if entries.setdefault(entry.name, entry) is not entry:
                 twin = f"another entry is called {entry.name!r} too. Give them different names."
                 problems.append(f"{path}:{document.line(number, 'name')}: {twin}")
-    return _sorted(tuple(entries.values()), problems)
-
-
-def _sorted(entries: Sequence[_Entry], problems: Sequence[str]) -> NamedReferences:
-    """The references and the contributors, each by name."""
-    references = {each.name: each.made for each in entries if isinstance(each.made, LlmReference)}
-    contributors = {each.name: each.made for each in entries if not isinstance(each.made, LlmReference)}
-    published = tuple(references[each.name] for each in entries if each.publish)
-    types = {each.name: each.kind for each in entries}
+    references = {each.name: each.made for each in entries.values() if isinstance(each.made, LlmReference)}
+    contributors = {each.name: each.made for each in entries.values() if not isinstance(each.made, LlmReference)}
+    published = tuple(references[each.name] for each in entries.values() if each.publish)
+    types = {each.name: each.kind for each in entries.values()}
     return NamedReferences(references, contributors, types, published, tuple(problems))
 
 
@@ -227,19 +222,15 @@ def _made(providers: LlmReferenceProviders, entry: object) -> _Entry:
     if not isinstance(found, LlmReference | PromptContributor):
         fix = "Give it a method `reference`, or let it return an LlmReference or a PromptContributor."
         raise _Mistake((key, f"expected {written} to make a reference, but it made {type_name(type(found))}. {fix}"))
-    name = _name_of(found)
+    # A role, goal and backstory is referred to by its role.
+    given: object = getattr(found, "name", None) or getattr(found, "role", None)
+    name = given if isinstance(given, str) else ""
     if isinstance(found, LlmReference) and not (name.strip() and name.isprintable()):
         raise _Mistake(("name", f"name: expected a name in one line, but came {shown(name)}."))
     if not isinstance(publish, bool) or (publish and not isinstance(found, LlmReference)):
         expected = "true or false" if isinstance(found, LlmReference) else "nothing, as only references are published"
         raise _Mistake(("publish", f"publish: expected {expected}, but came {shown(publish)}."))
     return _Entry(found, name or written, written, publish)
-
-
-def _name_of(made: LlmReference | PromptContributor) -> str:
-    """The name by which it is referred to: for a role, goal and backstory it is the role."""
-    name: object = getattr(made, "name", None) or getattr(made, "role", None)
-    return name if isinstance(name, str) else ""
 
 
 def _maker(providers: LlmReferenceProviders, written: str, key: str) -> Callable[..., object]:
@@ -264,7 +255,13 @@ def _maker(providers: LlmReferenceProviders, written: str, key: str) -> Callable
 
 def _called(written: str, maker: Callable[..., object], properties: Mapping[str, object]) -> object:
     """Call what makes a reference with its properties, checked against its signature."""
-    arguments = listed_arguments(written, _parameters(maker))
+    hints = get_type_hints(maker.__init__ if isinstance(maker, type) else maker, include_extras=True)
+    parameters = [
+        Parameter(each.name, hints.get(each.name, object), required=each.default is each.empty, default=None)
+        for each in inspect.signature(maker).parameters.values()
+        if each.kind not in {each.VAR_POSITIONAL, each.VAR_KEYWORD}
+    ]
+    arguments = listed_arguments(written, parameters)
     names = {snake(each): each for each in arguments.names}
     keys = {names.get(snake(each), each): each for each in properties}
     try:
@@ -276,12 +273,3 @@ def _called(written: str, maker: Callable[..., object], properties: Mapping[str,
         raise _Mistake(*((keys.get(name, name), f"{written}: {line}") for name, line in parts)) from error
     except (DocumentError, ValueError, TypeError) as error:
         raise _Mistake(("", f"{written}: {error}")) from error
-
-
-def _parameters(maker: Callable[..., object]) -> Iterator[Parameter]:
-    hints = get_type_hints(maker.__init__ if isinstance(maker, type) else maker, include_extras=True)
-    for each in inspect.signature(maker).parameters.values():
-        if each.kind not in {each.VAR_POSITIONAL, each.VAR_KEYWORD}:
-            required = each.default is each.empty
-            kind: Any = hints.get(each.name, object)
-            yield Parameter(each.name, kind, required=required, default=None)

@@ -4,7 +4,7 @@ A short text stands in the notes. Of a long one the notes have the beginning, an
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
@@ -87,21 +87,19 @@ class TextReference:
             raise
 
     def notes(self) -> str:
-        return "\n".join(filter(None, (self.usage_notes, self._shown())))
+        text, failure = self._content.text, self._content.failure
+        if not text:
+            shown = failure or "It has not been read yet. Its tool `read` reads it."
+        else:
+            shown = as_data(text[:_SHOWN], self.source)
+            if len(text) > _SHOWN:
+                shown += f"\nThis is the beginning of {len(text)} characters. Its tools read and search the rest."
+        return "\n".join(filter(None, (self.usage_notes, shown)))
 
     def tools(self) -> Sequence[Tool]:
         """Tools to read and search the text, unless all of it stands in the notes."""
         is_whole = 0 < len(self._content.text) <= _SHOWN and self.policy.seconds is None
         return () if is_whole else Tool.from_instance(_TextTools(self, self._content))
-
-    def _shown(self) -> str:
-        text, failure = self._content.text, self._content.failure
-        if not text:
-            return failure or "It has not been read yet. Its tool `read` reads it."
-        if len(text) <= _SHOWN:
-            return as_data(text, self.source)
-        beginning = as_data(text[:_SHOWN], self.source)
-        return f"{beginning}\nThis is the beginning of {len(text)} characters. Its tools read and search the rest."
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,23 +183,19 @@ def web_page(
 
     Reading HTML needs goalport[ingest].
     """
-    about = description or f"The web page {url}"
-    read = partial(_page, fetcher or WebFetcher(), url)
-    return TextReference(name or _page_name(url), about, url, read, RefreshPolicy.of(refresh))
+    source = fetcher or WebFetcher()
 
+    async def read() -> str:
+        page = await source.fetch(url, media_types=_READABLE)
+        if page.media_type not in _HTML:
+            return page.text
+        document = await to_thread.run_sync(read_html, page.text, url)
+        return f"{document.title}\n\n{document.text}"
 
-async def _page(fetcher: WebFetcher, url: str) -> str:
-    page = await fetcher.fetch(url, media_types=_READABLE)
-    if page.media_type not in _HTML:
-        return page.text
-    document = await to_thread.run_sync(read_html, page.text, url)
-    return f"{document.title}\n\n{document.text}"
-
-
-def _page_name(url: str) -> str:
     parts = urlsplit(url)
-    last = PurePosixPath(parts.path).stem
-    return one_line(f"{parts.hostname or ''} {last}".strip() or "page", 40)
+    page_name = f"{parts.hostname or ''} {PurePosixPath(parts.path).stem}".strip()
+    about = description or f"The web page {url}"
+    return TextReference(name or one_line(page_name or "page", 40), about, url, read, RefreshPolicy.of(refresh))
 
 
 def _resource_text(package: str, path: str) -> str:
@@ -376,7 +370,13 @@ class _FileTools:
         """Read a file of text, from a line on."""
         folder = await self.folder()
         lines = (await to_thread.run_sync(partial(folder.text, path))).split("\n")
-        shown = _shown_page(lines[line - 1 :])
+        shown: list[str] = []
+        left = _PAGE
+        for each in lines[line - 1 :][:_LINES]:
+            left -= len(each) + 1
+            if left < 0 and shown:
+                break
+            shown.append(each)
         if not shown:
             return f"The file has {len(lines)} lines; there is nothing from line {line} on."
         next_line = line + len(shown)
@@ -388,15 +388,3 @@ class _FileTools:
             return none
         more = "\nThere are more; narrow it down." if len(names) > _MOST_NAMES else ""
         return as_data("\n".join(names[:_MOST_NAMES]), self.name) + more
-
-
-def _shown_page(lines: Iterable[str]) -> list[str]:
-    """The lines that one call reads: at least one, and not many."""
-    shown: list[str] = []
-    left = _PAGE
-    for each in islice(lines, _LINES):
-        left -= len(each) + 1
-        if left < 0 and shown:
-            break
-        shown.append(each)
-    return shown

@@ -82,11 +82,11 @@ class PublishedSkills:
         if skill is None or path not in skill.sizes:
             return None
         content = await to_thread.run_sync(skill.folder.content, path)
-        text = None if b"\0" in content else _decoded(content)
         media = _MARKDOWN if path.endswith(".md") else guess_type(path)[0]
-        if text is None:
-            return ReadResource(content=content, media_type=media or "application/octet-stream")
-        return ReadResource(content=text, media_type=media or "text/plain")
+        if b"\0" not in content:
+            with suppress(UnicodeDecodeError):
+                return ReadResource(content=content.decode(), media_type=media or "text/plain")
+        return ReadResource(content=content, media_type=media or "application/octet-stream")
 
     async def complete(self, variable: str, typed: str, given: Mapping[str, str], _caller: Caller, /) -> Sequence[str]:
         """The names of skills, and the paths of the files of the skill that is given."""
@@ -187,13 +187,6 @@ def _servable(skill: Skill) -> _Servable:
     if len(sizes) > _MOST_FILES or sum(sizes.values()) > _MOST_BYTES:
         raise DocumentError(f"It has more than {_MOST_FILES:,} files or {_MOST_BYTES:,} bytes.")
     return _Servable(skill, head, folder, sizes)
-
-
-def _decoded(content: bytes) -> str | None:
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def _refuse(error: OSError) -> NoReturn:

@@ -152,23 +152,20 @@ def _head(text: str, place: str) -> tuple[YamlText, tuple[int, ...]]:
         return read_yaml(text, place, first_line=2), ()
     except DocumentError:
         lines = text.split("\n")
-        quoted = [_quoted(line) for line in lines]
-        changed = tuple(number for number, pair in enumerate(zip(lines, quoted, strict=True), 2) if pair[0] != pair[1])
+        quoted, changed = list(lines), list[int]()
+        for index, line in enumerate(lines):
+            # A text with a colon that YAML would take for another field.
+            found = _UNQUOTED.fullmatch(line)
+            if found is not None and (": " in found["text"] or found["text"].endswith(":")):
+                quoted[index] = f"{found['key']}: {json.dumps(found['text'].rstrip(), ensure_ascii=False)}"
+                changed.append(index + 2)
         if not changed:
             raise
         try:
-            return read_yaml("\n".join(quoted), place, first_line=2), changed
+            return read_yaml("\n".join(quoted), place, first_line=2), tuple(changed)
         except DocumentError:
             pass
         raise
-
-
-def _quoted(line: str) -> str:
-    """The line with its text in quotes, where it has a colon that YAML would take for another field."""
-    found = _UNQUOTED.fullmatch(line)
-    if found is None or not (": " in found["text"] or found["text"].endswith(":")):
-        return line
-    return f"{found['key']}: {json.dumps(found['text'].rstrip(), ensure_ascii=False)}"
 
 
 def _plain_fields(root: Path) -> dict[str, str] | None:
