@@ -317,7 +317,14 @@ class Tool:
         if isinstance(function, type):
             raise _not_a_class(function)
         mark = mark_of(function) or ToolMark()
-        chosen = name or mark.name or _own_name(function)
+        own_name = getattr(function, "__name__", "").replace("<lambda>", "")
+        chosen = name or mark.name or own_name
+        if not chosen:
+            raise Origin(function).error(
+                expected="a name for the tool",
+                came="the function has none",
+                fix="Write `Tool.of(function, name=…)`.",
+            )
         arguments = _arguments_of(function, parameters, input_schema)
         output = read_output(function)
         takes_mapping = arguments is None or parameters is not None
@@ -440,17 +447,6 @@ def _not_a_class(kind: type) -> DeclarationError:
         expected="an object with methods, or a function",
         came="it is a class",
         fix=f"Make an object of it: `{kind.__name__}(…)`.",
-    )
-
-
-def _own_name(function: Callable[..., Any]) -> str:
-    name = getattr(function, "__name__", "")
-    if name and name != "<lambda>":
-        return name
-    raise Origin(function).error(
-        expected="a name for the tool",
-        came="the function has none",
-        fix="Write `Tool.of(function, name=…)`.",
     )
 
 

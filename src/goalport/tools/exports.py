@@ -3,7 +3,7 @@
 An `McpToolExport` at the top level of a module in `tools/` is found and served; this module itself serves nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
@@ -172,8 +172,14 @@ class McpToolExport:
     ) -> "McpToolExport":
         """Export several references, each with its own prefix."""
         shown = [each.as_published() if isinstance(each, _Publishable) else each for each in references]
+        tool_objects: list[ToolObject] = []
+        for each in shown:
+            about = each.description.rstrip(" .\n")
+            lead = f"{about}. " if about else ""
+            tools = (replace(inner, description=f"{lead}{inner.description}") for inner in each.tools())
+            tool_objects.append(ToolObject(*tools, naming=prefixed(reference_prefix(each.name))))
         return cls(
-            tuple(ToolObject(*_described(each), naming=prefixed(reference_prefix(each.name))) for each in shown),
+            tuple(tool_objects),
             naming,
             resources=tuple(each for each in shown if isinstance(each, ResourceProvider)),
             scopes=scopes,
@@ -205,10 +211,3 @@ class McpToolExport:
     def _named(self) -> tuple[NamedTool, ...]:
         kept = (each for inner in self.tool_objects for each in inner.named() if self.filter(each.own_name))
         return tuple(each.renamed(self.naming) for each in kept)
-
-
-def _described(reference: NamedTools) -> Iterator[Tool]:
-    """The tools of a reference, each with the words that say what the reference is."""
-    about = reference.description.rstrip(" .\n")
-    for each in reference.tools():
-        yield replace(each, description=f"{about}. {each.description}") if about else each

@@ -219,24 +219,20 @@ class AccessRule:
     @classmethod
     def of(cls, origin: Origin, text: str, parameters: Sequence[Parameter]) -> "AccessRule":
         """The rule that is written for an action with these parameters. Raises `DeclarationError`."""
+        expression = None
         try:
-            return cls._of_expression(origin, text, parameters) if is_expression(text) else cls._of_scopes(text)
+            if is_expression(text):
+                expression = Expression.of(text)
+            else:
+                require_scopes("access", text.split())
         except (TemplateSyntaxError, TypeError) as error:
             raise origin.error(
                 expected="access to be scopes, or an expression that can be compiled",
                 came=f"it is {text!r}: {error}",
                 fix=f"""Write access="finance:write", or access="{EXPRESSION} {_CALLER}.has('finance:write')".""",
             ) from None
-
-    @classmethod
-    def _of_scopes(cls, text: str) -> "AccessRule":
-        scopes = text.split()
-        require_scopes("access", scopes)
-        return cls(text, tuple(scopes))
-
-    @classmethod
-    def _of_expression(cls, origin: Origin, text: str, parameters: Sequence[Parameter]) -> "AccessRule":
-        expression = Expression.of(text)
+        if expression is None:
+            return cls(text, tuple(text.split()))
         known = {_CALLER, *(each.name for each in inputs_among(parameters))}
         if unknown := sorted(expression.names - known):
             raise origin.error(

@@ -276,9 +276,13 @@ def read_parameters(
     if subject is not None and signature.parameters:
         hints[next(iter(signature.parameters))] = subject
     open_ = [each for each in signature.parameters.values() if each.name not in origin.filled]
-    parameters = tuple(
-        _claimed(each, hints, resolvers) or _read_parameter(origin, each, hints, services) for each in open_
-    )
+    found: list[Parameter] = []
+    for each in open_:
+        typed = each.replace(annotation=hints.get(each.name, each.empty))
+        resolver = next((one for one in resolvers if one.supports(typed)), None)
+        known = None if resolver is None else Resolved(each.name, typed, resolver)
+        found.append(known or _read_parameter(origin, each, hints, services))
+    parameters = tuple(found)
     inputs = [each for each in parameters if isinstance(each, Input)]
     for one, other in combinations(inputs, 2):
         if one.type == other.type and (one.binding == other.binding or DEFAULT_BINDING in {one.binding, other.binding}):
@@ -290,14 +294,6 @@ def read_parameters(
     return parameters
 
 
-def _claimed(
-    parameter: inspect.Parameter, hints: Mapping[str, object], resolvers: Sequence[Resolver]
-) -> Resolved | None:
-    typed = parameter.replace(annotation=hints.get(parameter.name, parameter.empty))
-    found = next((each for each in resolvers if each.supports(typed)), None)
-    return None if found is None else Resolved(parameter.name, typed, found)
-
-
 def read_outputs(origin: Origin) -> Outputs:
     """What the return annotation promises. Raises `DeclarationError` where there is none that the planner can use."""
     hints = origin.hints()
@@ -307,8 +303,11 @@ def read_outputs(origin: Origin) -> Outputs:
             came="there is none",
             fix="Add one: a type of your own, `T | None`, a union, or None.",
         )
-    declared = _without_awaitable(hints["return"])
-    members = alternatives(declared)
+    declared, _ = _unwrapped(hints["return"])
+    awaitable = get_origin(declared)
+    if isinstance(awaitable, type) and hasattr(awaitable, "__await__"):
+        declared, _ = _unwrapped(get_args(declared)[-1])
+    members = alternatives(types.NoneType if declared is None else declared)
     given = [member for member in members if member is not types.NoneType]
     found = list(dict.fromkeys(promised(member) or member for member in given))
     for member in found:
@@ -318,7 +317,14 @@ def read_outputs(origin: Origin) -> Outputs:
     _refuse_yielding(origin, found)
     may_decline = bool(found) and len(given) < len(members)
     may_wait = any(promised(member) is not None for member in given)
-    return Outputs(tuple(_exit_of(origin, member) for member in found), _joined(found), may_decline, may_wait)
+    exits: list[tuple[object, ...]] = []
+    for member in found:
+        parts: list[object] = []
+        if _is_some_of(member):
+            of_fields = {**origin.hints(member), **field_kinds(member)}
+            parts = [part for name in part_names(member) for part in alternatives(_unwrapped(of_fields[name])[0])]
+        exits.append((member, *(part for part in parts if part is not types.NoneType)))
+    return Outputs(tuple(exits), _joined(found), may_decline, may_wait)
 
 
 def _read_parameter(
@@ -390,22 +396,6 @@ def _parts(origin: Origin, name: str, kind: object) -> Iterator[Input]:
         default = None if signature[part].default is inspect.Parameter.empty else inspect.Parameter.empty
         optional = default is not None or len(members) < len(alternatives(declared))
         yield Input(part, found.type, found.binding, required=not optional, default=default)
-
-
-def _without_awaitable(kind: object) -> object:
-    kind, _ = _unwrapped(kind)
-    origin = get_origin(kind)
-    if isinstance(origin, type) and hasattr(origin, "__await__"):
-        return _unwrapped(get_args(kind)[-1])[0]
-    return types.NoneType if kind is None else kind
-
-
-def _exit_of(origin: Origin, member: object) -> tuple[object, ...]:
-    if not _is_some_of(member):
-        return (member,)
-    hints = {**origin.hints(member), **field_kinds(member)}
-    parts = [part for name in part_names(member) for part in alternatives(_unwrapped(hints[name])[0])]
-    return (member, *(part for part in parts if part is not types.NoneType))
 
 
 def _refuse_without_parts(origin: Origin, member: object) -> None:

@@ -314,25 +314,21 @@ def awaited(wait: WaitFor[Any]) -> object | None:
 
 def _options(values: Sequence[P], label: Callable[[P], str] | None) -> tuple[Option[P], ...]:
     """Objects with their keys and labels; two with the same label have their keys in it."""
-    labels = [_label_of(each) if label is None else label(each) for each in values]
-    keys = [_key_of(value, text) for value, text in zip(values, labels, strict=True)]
+    labels: list[str] = []
+    keys: list[str] = []
+    for value in values:
+        named = (getattr(value, name, None) for name in _LABELS if not isinstance(value, str))
+        own_label = next((each for each in named if isinstance(each, str) and each.strip()), str(value))
+        labels.append(own_label if label is None else label(value))
+        known = (getattr(value, name, None) for name in _KEYS)
+        keys.append(
+            next((str(each) for each in known if isinstance(each, str | int) and str(each).strip()), labels[-1])
+        )
     times = Counter(labels)
     return tuple(
         Option(key, text if times[text] == 1 or key == text else f"{text} ({key})", value)
         for key, text, value in zip(keys, labels, values, strict=True)
     )
-
-
-def _label_of(value: object) -> str:
-    if isinstance(value, str):
-        return str(value)
-    found = (getattr(value, name, None) for name in _LABELS)
-    return next((each for each in found if isinstance(each, str) and each.strip()), str(value))
-
-
-def _key_of(value: object, label: str) -> str:
-    found = (getattr(value, name, None) for name in _KEYS)
-    return next((str(each) for each in found if isinstance(each, str | int) and str(each).strip()), label)
 
 
 def _refuse_formless(kind: object) -> None:
