@@ -17,13 +17,13 @@ from cyclopts import Parameter
 from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError
 from goalport.base.secrecy import hide, traceback_of
 from goalport.base.words import cleaned, listed, offer, visible
-from goalport.cli.chats import ChatsHere, DialogueHere, Question, Reply, ReplyEnd, transcript
 from goalport.cli.chats_served import ChatsServed, DialogueServed
+from goalport.cli.conversations import ChatsHere, DialogueHere, Question, Reply, ReplyEnd, transcript
 from goalport.cli.options import DEBUG, WorkspaceFolder, workspace_root
 from goalport.cli.processes import read_answer
 from goalport.cli.prompts import Interrupted, Option, Unanswered, prompts_here
 from goalport.cli.questions import answer_of
-from goalport.cli.server_client import ServerClient
+from goalport.cli.served import ServerClient
 from goalport.cli.sources import runner_here
 from goalport.cli.stored import driven
 from goalport.cli.terminal import say, show, show_json, show_lines, show_markdown

@@ -22,8 +22,8 @@ from goalport.base.events import (
     ToolCalled,
 )
 from goalport.base.words import listed
-from goalport.cli.chats import Question, Reply, ReplyEnd, Said, questions_alone
-from goalport.cli.server_client import ServerClient
+from goalport.cli.conversations import Question, Reply, ReplyEnd, Said, questions_alone
+from goalport.cli.served import ServerClient
 from goalport.cli.terminal import Record
 from goalport.runtime.process import new_id
 

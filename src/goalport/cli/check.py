@@ -66,7 +66,19 @@ def check(
     if format == "json":
         print(json.dumps(vars(findings), indent=2, ensure_ascii=False))
     else:
-        _print_lines(findings)
+        lines = [
+            *(f"problem: {each}" for each in findings.problems),
+            *(f"warning: {each}" for each in findings.warnings),
+            *findings.models,
+            *findings.groups,
+            *(f"note: {each}" for each in findings.hints),
+        ]
+        for line in lines:
+            print(coloured(line, sys.stdout))
+        numbers = {"agent": findings.agents, "goal": findings.goals, "tool": len(findings.tools)}
+        there = ", ".join(counted(number, what) for what, number in numbers.items())
+        wrong = f"{counted(len(findings.problems), 'problem')}, {counted(len(findings.warnings), 'warning')}"
+        print(f"{there}: {wrong if findings.problems or findings.warnings else 'nothing is wrong'}.")
     return WRONG if findings.problems or (findings.warnings and not allow_warnings) else FINE
 
 
@@ -95,18 +107,3 @@ def _findings(loaded: LoadedWorkspace) -> Findings:
             ),
         ),
     )
-
-
-def _print_lines(findings: Findings) -> None:
-    lines = [
-        *(f"problem: {each}" for each in findings.problems),
-        *(f"warning: {each}" for each in findings.warnings),
-        *findings.models,
-        *findings.groups,
-        *(f"note: {each}" for each in findings.hints),
-    ]
-    for line in lines:
-        print(coloured(line, sys.stdout))
-    wrong = f"{counted(len(findings.problems), 'problem')}, {counted(len(findings.warnings), 'warning')}"
-    there = [counted(findings.agents, "agent"), counted(findings.goals, "goal"), counted(len(findings.tools), "tool")]
-    print(f"{', '.join(there)}: {wrong if findings.problems or findings.warnings else 'nothing is wrong'}.")

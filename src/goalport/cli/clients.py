@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
-from goalport.server.auth.key_file import KEY_VARIABLE
+from goalport.server.auth.keys import KEY_VARIABLE
 
 Transport = Literal["http", "stdio"]
 Scope = Literal["user", "project"]

@@ -54,7 +54,10 @@ def new(
         goalport keys new build-server --scopes goals:read --expires 90d
     """
     settings = load_settings(workspace_root(workspace))
-    granted = _scopes(scopes, settings)
+    usual = (settings.auth.read_scope, settings.auth.write_scope)
+    granted = usual if scopes is None else tuple(dict.fromkeys(scopes.replace(",", " ").split()))
+    if not granted:
+        raise BadInput(f"--scopes is empty. Leave it out for {','.join(usual)}.")
     made = _made(name, granted, None if expires is None else duration_of(expires))
     if entry:
         print(made.key.get_secret_value(), json.dumps(made.entry.record()), sep="\n", flush=True)
@@ -181,18 +184,6 @@ def _note(settings: Settings, deed: str, *entries: KeyEntry) -> None:
         facts = {"door": "cli", "key": each.id, "name": each.name, "scopes": list(each.scopes)}
         audit.note(deed, user_of_machine(), facts)
     audit.close()
-
-
-def _scopes(given: str | None, settings: Settings) -> Sequence[str]:
-    """The scopes of an option, or the usual ones. Raises `BadInput`."""
-    auth = settings.auth
-    usual = (auth.read_scope, auth.write_scope)
-    if given is None:
-        return usual
-    chosen = tuple(dict.fromkeys(given.replace(",", " ").split()))
-    if not chosen:
-        raise BadInput(f"--scopes is empty. Leave it out for {','.join(usual)}.")
-    return chosen
 
 
 def _show_new(made: NewKey, settings: Settings, *, is_first: bool) -> None:

@@ -3,13 +3,13 @@
 No model is asked, and no provider's library is loaded.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, cast
 
 from cyclopts import Parameter
 
-from goalport.agents.domain import Action, Agent, Condition, Input
+from goalport.agents.domain import Action, Agent, Input
 from goalport.agents.domain.formulas import names_known, needs_of
 from goalport.base.errors import UnknownName
 from goalport.base.secrecy import hide, register_secrets
@@ -17,7 +17,7 @@ from goalport.base.words import type_label
 from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.cli.terminal import Format, Record, say, show, show_lines
 from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings
-from goalport.knowledge.references import LlmReference, NamedReferences, Refreshing, refreshed
+from goalport.knowledge.references import Refreshing, refreshed
 from goalport.knowledge.references.reference import described
 from goalport.models.llm import ModelCard
 from goalport.models.prompts import contribution_of
@@ -63,7 +63,24 @@ def goals(*, agent: OfAgent = None, format: Format = "text", workspace: Workspac
         goalport goals --agent StarNewsFinder
     """
     loaded = open_with_warnings(workspace)
-    records = [each for each in _goals(loaded) if agent in {None, each["agent"]}]
+    published = publish(loaded.platform, loaded.workspace, loaded.settings).tools
+    offered = list(offers_of(loaded.platform))
+    records: list[Record] = []
+    for owner, goal in loaded.platform.agents.goals:
+        offers = [each for each in offered if isinstance(each, Offer) and each.agent is owner and goal in each.goals]
+        reasons = [each.reason for each in offered if isinstance(each, Refusal) and each.goal is goal]
+        if agent in {None, owner.name}:
+            records.append(
+                {
+                    "goal": goal.name,
+                    "agent": owner.name,
+                    "published_as": [each.name for each in offers if each.name in published],
+                    "starts_from": [" and ".join(map(type_label, each.starts)) for each in offers],
+                    "makes": None if goal.output is None else type_label(goal.output),
+                    "description": goal.description,
+                    "not_published": " ".join(reasons),
+                }
+            )
     show(records, format, none=_empty_message(loaded, agent, "goals"))
 
 
@@ -89,23 +106,20 @@ def conditions(*, agent: OfAgent = None, format: Format = "text", workspace: Wor
     """
     loaded = open_with_warnings(workspace)
     held = [*loaded.platform.agents, *loaded.platform.agents.components]
-    records = [
-        {
-            "condition": condition.name,
-            "agent": each.name,
-            "reads": [type_label(part.type) for part in condition.parameters if isinstance(part, Input)],
-            "asked_by": [step.short_name for step in each.actions if _asks(each, step, condition)],
-            "cost": condition.cost,
-        }
-        for each in held
-        if agent in {None, each.name}
-        for condition in each.conditions
-    ]
+    records: list[Record] = []
+    for each in (one for one in held if agent in {None, one.name}):
+        needs = {step.short_name: needs_of(step, names_known(each)) for step in each.actions}
+        records += [
+            {
+                "condition": condition.name,
+                "agent": each.name,
+                "reads": [type_label(part.type) for part in condition.parameters if isinstance(part, Input)],
+                "asked_by": [name for name, terms in needs.items() if any(condition.name in term for term in terms)],
+                "cost": condition.cost,
+            }
+            for condition in each.conditions
+        ]
     show(records, format, none=_empty_message(loaded, agent, "conditions"))
-
-
-def _asks(agent: Agent, action: Action, condition: Condition) -> bool:
-    return any(condition.name in term for term in needs_of(action, names_known(agent)))
 
 
 def models(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002 - the option's name
@@ -118,7 +132,31 @@ def models(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> N
         goalport models --format json
     """
     loaded = open_with_warnings(workspace)
-    show(list(_models(loaded)), format, none="There are no models.")
+    settings, known = loaded.settings.models, loaded.platform.models
+    wanted = [known.default, *settings.models_of_roles.values(), *(each.name for each in settings.custom)]
+    cards = known.cards()
+    by_name: dict[str, ModelCard] = {}
+    for name in wanted:
+        fitting = (each for each in cards if name in {each.name, f"{each.provider}:{each.name}"})
+        by_name[name] = next(fitting, ModelCard(name=name, provider=""))
+    by_name.update({each.name: each for each in cards if each not in by_name.values()})
+    records: list[Record] = []
+    for name, card in by_name.items():
+        unready = known.unready(name)
+        roles = [role for role, model in settings.models_of_roles.items() if model == name]
+        records.append(
+            {
+                "model": name,
+                "provider": card.provider,
+                "roles": [*(["default"] if name == known.default else []), *roles],
+                "ready": not unready,
+                # Where the settings give no price, it is the provider's list price, which is looked up when needed.
+                "prices": None if card.prices is None else f"{card.prices.input:g} in, {card.prices.output:g} out",
+                "knowledge_cutoff": None if card.knowledge_cutoff is None else card.knowledge_cutoff.isoformat(),
+                "to_do": unready,
+            }
+        )
+    show(records, format, none="There are no models.")
 
 
 def _empty_message(loaded: LoadedWorkspace, agent: str | None, what: str) -> str:
@@ -128,23 +166,6 @@ def _empty_message(loaded: LoadedWorkspace, agent: str | None, what: str) -> str
     if agent is None:
         return f"No agent here has {what}."
     return f"{loaded.platform.agents.named(agent).name} has no {what}."
-
-
-def _goals(loaded: LoadedWorkspace) -> Iterator[Record]:
-    published = publish(loaded.platform, loaded.workspace, loaded.settings).tools
-    offered = list(offers_of(loaded.platform))
-    for agent, goal in loaded.platform.agents.goals:
-        offers = [each for each in offered if isinstance(each, Offer) and each.agent is agent and goal in each.goals]
-        reasons = [each.reason for each in offered if isinstance(each, Refusal) and each.goal is goal]
-        yield {
-            "goal": goal.name,
-            "agent": agent.name,
-            "published_as": [each.name for each in offers if each.name in published],
-            "starts_from": [" and ".join(map(type_label, each.starts)) for each in offers],
-            "makes": None if goal.output is None else type_label(goal.output),
-            "description": goal.description,
-            "not_published": " ".join(reasons),
-        }
 
 
 def _action(agent: Agent, action: Action) -> Record:
@@ -160,33 +181,6 @@ def _action(agent: Agent, action: Action) -> Record:
         "cost": "computed" if action.cost is not None else action.settings.cost,
         "description": action.description.partition("\n")[0],
     }
-
-
-def _models(loaded: LoadedWorkspace) -> Iterator[Record]:
-    settings, known = loaded.settings.models, loaded.platform.models
-    names = [known.default, *settings.models_of_roles.values(), *(each.name for each in settings.custom)]
-    cards = known.cards()
-    by_name = {name: _card(name, cards) for name in dict.fromkeys(names)}
-    further = {each.name: each for each in cards if each not in by_name.values()}
-    for name, card in (by_name | further).items():
-        unready = known.unready(name)
-        roles = [role for role, model in settings.models_of_roles.items() if model == name]
-        yield {
-            "model": name,
-            "provider": card.provider,
-            "roles": [*(["default"] if name == known.default else []), *roles],
-            "ready": not unready,
-            # Where the settings give no price, it is the provider's list price, which is looked up when needed.
-            "prices": None if card.prices is None else f"{card.prices.input:g} in, {card.prices.output:g} out",
-            "knowledge_cutoff": None if card.knowledge_cutoff is None else card.knowledge_cutoff.isoformat(),
-            "to_do": unready,
-        }
-
-
-def _card(name: str, cards: tuple[ModelCard, ...]) -> ModelCard:
-    """The card of a model, by its name with or without its provider in front."""
-    fitting = (each for each in cards if name in {each.name, f"{each.provider}:{each.name}"})
-    return next(fitting, ModelCard(name=name, provider=""))
 
 
 def settings(
@@ -242,29 +236,25 @@ def references(*, read: str | None = None, format: Format = "text", workspace: W
     loaded = open_with_warnings(workspace)
     found = loaded.platform.references
     if read is None:
-        none = f"There are none. Write some in {loaded.workspace.root / 'references.yml'}."
-        show([_reference(found, each) for each in (*found, *found.contributors)], format, none=none)
+        records = [
+            {
+                "name": name,
+                "type": found.types[name],
+                "description": "" if (one := found.get(name)) is None else one.description,
+                "state": "refreshed before each request" if isinstance(found.get(name), Refreshing) else "ready",
+                "published": any(each is found.get(name) for each in found.published),
+            }
+            for name in (*found, *found.contributors)
+        ]
+        show(records, format, none=f"There are none. Write some in {loaded.workspace.root / 'references.yml'}.")
     elif read in found.contributors:
         show_lines(contribution_of(found.contributor(read)).splitlines())
     elif read in found:
+        reference = found.reference(read)
         with loop_of(loaded) as runner:
-            show_lines(runner.run(_shown_to_models(found.reference(read))).splitlines())
+            runner.run(refreshed(reference))
+            show_lines(described(reference).splitlines())
+            tools = [f"- {each.name}: {each.description}" for each in reference.tools()]
+            show_lines(["", "Tools:", *tools] if tools else ())
     else:
         raise UnknownName("reference", read, [*found, *found.contributors])
-
-
-async def _shown_to_models(reference: LlmReference) -> str:
-    await refreshed(reference)
-    tools = [f"- {each.name}: {each.description}" for each in reference.tools()]
-    return "\n".join([described(reference), *(["", "Tools:", *tools] if tools else [])])
-
-
-def _reference(found: NamedReferences, name: str) -> Record:
-    reference = found.get(name)
-    return {
-        "name": name,
-        "type": found.types[name],
-        "description": "" if reference is None else reference.description,
-        "state": "refreshed before each request" if isinstance(reference, Refreshing) else "ready",
-        "published": any(each is reference for each in found.published),
-    }

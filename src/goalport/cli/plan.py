@@ -1,6 +1,6 @@
 """`goalport plan`: which actions reach a goal, why each is needed, alternatives and their costs, or what is missing.
 
-Nothing runs: conditions count as unknown. Below the program; the platform is below it.
+Nothing runs: conditions count as unknown.
 """
 
 import json
@@ -18,14 +18,12 @@ from goalport.agents.plan import (
     LastResult,
     Plan,
     StepReason,
-    UnreachableGoal,
     in_words,
 )
 from goalport.base.errors import UnknownName
 from goalport.base.words import counted, type_label
 from goalport.cli.options import WorkspaceFolder
-from goalport.cli.workspace import GoalChoice, open_goal
-from goalport.runtime.platform import AgentPlatform
+from goalport.cli.workspace import open_goal
 from goalport.runtime.process import asks_a_model, planner_for
 
 REACHED, UNREACHED = 0, 1
@@ -76,17 +74,22 @@ def plan(
         goalport plan find_star_news --format mermaid
     """
     loaded, found = open_goal(workspace, goal)
-    starts = (_types(loaded.platform, found, given),) if given else found.starts
-    actions = loaded.platform.agents.scope(found.agent).actions.values()
+    scope = loaded.platform.agents.scope(found.agent)
+    types = {type_label(fact.type): fact.type for fact in scope.facts if isinstance(fact, Available)}
+    for name in given or ():
+        if name not in types:
+            raise UnknownName("type", name, types)
+    starts = (tuple(types[name] for name in given),) if given else found.starts
+    actions = scope.actions.values()
     access = {each.name: [rule.text for rule in each.access] for each in actions if each.access}
     servers = loaded.platform.upstream.groups.config
     asked = {each.name: list(_asked_by(each, servers)) for each in actions}
     explained = [
         ExplainedGoal(
-            found.agent, each, tuple(map(type_label, types)), loaded.platform.explain(each, types), access, asked
+            found.agent, each, tuple(map(type_label, start)), loaded.platform.explain(each, start), access, asked
         )
         for each in found.goals
-        for types in starts
+        for start in starts
     ]
     print(_FORMATS[format](explained))
     return REACHED if all(each.explanation.plan for each in explained) else UNREACHED
@@ -99,16 +102,6 @@ def _asked_by(action: Action, servers: Container[str]) -> Iterator[str]:
     if asks_a_model(action):
         yield "a model"
     yield from (f"the servers of {role!r}" for role in action.roles if role in servers)
-
-
-def _types(platform: AgentPlatform, found: GoalChoice, names: Sequence[str]) -> tuple[object, ...]:
-    """The types of these names among the inputs and outputs of the agent's actions."""
-    facts = platform.agents.scope(found.agent).facts
-    known = {type_label(fact.type): fact.type for fact in facts if isinstance(fact, Available)}
-    for name in names:
-        if name not in known:
-            raise UnknownName("type", name, known)
-    return tuple(known[name] for name in names)
 
 
 _OBJECTS = Available | LastResult
@@ -147,7 +140,22 @@ def _record(explained: ExplainedGoal) -> dict[str, object]:
             for each in explanation.branches
         ],
         "alternative": other and {"without": other.without, "dearer_by": other.dearer_by, **_plan_record(other.plan)},
-        "failures": [_failure_record(each) for each in explanation.failures],
+        "failures": [
+            {
+                "goal": each.goal.name,
+                "timed_out": each.timed_out,
+                "clash": each.clash and str(each.clash),
+                "missing": [
+                    {
+                        "fact": in_words(one.fact, value=one.value),
+                        "because": one.because,
+                        "wanted_by": [consumer.operator.action for consumer in one.chain],
+                    }
+                    for one in each.missing
+                ],
+            }
+            for each in explanation.failures
+        ],
         "notes": list(explanation.notes),
     }
 
@@ -158,22 +166,6 @@ def _plan_record(plan: Plan) -> dict[str, object]:
         "cost": plan.cost,
         "net_value": plan.net_value,
         "proven": plan.proven,
-    }
-
-
-def _failure_record(failure: UnreachableGoal) -> dict[str, object]:
-    return {
-        "goal": failure.goal.name,
-        "timed_out": failure.timed_out,
-        "clash": failure.clash and str(failure.clash),
-        "missing": [
-            {
-                "fact": in_words(each.fact, value=each.value),
-                "because": each.because,
-                "wanted_by": [consumer.operator.action for consumer in each.chain],
-            }
-            for each in failure.missing
-        ],
     }
 
 
@@ -197,7 +189,7 @@ def _drawing(explained: ExplainedGoal) -> Iterator[str]:
     if plan is None or not explanation.steps:
         yield from [f"{title}:", *text]
         return
-    rows = [(each.operator.name.removeprefix(f"{agent}."), _inputs(each), _outputs(each)) for each in explanation.steps]
+    rows = [(each.operator.name.removeprefix(f"{agent}."), *_inputs_outputs(each)) for each in explanation.steps]
     names, inputs = (max(len(row[column]) for row in rows) for column in (0, 1))
     doubt = "" if plan.proven else ", perhaps not the cheapest"
     yield f"{title}: {counted(len(rows), 'step')}, cost {plan.cost:g}, net value {plan.net_value:g}{doubt}"
@@ -212,17 +204,14 @@ def _drawing(explained: ExplainedGoal) -> Iterator[str]:
     yield from text[1 + len(rows) :]
 
 
-def _inputs(step: StepReason) -> str:
+def _inputs_outputs(step: StepReason) -> tuple[str, str]:
+    """The objects that a step needs, and those that it makes for others, with what else it serves."""
     needs = [_named(fact) for fact, value in step.operator.requires.items() if value and isinstance(fact, _OBJECTS)]
-    return ", ".join(needs) or "nothing"
-
-
-def _outputs(step: StepReason) -> str:
-    """The objects that a step makes for others, and what else it serves."""
     objects = [_named(each.fact) for each in step.supplies if each.value and isinstance(each.fact, _OBJECTS)]
     others = [each.what for each in step.supplies if not isinstance(each.fact, HasRun | Available | LastResult)]
     goal = ["the goal"] if any(each.step is None for each in step.supplies) else []
-    return ", ".join(dict.fromkeys([*objects, *others, *goal])) or "that it has run"
+    made = ", ".join(dict.fromkeys([*objects, *others, *goal])) or "that it has run"
+    return ", ".join(needs) or "nothing", made
 
 
 def _named(fact: Fact) -> str:

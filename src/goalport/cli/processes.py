@@ -7,25 +7,21 @@ after that is left to a server, or with `--wait` to the end of the command.
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
-from functools import partial
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from goalport import __version__
 from goalport.base.errors import BadInput
 from goalport.base.events import from_json
 from goalport.base.observe import in_words
 from goalport.base.words import one_line
 from goalport.cli.options import (
     AsJson,
-    OutputFile,
     StructuredResult,
     WorkspaceFolder,
-    duration_of,
     given_text,
 )
 from goalport.cli.prompts import Interrupted, Unanswered
@@ -108,25 +104,26 @@ def show(
         goalport show 0192f0c3 --json
         goalport show 0192f0c3 --events --server https://agents.example.com
     """
-    run_here(_shown(source_of(server, workspace), process_id, events=events, structured=structured))
+    source = source_of(server, workspace)
 
-
-async def _shown(source: Source, process_id: str, *, events: bool, structured: bool) -> None:
-    view = await source.view(process_id, events=events)
-    happening = source.following(process_id) if events else None
-    if structured:
-        show_json(view, 2 if happening is None else None)
-    else:
-        show_lines(page_of(view, source.options))
-    if happening is None:
-        return
-    if not structured:
-        show_lines(["", "Events"])
-    async for each in happening:
+    async def shown() -> None:
+        view = await source.view(process_id, events=events)
+        happening = source.following(process_id) if events else None
         if structured:
-            show_json(each, None)
+            show_json(view, 2 if happening is None else None)
         else:
-            show_lines(event_lines(process_id, each))
+            show_lines(page_of(view, source.options))
+        if happening is None:
+            return
+        if not structured:
+            show_lines(["", "Events"])
+        async for each in happening:
+            if structured:
+                show_json(each, None)
+            else:
+                show_lines(event_lines(process_id, each))
+
+    run_here(shown())
 
 
 def answer(
@@ -274,79 +271,6 @@ def kill(
     say(run_here(source_of(server, workspace).kill(process_id, reason)))
 
 
-def export(process_id: str, /, *, output: OutputFile = None, workspace: WorkspaceFolder = Path()) -> None:
-    """Write all that is stored of a process and its family as JSON, without secrets: for tests and reports.
-
-    Examples:
-        goalport export 0192f0c3 --output tests/trip.json
-    """
-    family = asyncio.run(_family(workspace, process_id))
-    text = json.dumps(family, indent=1, ensure_ascii=False)
-    if output is None:
-        print(text)
-    else:
-        output.write_text(f"{text}\n", encoding="utf-8")
-
-
-async def _family(folder: Path, process_id: str) -> object:
-    from goalport.cli.stored import family_in, opened_store, stored_settings
-    from goalport.store import exported
-
-    async with opened_store(stored_settings(folder)) as store:
-        return exported(await family_in(store, process_id), version=__version__)
-
-
-def prune(*, older_than: str | None = None, keep: int | None = None, workspace: WorkspaceFolder = Path()) -> None:
-    """Drop processes that have ended from the store, with their sub-processes; those that are stuck stay.
-
-    Parameters
-    ----------
-    older_than
-        Those that ended longer ago: 30d, 12h, 90m or 30s.
-    keep
-        All but the newest so many.
-
-    Examples:
-        goalport prune --older-than 30d
-        goalport prune --keep 1000
-    """
-    if older_than is None and keep is None:
-        raise BadInput("Say what to drop: --older-than 30d for what ended longer ago, or --keep 1000, or both.")
-    if keep is not None and keep < 0:
-        raise BadInput(f"Expected --keep to be 0 or more, but got {keep}.")
-    age = None if older_than is None else duration_of(older_than)
-    say(asyncio.run(_prune(workspace, age, keep)))
-
-
-def upgrade(*, workspace: WorkspaceFolder = Path()) -> None:
-    """Change the store of processes to what this version needs, as a server does at its start.
-
-    Examples:
-        goalport upgrade
-    """
-    asyncio.run(_upgrade(workspace))
-    say(f"The store of processes is that of goalport {__version__}.")
-
-
-async def _upgrade(folder: Path) -> None:
-    from goalport.cli.stored import opened_store, stored_settings
-
-    async with opened_store(stored_settings(folder), migrates=True):
-        pass
-
-
-async def _prune(folder: Path, age: timedelta | None, keep: int | None) -> str:
-    from goalport.cli.stored import opened_store, stored_settings
-
-    settings = stored_settings(folder)
-    async with opened_store(settings) as store:
-        dropped = await store.prune(older_than=age, keep=keep)
-        left = sum((await store.counts()).values())
-    file = settings.data_dir / "processes.db"
-    size = f" {file} has {file.stat().st_size / 1e6:,.1f} MB." if settings.store == "sqlite" else ""
-    return f"Dropped with their sub-processes: {dropped}. Processes that are left: {left}.{size}"
-
-
 View = Mapping[str, Any]
 
 
@@ -360,12 +284,17 @@ def page_of(view: View, options: str) -> Iterator[str]:
         yield "Today's code cannot read it, so it does not go on:"
         yield f"  {view['unreadable']}"
         yield f"  `goalport kill {view['id']}{options}` ends it all the same."
-    yield from _table("History", view["history"], _invocation)
-    yield from _table("Questions", view["questions"], partial(_question, view["id"], options))
-    yield from _table("Sub-processes", view.get("subProcesses", ()), _sub_process)
-    if "result" in view:
-        yield from _table("Result", [view["result"]], _result)
-    yield from _table("Events", view.get("events", ()), partial(event_lines, view["id"]))
+    sub_processes = view.get("subProcesses", ())
+    sections = {
+        "History": [line for each in view["history"] for line in _invocation(each)],
+        "Questions": [line for each in view["questions"] for line in _question(view["id"], options, each)],
+        "Sub-processes": [f"{each['id']}: {each['agent']}, {each['status']}" for each in sub_processes],
+        "Result": json.dumps(view["result"], indent=2, ensure_ascii=False).splitlines() if "result" in view else [],
+        "Events": [line for each in view.get("events", ()) for line in event_lines(view["id"], each)],
+    }
+    for title, lines in sections.items():
+        if lines:
+            yield from ["", title, *(f"  {line}" for line in lines)]
 
 
 def event_lines(process_id: str, data: View) -> Iterator[str]:
@@ -411,15 +340,6 @@ def _runner(view: View) -> str:
             return "no program, since nothing of it is to run now"
 
 
-def _table(title: str, items: Sequence[View], lines: Callable[[View], Iterable[str]]) -> Iterator[str]:
-    if items:
-        yield ""
-        yield title
-        for each in items:
-            for line in lines(each):
-                yield f"  {line}"
-
-
 def _invocation(each: View) -> Iterator[str]:
     attempts = "" if each["attempts"] == 1 else f", {each['attempts']} attempts"
     cost = f", {each['usd']:.4f} USD, {each['tokens']:,} tokens" if each["tokens"] else ""
@@ -434,14 +354,6 @@ def _question(process_id: str, options: str, each: View) -> Iterator[str]:
     if "schema" in each:
         yield f"    the answer as JSON Schema: {json.dumps(each['schema'], ensure_ascii=False)}"
     yield f"    goalport answer {process_id} --question {each['id']}{options}"
-
-
-def _sub_process(each: View) -> Iterator[str]:
-    yield f"{each['id']}: {each['agent']}, {each['status']}"
-
-
-def _result(value: object) -> Iterator[str]:
-    yield from json.dumps(value, indent=2, ensure_ascii=False).splitlines()
 
 
 def _local(moment: str) -> str:

@@ -1,14 +1,13 @@
-"""How one field is asked for on the terminal: here line by line, in `arrow_keys` with lists and editable lines.
+"""How one field is asked for on the terminal: here line by line, in `typed_lines` with lists and editable lines.
 
 Prompts go to standard error, so that standard output contains only results. A prompt knows no form and no process.
-Above: `questions`, which asks for all fields of an answer.
 """
 
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from getpass import getpass
 from select import select
 from typing import NamedTuple, TextIO
@@ -48,7 +47,7 @@ def prompts_here() -> "Prompts":
     if not (sys.stdin.isatty() and has_cursor(sys.stderr)):
         return Prompts()
     # Imported here, because it imports this module.
-    from goalport.cli.arrow_keys import ArrowKeyPrompts
+    from goalport.cli.typed_lines import ArrowKeyPrompts
 
     return ArrowKeyPrompts()
 
@@ -108,17 +107,20 @@ def _chosen(typed: str, options: Sequence[Option]) -> str:
 
 def _typed(prompt: str, *, secret: bool) -> str:
     """Read one line."""
+    # Asyncio's handler of Ctrl-C only cancels a task, which a blocked loop cannot see.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with _interruptible():
-            if secret and sys.stdin.isatty():
-                return getpass(prompt, sys.stderr)
-            print(prompt, end="", file=sys.stderr, flush=True)
-            _await_input()
-            typed = sys.stdin.readline()
+        if secret and sys.stdin.isatty():
+            return getpass(prompt, sys.stderr)
+        print(prompt, end="", file=sys.stderr, flush=True)
+        _await_input()
+        typed = sys.stdin.readline()
     except KeyboardInterrupt:
         raise Interrupted from None
     except EOFError:
         raise Unanswered from None
+    finally:
+        signal.signal(signal.SIGINT, before)
     if not typed:
         raise Unanswered
     return typed.strip()
@@ -140,13 +142,3 @@ def _await_input() -> None:
         signal.set_wakeup_fd(before)
         os.close(wakes)
         os.close(woken)
-
-
-@contextmanager
-def _interruptible() -> Generator[None]:
-    """Let Ctrl-C end the reading of a line: asyncio's handler only cancels a task, which a blocked loop cannot see."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

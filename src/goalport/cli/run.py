@@ -1,34 +1,36 @@
-"""`goalport run`: runs here what a sentence asks for, or a goal; the steps go to standard error, the result to output.
-
-`wanted` says what that is, `views` show how it goes. Questions are asked on the terminal. Below the program; platform
-and publish are below it.
-"""
+"""`goalport run`: runs here what a sentence asks for, or a goal. Steps go to standard error, the result to output."""
 
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import anyio
 from cyclopts import Parameter
 
-from goalport.agents.domain import Input, PlannerType, UserInput
+from goalport.agents.domain import Agent, Goal, Input, PlannerType, UserInput, WaitFor
 from goalport.base.caller import OPERATOR
-from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError, NothingChosen
+from goalport.base.errors import AlreadyAnswered, BadInput, DeclarationError, GoalportError, NothingChosen
+from goalport.base.events import Event
+from goalport.base.words import type_label
 from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
 from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_json, show_result
 from goalport.cli.views import View, view_here
-from goalport.cli.wanted import NamedGoal, Sentence, Wanted
 from goalport.cli.workspace import (
+    GoalChoice,
     LoadedWorkspace,
     failure_in_words,
+    goal_named,
     kept_workspace,
     loop_of,
     names_goal,
     open_with_agents,
     unexpected_error,
 )
+from goalport.runtime.autonomy import Achieved, Choice, start_objects
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import (
     AgentProcess,
@@ -38,13 +40,15 @@ from goalport.runtime.process import (
     Outcome,
     ProcessStatus,
     Question,
-    Scope,
+    Spending,
     Waiting,
     asks_a_model,
+    spending_outside,
 )
 from goalport.server.publish.answers import reason_of
 from goalport.server.publish.handle import OpenQuestion
-from goalport.server.publish.output import Wire
+from goalport.server.publish.output import OutputFormat, Wire
+from goalport.server.publish.published_arguments import PublishedArguments
 
 FAILED, MISUSED, UNFIT = 1, 2, 3
 _NOBODY: Final = (
@@ -103,53 +107,142 @@ def run(
     if goal is None and text is not None and not open_mode and names_goal(loaded.platform, text):
         text, goal = None, text
     wanted = _wanted(text, goal, given, open_mode=open_mode)
+    view = view_here(prompts=prompts, replies=replies, quiet=quiet)
+    running = GoalRun(loaded.platform, wanted, view, planner)
     try:
-        running, outcome = _finished(loaded, wanted, view_here(prompts=prompts, replies=replies, quiet=quiet), planner)
+        outcome = _finished(loaded, running)
     except NothingChosen as error:
         say(f"error: {error}")
         return UNFIT
     if isinstance(outcome, Completed):
         show_result(running.wire(outcome.value), structured=structured)
         return 0
-    return _unreached(running, outcome, loaded.workspace.root)
+    return _unreached(loaded, running, outcome)
 
 
-def _unreached(running: "GoalRun", outcome: Outcome, root: Path) -> int:
-    """Say why a goal was not reached; the exit code."""
-    reason = reason_of(outcome, running.name)
-    if isinstance(outcome, Failed) and (error := running.error) is not None:
-        raise GoalportError(failure_in_words(reason or "", error, root)) from error
+def _unreached(loaded: LoadedWorkspace, running: "GoalRun", outcome: Outcome) -> int:
+    """Say why the goal was not reached; the exit code."""
+    reason, process = reason_of(outcome, running.wanted.name), running.process
+    if isinstance(outcome, Failed) and process is not None and (error := unexpected_error(process)) is not None:
+        raise GoalportError(failure_in_words(reason or "", error, loaded.workspace.root)) from error
     say(f"error: {reason}")
-    if isinstance(outcome, Waiting):
-        say(_NOBODY if kept_workspace() is None else _STAYS.format(running.process_id))
+    if isinstance(outcome, Waiting) and process is not None:
+        say(_NOBODY if kept_workspace() is None else _STAYS.format(process.id))
     return MISUSED if isinstance(outcome, Failed) and outcome.caller_mistake else FAILED
 
 
-def _finished(
-    loaded: LoadedWorkspace, wanted: Wanted, view: View, planner: PlannerType | None
-) -> tuple["GoalRun", Outcome]:
-    """Run to the end. Raises `KeyboardInterrupt` if a person has pressed Ctrl-C in place of an answer."""
-    kept, stays = kept_workspace(), True
-    with loop_of(loaded) as runner:
-        running = GoalRun(loaded.platform, wanted, view, planner)
+@dataclass(frozen=True)
+class Start:
+    """What a process is started with."""
+
+    agent: Agent
+    goals: Sequence[str]
+    inputs: Sequence[object]
+    spent: Sequence[Spending] = ()
+    """What it has cost to find this out."""
+
+
+class NamedGoal:
+    """A goal by its name, with the JSON of its MCP tool."""
+
+    def __init__(self, name: str, given: Mapping[str, Any]) -> None:
+        self.name = name
+        self._given = given
+        self._output: object = None
+
+    async def start(self, platform: AgentPlatform, view: View) -> Start:
+        """Find the goal. Raises `UnknownName`, and `BadInput` for JSON that does not fit."""
+        found = goal_named(platform, self.name)
+        self._output = found.goals[0].output
+        return Start(found.agent, [each.name for each in found.goals], _read(found, self._given))
+
+    def wire(self, goal: Goal | None, value: object) -> Wire:
+        """The result as an MCP client would get it."""
+        return OutputFormat.of(self._output).written(value).wire
+
+
+def _read(found: GoalChoice, given: Mapping[str, Any]) -> Sequence[object]:
+    """The start objects of the process, read from the JSON by the first alternative that it fits."""
+    mistakes: list[str] = []
+    for starts in found.starts:
+        named = " and ".join(map(type_label, starts)) or "nothing"
         try:
-            with view.shown():
-                return running, runner.run(running.finish())
-        except Interrupted:
-            stays = False
-            say("Stopped. The process ended with its question open, because it ran here.")
-            raise KeyboardInterrupt from None
-        except Unanswered:
-            if kept is None or running.process is None:
-                return running, Killed("The question was left without an answer.")
-            return running, runner.run(running.process.wait())
+            return PublishedArguments.of(starts).begin(given)
+        except BadInput as error:
+            mistakes.append(f"As {named}: {error}")
+        except DeclarationError as error:
+            raise BadInput(f"{error} Or start the goal from Python.") from error
+    how = [] if given else ["Give them as a JSON object with --input."]
+    raise BadInput("\n".join([*(mistakes if mistakes[1:] else [mistakes[0].partition(": ")[2]]), *how]))
+
+
+class Sentence:
+    """What somebody says: a model chooses the agent, or in open mode the goal. The result says which and why."""
+
+    def __init__(self, said: UserInput, *, open_mode: bool) -> None:
+        self._said = said
+        self._open_mode = open_mode
+        self._choice: Choice | None = None
+
+    @property
+    def name(self) -> str:
+        return "The request" if self._choice is None else self._choice.name
+
+    async def start(self, platform: AgentPlatform, view: View) -> Start:
+        """Choose what to start. Raises `NothingChosen`, and `BadInput` if something is missing to start it."""
+
+        async def ask(message: str, kind: type[object]) -> object:
+            with view.aside():
+                return await _asked(message, kind)
+
+        unsubscribe = platform.subscribe(_OutsideOfProcesses(view))
+        try:
+            with spending_outside() as spent:
+                choose = platform.autonomy.choose_goal if self._open_mode else platform.autonomy.choose_agent
+                choice = self._choice = await choose(self._said)
+                view.say(choice.why)
+                inputs = await start_objects(platform, choice.agent.goals, self._said, platform.ai, ask)
         finally:
-            runner.run(running.close(unless_waiting=kept is not None and stays))
-            if kept is not None:
-                kept.last = running.process
+            unsubscribe()
+        return Start(choice.agent, choice.goals, inputs, spent)
+
+    def wire(self, goal: Goal | None, value: object) -> Wire:
+        """The result as an MCP client would get it; `goal` is the one that was reached."""
+        assert self._choice is not None
+        wire = OutputFormat.of(None if goal is None else goal.output).written(value).wire
+        if goal is None:
+            return wire
+        return {**wire, "structuredContent": Achieved.of(self._choice, goal, value).model_dump(mode="json")}
 
 
-def _wanted(text: str | None, goal: str | None, given: str | None, *, open_mode: bool) -> Wanted:
+@dataclass(frozen=True)
+class _OutsideOfProcesses:
+    """Hands a view the events of models that no process asks, while it is found out what to start."""
+
+    view: View
+
+    def on_event(self, event: Event, /) -> None:
+        if not event.process_id:
+            self.view.on_event(event)
+
+
+async def _asked(message: str, kind: type[object]) -> object:
+    """An object that a person gives on the terminal. Raises `BadInput` if there is none, and `Unanswered`."""
+    if not sys.stdin.isatty():
+        raise BadInput(f"{message} Say in the sentence what is needed for a {type_label(kind)}, or name the goal.")
+    question = Question("", "", "run", WaitFor.form_submission(message, kind))
+    asked = OpenQuestion.of(question)
+
+    async def send(answer: object) -> object:
+        return question.validated(asked.form.read(answer))
+
+    async def status() -> str:
+        return question.status
+
+    return await answer_of(asked.structured, send, status)
+
+
+def _wanted(text: str | None, goal: str | None, given: str | None, *, open_mode: bool) -> NamedGoal | Sentence:
     """What the arguments say. Raises `BadInput` if they say nothing, or two things."""
     if goal is None:
         if text is None:
@@ -167,40 +260,49 @@ def _wanted(text: str | None, goal: str | None, given: str | None, *, open_mode:
     return NamedGoal(goal, object_of(given or "{}", "--input"))
 
 
-def _may_use_tools(scope: Scope) -> bool:
-    """Whether tool groups are in reach of an agent: an action names one, or something is given more than objects."""
-    steps = (*scope.actions.values(), *scope.conditions.values())
-    services = any(not isinstance(parameter, Input) for each in steps for parameter in each.parameters)
-    return services or any(each.roles or asks_a_model(each) for each in scope.actions.values())
+def _finished(loaded: LoadedWorkspace, running: "GoalRun") -> Outcome:
+    """Run to the end. Raises `KeyboardInterrupt` if a person has pressed Ctrl-C in place of an answer."""
+    kept, stays = kept_workspace(), True
+    with loop_of(loaded) as runner:
+        try:
+            with running.view.shown():
+                return runner.run(running.finish())
+        except Interrupted:
+            stays = False
+            say("Stopped. The process ended with its question open, because it ran here.")
+            raise KeyboardInterrupt from None
+        except Unanswered:
+            if kept is None or running.process is None:
+                return Killed("The question was left without an answer.")
+            return runner.run(running.process.wait())
+        finally:
+            runner.run(running.close(unless_waiting=kept is not None and stays))
+            if kept is not None:
+                kept.last = running.process
 
 
 class GoalRun:
     """A run of what was wanted."""
 
-    def __init__(self, platform: AgentPlatform, wanted: Wanted, view: View, planner: PlannerType | None) -> None:
+    def __init__(
+        self, platform: AgentPlatform, wanted: NamedGoal | Sentence, view: View, planner: PlannerType | None
+    ) -> None:
         self._platform = platform
-        self._wanted = wanted
-        self._view = view
+        self.wanted = wanted
+        self.view = view
         self._options = platform.options.with_(planner=planner, keep_events=kept_workspace() is not None)
         self.process: AgentProcess | None = None
         """What runs, once it has begun."""
 
-    @property
-    def name(self) -> str:
-        """What runs: a goal, or an agent while its goal is not known."""
-        return self._wanted.name
-
-    @property
-    def process_id(self) -> str:
-        """The id of what runs; empty before it has begun."""
-        return "" if self.process is None else self.process.id
-
-    async def begin(self) -> Outcome:
-        """Start the process; return when it has ended or asks a question."""
-        start = await self._wanted.start(self._platform, self._view)
-        if _may_use_tools(self._platform.agents.scope(start.agent)):
-            await self._platform.upstream.open()
-        process = self._platform.start(
+    async def finish(self) -> Outcome:
+        """Run to the end, with questions answered at the terminal; without one, the questions are printed."""
+        start = await self.wanted.start(self._platform, self.view)
+        scope = self._platform.agents.scope(start.agent)
+        steps = (*scope.actions.values(), *scope.conditions.values())
+        services = any(not isinstance(parameter, Input) for each in steps for parameter in each.parameters)
+        if services or any(each.roles or asks_a_model(each) for each in scope.actions.values()):
+            await self._platform.upstream.open()  # tool groups are in reach
+        process = self.process = self._platform.start(
             start.agent,
             *start.inputs,
             goals=start.goals,
@@ -208,15 +310,15 @@ class GoalRun:
             caller=OPERATOR,
             spent=start.spent,
         )
-        self.process = process
-        process.subscribe(self._view)
-        return await self._outcome(process)
-
-    async def finish(self) -> Outcome:
-        """Run to the end, with questions answered at the terminal; without one, the questions are printed."""
-        outcome = await self.begin()
+        process.subscribe(self.view)
+        outcome = await self._outcome(process)
         while isinstance(outcome, Waiting) and sys.stdin.isatty():
-            outcome = await self._answered(outcome.questions[0])
+            try:
+                with self.view.aside():
+                    await self._ask(process, outcome.questions[0])
+            except AlreadyAnswered as error:  # its time was over
+                say(str(error))
+            outcome = await self._outcome(process)
         if isinstance(outcome, Waiting):
             questions = [OpenQuestion.of(each).structured for each in outcome.questions]
             show_json({"status": "waiting", "questions": questions})
@@ -225,12 +327,11 @@ class GoalRun:
     def wire(self, value: object) -> Wire:
         """The result as an MCP client would get it."""
         assert self.process is not None
-        return self._wanted.wire(self.process.goal, value)
+        return self.wanted.wire(self.process.goal, value)
 
-    async def _answered(self, question: Question) -> Outcome:
-        """Ask a question here; return when the process has ended or asks the next one."""
-        assert self.process is not None
-        process, asked = self.process, OpenQuestion.of(question)
+    async def _ask(self, process: AgentProcess, question: Question) -> None:
+        """Ask a question here until its answer is taken. Raises `AlreadyAnswered`, and `Unanswered`."""
+        asked = OpenQuestion.of(question)
 
         async def send(answer: object) -> None:
             await self._platform.answer(process.id, question.id, asked.form.read(answer))
@@ -238,17 +339,7 @@ class GoalRun:
         async def status() -> str:
             return question.status
 
-        try:
-            with self._view.aside():
-                await answer_of(asked.structured, send, status)
-        except AlreadyAnswered as error:  # its time was over
-            say(str(error))
-        return await self._outcome(process)
-
-    @property
-    def error(self) -> BaseException | None:
-        """The exception that the process failed by, if it was unexpected."""
-        return self.process and unexpected_error(self.process)
+        await answer_of(asked.structured, send, status)
 
     async def close(self, *, unless_waiting: bool) -> None:
         """End the process if it still runs or waits."""

@@ -1,7 +1,4 @@
-"""`goalport serve`: turns the options into settings and starts the site.
-
-Below the program; settings, platform and site are below it.
-"""
+"""`goalport serve`: turns the options into settings and starts the site."""
 
 import logging
 import os
@@ -82,19 +79,13 @@ def serve(
         goalport serve --workers 4
         goalport serve --transport stdio
     """
-    root = _served_root(workspace)
-    options = _settings_of(listening, logging)
-    if transport == "stdio" and listening.workers not in {None, 1}:
-        raise BadInput("--workers was given with --transport stdio, which has one client. Leave one of them out.")
-    if transport == "stdio":
-        _serve_stdio(root, options, reload=reload)
-        return None
-    return _serve_http(root, options, reload=reload, insecure=listening.insecure_no_auth)
-
-
-def _settings_of(listening: ListenOptions, logging: LogOptions) -> Mapping[str, object]:
-    """The settings that the options stand for; None: not given."""
-    return {
+    root = workspace_root(workspace)
+    if not any((root / name).exists() for name in _SIGNS):
+        raise WorkspaceError(
+            f"There is no workspace in {root}: it has neither agents/ nor tools/ nor mcp_config.json. Make one with"
+            " an example of everything (goalport new my-agents), or name another folder with --workspace."
+        )
+    options: dict[str, object] = {  # None: not given
         "host": listening.host,
         "port": listening.port,
         "allowed_hosts": listening.allowed_host or None,
@@ -103,6 +94,12 @@ def _settings_of(listening: ListenOptions, logging: LogOptions) -> Mapping[str, 
         "log_level": "debug" if logging.verbose else logging.log_level,
         "log_format": logging.log_format,
     }
+    if transport == "stdio" and listening.workers not in {None, 1}:
+        raise BadInput("--workers was given with --transport stdio, which has one client. Leave one of them out.")
+    if transport == "stdio":
+        _serve_stdio(root, options, reload=reload)
+        return None
+    return _serve_http(root, options, reload=reload, insecure=listening.insecure_no_auth)
 
 
 @without_collection()
@@ -164,17 +161,6 @@ def _warnings(*, shown: bool) -> Generator[None]:
         yield
     finally:
         logging.disable(before)
-
-
-def _served_root(folder: Path) -> Path:
-    """The folder, if it contains a workspace. Raises `WorkspaceError` with the command that makes one."""
-    root = workspace_root(folder)
-    if not any((root / name).exists() for name in _SIGNS):
-        raise WorkspaceError(
-            f"There is no workspace in {root}: it has neither agents/ nor tools/ nor mcp_config.json. Make one with"
-            " an example of everything (goalport new my-agents), or name another folder with --workspace."
-        )
-    return root
 
 
 @contextmanager

@@ -1,20 +1,253 @@
-"""The processes of the caller at a running server, over REST: as the same data in which the store gives them.
+"""A running server: requests to it, what can be wrong with one in a sentence each, and the processes of the caller.
 
-Above: the commands; below: `server_client`, which says in a sentence what is wrong with a request.
+The key is sent and never printed. Processes are shown as the same data in which the store gives them.
 """
 
 import json
+import os
 import re
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Final, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
-from goalport.base.errors import BadInput
-from goalport.cli.server_client import ServerClient
+import anyio
+import httpx2
+
+from goalport.base.errors import BadInput, GoalportError, causes
+from goalport.base.hosts import http_url
+from goalport.base.secrecy import hide
+from goalport.base.words import cleaned, one_line
 from goalport.cli.sources import Page, local_time
 from goalport.cli.terminal import Record, say, show_result
+from goalport.server.auth.keys import KEY_VARIABLE
+
+_VARIABLES: Final = (KEY_VARIABLE, "GOALPORT_TOKEN")
+"""The variables with a key or token for the server; the first that is set counts."""
+_PROBLEM: Final = "urn:goalport:problem:"
+_NO_RESULT: Final = f"{_PROBLEM}no-result"
+"""A process that ended without a result, which is what was asked for."""
+_TIMEOUT: Final = httpx2.Timeout(10, read=90)
+_FIRST_DELAY, _LONGEST_DELAY, _TRIES = 0.25, 5.0, 20
+_ENDPOINTS: Final = ("/mcp", "/sse", "/api/v1/process", "/health")
+"""What the server prints or others paste behind its address."""
+
+
+class ServerRefusal(GoalportError):
+    """A server that answered, and refused."""
+
+
+class ServerUnavailable(GoalportError):
+    """A server that cannot be reached, or not now."""
+
+
+def address_in(host: str, port: int) -> str:
+    """The address of a server with these settings. Raises `BadInput` if they do not tell it."""
+    if port == 0:
+        raise BadInput(
+            "The setting port is 0, so the server took any free port. Give --server the address that it printed."
+        )
+    return http_url(host, port)
+
+
+class ServerClient:
+    """A client of one server."""
+
+    def __init__(self, address: str, hint: str = "") -> None:
+        self.address = _base(address)
+        self._hint = hint
+        host = urlsplit(self.address).hostname or ""
+        loopback = host in {"localhost", "::1"} or host.startswith("127.")
+        keys = ((name, os.environ.get(name, "").strip()) for name in _VARIABLES)
+        variable, token = next((each for each in keys if each[1]), ("", ""))
+        if token and self.address.startswith("http://") and not loopback:
+            say(f"warning: the key is sent to {host} without encryption; an address with https:// protects it.")
+        self._variable = variable
+        self._http = httpx2.AsyncClient(
+            base_url=self.address,
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            timeout=_TIMEOUT,
+            # A proxy of the environment cannot reach this machine.
+            transport=httpx2.AsyncHTTPTransport() if loopback else None,
+        )
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncGenerator["ServerClient"]:
+        """The client, closed at the end."""
+        async with self._http:
+            yield self
+
+    async def send(self, method: str, path: str, member: str, **options: Any) -> Mapping[str, Any]:
+        """Send a request; the JSON object of the answer, which has that member.
+
+        Raises `ServerUnavailable`; `BadInput` for values that the server refuses, and for what it does not know;
+        `ServerRefusal` for all else.
+        """
+        try:
+            response = await self._http.request(method, path, **options)
+        except (httpx2.TransportError, httpx2.DecodingError) as error:
+            raise self._unreachable(error, method) from error
+        content = _object_of(response)
+        if member in content and (response.is_success or content.get("type") == _NO_RESULT):
+            return content
+        raise await self._refusal(response, content)
+
+    async def events(self, path: str) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
+        """A stream of events with their ids, to its end: a connection that breaks is made again after the last one."""
+        last, tries = "", 0
+        while True:
+            try:
+                async with self._http.sse(path, headers={"Last-Event-ID": last} if last else {}) as source:
+                    response = source.response
+                    if response.status_code == HTTPStatus.NO_CONTENT:
+                        return
+                    if not response.is_success:
+                        await response.aread()
+                        raise await self._refusal(response, _object_of(response))
+                    async for each in source:
+                        last, tries = each.id or last, 0
+                        if each.data:
+                            yield each.id, json.loads(each.data)
+                problem = None
+            except httpx2.TransportError as error:
+                problem = self._unreachable(error, "GET")
+            except ServerUnavailable as error:
+                problem = error
+            if problem is not None and not tries:
+                say("The connection broke off; connecting again.")
+            tries += 1
+            if tries > _TRIES:
+                raise problem or ServerUnavailable(f"{self.shown} ends its stream of events again and again.")
+            if problem is not None or tries > 1:
+                await anyio.sleep(min(_FIRST_DELAY * 2 ** (tries - 1), _LONGEST_DELAY))
+
+    async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Mapping[str, Any]]:
+        """The events with which a request is answered, as JSON objects. Raises as `send` does."""
+        try:
+            async with self._http.sse(path, method="POST", json=body) as source:
+                if not source.response.is_success:
+                    await source.response.aread()
+                    raise await self._refusal(source.response, _object_of(source.response))
+                async for each in source:
+                    if each.data:
+                        yield json.loads(each.data)
+        except httpx2.TransportError as error:
+            raise self._unreachable(error, "POST") from error
+
+    @property
+    def shown(self) -> str:
+        """The address without a password."""
+        return hide(self.address)
+
+    def _unreachable(self, error: Exception, method: str) -> ServerUnavailable:
+        reason = _tls_reason(error)
+        if reason is None:
+            reason = _REASONS.get(type(error), f"The connection to it broke off ({one_line(str(error))}).")
+            if isinstance(error, httpx2.ConnectError):
+                reason = "No server answers there. Start one with `goalport serve`, or name another with --server."
+            elif self.address.startswith("http://") and method == "GET":
+                reason += " If it speaks TLS, its address begins with https://."
+            elif method == "POST":
+                reason += " It may have taken the answer all the same: `goalport show` tells."
+        return ServerUnavailable(" ".join(filter(None, [f"{self.shown}: {reason}", self._hint])))
+
+    async def _refusal(self, response: httpx2.Response, content: Mapping[str, Any]) -> GoalportError:
+        """The error for an answer that is none of what was asked for."""
+        kind = str(content.get("type", ""))
+        told = cleaned(str(content.get("detail") or content.get("error_description") or ""))
+        if kind.startswith(_PROBLEM):
+            return _error_of(response.status_code, content, told)
+        is_text = response.headers.get("content-type", "").startswith("text/plain")
+        words = one_line(told or response.text) if is_text else told
+        match response.status_code:
+            case HTTPStatus.UNAUTHORIZED if self._variable:
+                reason = f"It does not accept the key in {self._variable}. {words}"
+            case HTTPStatus.UNAUTHORIZED:
+                reason = f"It wants a key or a token. Put yours into the environment variable {_VARIABLES[0]}."
+            case HTTPStatus.FORBIDDEN:
+                reason = f"It does not allow that to you. {words}"
+            case HTTPStatus.MISDIRECTED_REQUEST | HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+                reason = words
+            case HTTPStatus.BAD_GATEWAY | HTTPStatus.SERVICE_UNAVAILABLE | HTTPStatus.GATEWAY_TIMEOUT:
+                return ServerUnavailable(
+                    f"{self.shown}: It cannot answer now ({response.status_code}). {words}".strip()
+                )
+            case _ if response.is_redirect:
+                place = one_line(hide(response.headers.get("location", "")))
+                reason = f"It points to {place}. Give --server the address of the server itself."
+            case status:
+                reason = await self._unknown_answer(status)
+        return ServerRefusal(f"{self.shown}: {reason.strip()}")
+
+    async def _unknown_answer(self, status: int) -> str:
+        """What is said of an answer that no REST door gives: it may be closed, or this is another server."""
+        health: Mapping[str, Any] = {}
+        with suppress(httpx2.TransportError):
+            health = _object_of(await self._http.get("/health"))
+        if "status" in health and health.keys() & {"ready", "openCalls"}:
+            return (
+                "Its REST door is closed. Open it with the setting rest = true there; the commands that read the store"
+                " need no door."
+            )
+        hint = " If it speaks TLS, its address begins with https://." if self.address.startswith("http://") else ""
+        return f"This is no goalport server, or not its address: it answered with status {status}.{hint}"
+
+
+_REASONS: Final[Mapping[type, str]] = {
+    httpx2.ConnectTimeout: f"It did not accept a connection within {_TIMEOUT.connect:g} s.",
+    httpx2.ReadTimeout: f"It did not answer within {_TIMEOUT.read:g} s.",
+    httpx2.RemoteProtocolError: "What answers there is no HTTP server.",
+}
+
+
+def _error_of(status: int, content: Mapping[str, Any], told: str) -> GoalportError:
+    """The error for the problem details of a REST door."""
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return ServerUnavailable(told)
+    if status == HTTPStatus.UNPROCESSABLE_ENTITY:
+        problems: list[str] = []
+        for each in cast("list[Mapping[str, str]]", content.get("errors") or []):
+            field = each["field"].removeprefix("response").removeprefix(".")
+            problems.append(cleaned(f"{field or 'answer'}: {each['detail']}"))
+        return BadInput(told, problems)
+    return BadInput(told) if status == HTTPStatus.NOT_FOUND else ServerRefusal(told)
+
+
+def _tls_reason(error: BaseException) -> str | None:
+    """What is wrong with a TLS connection; None if it is something else."""
+    cause = next((each for each in causes(error, implicit=True) if isinstance(each, ssl.SSLError)), None)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return (
+            f"Its certificate is not trusted: {cause.verify_message}. If an authority of your own signed it, let the"
+            " environment variable SSL_CERT_FILE name the file with that authority's certificate."
+        )
+    if cause is not None or "SSL" in str(error):
+        return "No TLS connection is possible. If the server has no certificate, its address begins with http://."
+    return None
+
+
+def _object_of(response: httpx2.Response) -> Mapping[str, Any]:
+    """The JSON object in an answer; empty if there is none."""
+    with suppress(ValueError):
+        content: object = response.json()
+        if isinstance(content, dict):
+            return cast("dict[str, Any]", content)
+    return {}
+
+
+def _base(given: str) -> str:
+    """The address of a server in what a person gave. Raises `BadInput`."""
+    address = given.strip().rstrip("/")
+    valid = address.isprintable() and not set(address) & set("?# ")
+    with suppress(ValueError):
+        parts = urlsplit(address)
+        if valid and parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0:
+            return next((address.removesuffix(each) for each in _ENDPOINTS if address.endswith(each)), address)
+    raise BadInput(f"Expected --server to be an address such as http://127.0.0.1:8080, but got {hide(given)!r}.")
+
 
 FAILED: Final = 1
 _PROCESSES: Final = "/api/v1/process"
@@ -43,7 +276,7 @@ class ServedProcesses:
                 size = min(limit - len(found), _LARGEST_PAGE)
                 asked: dict[str, Any] = {"limit": size, "after": after, "status": [*statuses], **self._of_all}
                 page = await server.send("GET", "/api/v1/processes", "processes", params=asked)
-                found += [_line(each) for each in page["processes"]]
+                found += [_listed(each) for each in page["processes"]]
                 more = "next" in page["links"]
                 after = str(found[-1]["process"]) if found else ""
             if statuses and not found:
@@ -64,7 +297,7 @@ class ServedProcesses:
     async def following(self, process_id: str) -> AsyncIterator[View]:
         async with ServerClient(self._client.address).connected() as server:
             async for number, data in server.events(f"/events/process/{quote(process_id, safe='')}"):
-                fields = {_snake_case(name): value for name, value in data.items()}
+                fields = {re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): value for name, value in data.items()}
                 yield {"event_number": int(number), **_LEFT_OUT, **fields}
 
     @asynccontextmanager
@@ -115,7 +348,12 @@ class _ServedQuestion:
             asked = {"wait": _WAIT_SECONDS}
             view = await self._server.send("GET", _path(self._process_id), "processId", params=asked)
         if "result" in view:
-            show_result(_wire(view["result"]), structured=structured)
+            result: object = view["result"]
+            shown = cast("Mapping[str, Any]", result) if isinstance(result, dict) else {"result": result}
+            content: object = shown.get("content", cast("object", result))
+            text = content if isinstance(content, str) else json.dumps(result, ensure_ascii=False)
+            wire = {"content": [{"type": "text", "text": text}], "structuredContent": shown}
+            show_result(wire, structured=structured)
             return 0
         say(f"Process {self._process_id} is {view['status']}. {view['reason'] or ''}".strip())
         if view["status"] == "waiting":
@@ -128,7 +366,7 @@ def _path(process_id: str) -> str:
     return f"{_PROCESSES}/{quote(process_id, safe='')}"
 
 
-def _line(each: Mapping[str, Any]) -> Record:
+def _listed(each: Mapping[str, Any]) -> Record:
     ended = each["finishedAt"] if each["status"] in _ENDED else None
     return {
         "process": each["processId"],
@@ -160,15 +398,3 @@ def _question_in(view: View, question_id: str | None) -> Mapping[str, Any] | Non
     if not questions:
         raise BadInput(f"Process {view['id']} waits for no answer: it is {view['status']}.")
     return questions[0]
-
-
-def _snake_case(name: str) -> str:
-    return re.sub(r"(?<!^)([A-Z])", lambda found: f"_{found[1].lower()}", name)
-
-
-def _wire(result: object) -> Mapping[str, Any]:
-    """A result as MCP has it: its `content` as text, if it has one, otherwise its JSON."""
-    structured = cast("Mapping[str, Any]", result) if isinstance(result, dict) else {"result": result}
-    content = structured.get("content", result if isinstance(result, str) else None)
-    text = content if isinstance(content, str) else json.dumps(result, ensure_ascii=False)
-    return {"content": [{"type": "text", "text": text}], "structuredContent": structured}

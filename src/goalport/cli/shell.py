@@ -24,7 +24,7 @@ from goalport.base.errors import BadInput, DeclarationError, GoalportError, Unkn
 from goalport.base.events import as_json
 from goalport.base.secrecy import hide
 from goalport.base.words import one_line, type_label
-from goalport.cli.chats import READER
+from goalport.cli.conversations import READER
 from goalport.cli.options import WorkspaceFolder, workspace_root
 from goalport.cli.program import (
     GROUPS,
@@ -39,7 +39,7 @@ from goalport.cli.program import (
 from goalport.cli.prompts import Interrupted, Unanswered
 from goalport.cli.sources import Asked, Page, ShellSource, Source, in_shell
 from goalport.cli.stored import QuestionHere, has_store, opened_store, record_line
-from goalport.cli.terminal import Format, Record, say, show, show_lines, show_markdown, show_result
+from goalport.cli.terminal import Format, say, show, show_lines, show_markdown, show_result
 from goalport.cli.workspace import (
     KeptWorkspace,
     keeping,
@@ -86,18 +86,17 @@ def shell(*, workspace: WorkspaceFolder = Path()) -> int:
             own = ShellSource(lambda others: ShellProcesses(kept, others), runner)
             with keeping(kept), in_shell(own):
                 try:
-                    return _typed(Shell(kept)) if sys.stdin.isatty() else _piped(Shell(kept))
+                    opened = Shell(kept)
+                    if sys.stdin.isatty():
+                        return _typed(opened)
+                    code = 0
+                    for line in sys.stdin:
+                        code = opened.execute(line) or code
+                        if opened.over:
+                            break
+                    return code
                 finally:
                     kept.close()
-
-
-def _piped(shell: "Shell") -> int:
-    code = 0
-    for line in sys.stdin:
-        code = shell.execute(line) or code
-        if shell.over:
-            break
-    return code
 
 
 def _typed(shell: "Shell") -> int:
@@ -277,33 +276,24 @@ def bound(command: Command, kept: KeptWorkspace) -> Callable[..., int]:
 
     own = signature.replace(parameters=[each for name, each in signature.parameters.items() if name not in services])
 
+    async def awaited(call: inspect.BoundArguments) -> object:
+        await platform.upstream.open()
+        return await function(*call.args, **call.kwargs)
+
     def run(*arguments: Any, **named: Any) -> int:
-        given = own.bind(*arguments, **named)
-        result = _called(function, signature, {**given.arguments, **services}, kept)
-        _show(result)
+        values = {**own.bind(*arguments, **named).arguments, **services}
+        ordered = OrderedDict((name, values[name]) for name in signature.parameters if name in values)
+        call = inspect.BoundArguments(signature, ordered)
+        if inspect.iscoroutinefunction(function):
+            _show(kept.runner.run(awaited(call)))
+        else:
+            _show(function(*call.args, **call.kwargs))
         return 0
 
     run.__signature__ = own
     run.__annotations__ = {name: hint for name, hint in hints.items() if name not in services}
     run.__doc__, run.__name__ = function.__doc__, function.__name__
     return run
-
-
-def _called(
-    function: Callable[..., Any], signature: inspect.Signature, values: dict[str, Any], kept: KeptWorkspace
-) -> object:
-    """What the function returns; an async one runs on the event loop of the platform."""
-    call = inspect.BoundArguments(
-        signature, OrderedDict((name, values[name]) for name in signature.parameters if name in values)
-    )
-    if not inspect.iscoroutinefunction(function):
-        return function(*call.args, **call.kwargs)
-
-    async def awaited() -> object:
-        await kept.loaded.platform.upstream.open()
-        return await function(*call.args, **call.kwargs)
-
-    return kept.runner.run(awaited())
 
 
 def _show(result: object) -> None:
@@ -433,7 +423,10 @@ class ShellProcesses:
         self._shown: tuple[AgentPlatform, AgentProcess] | None = None
 
     async def page(self, statuses: Sequence[str], limit: int, after: str) -> Page:
-        own = [line for line in await self._lines() if not statuses or line["status"] in statuses]
+        records = [record for each in self._kept.open for record in await each.platform.processes.records()]
+        records.sort(key=lambda each: each.created_at, reverse=True)
+        lines = [{**record_line(each), "runs_in": _HERE} for each in records]
+        own = [line for line in lines if not statuses or line["status"] in statuses]
         places = [str(each["process"]) for each in own]
         if after and after not in places:
             return await self._others.page(statuses, limit, after)
@@ -469,7 +462,16 @@ class ShellProcesses:
         }
 
     def following(self, process_id: str) -> AsyncIterator[View] | None:
-        return self._others.following(process_id) if self._shown is None else _events(*self._shown)
+        if self._shown is None:
+            return self._others.following(process_id)
+        platform, process = self._shown
+
+        async def events() -> AsyncIterator[View]:
+            async for each in platform.processes.events(process, 0):
+                data: Mapping[str, Any] = as_json(each.event)
+                yield {"event_number": each.number, **data}
+
+        return events()
 
     @asynccontextmanager
     async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator[Asked]:
@@ -492,12 +494,6 @@ class ShellProcesses:
         await process.rest()
         return f"Process {process_id} is {process.status}."
 
-    async def _lines(self) -> Sequence[Record]:
-        """The processes of the shell, the newest first."""
-        records = [record for each in self._kept.open for record in await each.platform.processes.records()]
-        records.sort(key=lambda each: each.created_at, reverse=True)
-        return [{**record_line(each), "runs_in": _HERE} for each in records]
-
 
 class _ShellQuestion(QuestionHere):
     """A question of a process of the shell."""
@@ -505,9 +501,3 @@ class _ShellQuestion(QuestionHere):
     async def settle(self, response: object, declined: str) -> str:
         told = await super().settle(response, declined)
         return told if self.over else f"Done. Process {self.process_id} goes on in this shell."
-
-
-async def _events(platform: AgentPlatform, process: AgentProcess) -> AsyncIterator[View]:
-    async for each in platform.processes.events(process, 0):
-        data: Mapping[str, Any] = as_json(each.event)
-        yield {"event_number": each.number, **data}

@@ -3,9 +3,9 @@
 Below the program; `skills` and `platform` are below it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -13,7 +13,7 @@ from goalport.base.errors import BadInput, DocumentError
 from goalport.base.words import counted
 from goalport.cli.options import Unasked, WorkspaceFolder, workspace_root
 from goalport.cli.terminal import Format, Record, confirmed, say, show, show_json, show_lines
-from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings
+from goalport.cli.workspace import loop_of, open_with_warnings
 from goalport.knowledge.documents import Folder
 from goalport.knowledge.skills import Skill, Skills, SkillTrust, check_skills
 from goalport.knowledge.skills.skill import SKILL_FILE, TRUST_FILE, fingerprint, scanned
@@ -58,26 +58,17 @@ def list_skills(
 ) -> None:
     """List the skills of the references of the workspace, and those that the project brings; GitHub's are fetched."""
     loaded = open_with_warnings(workspace)
+    records: list[Record] = []
     with loop_of(loaded) as runner:
-        named = runner.run(_skills_of(loaded))
-    records = [_record(each, name, "ready") for name, found in named for each in found if not each.fingerprint]
-    records += [_record(each, "", state) for each, state in _project_skills(loaded)]
-    show(records, format, none="There are no skills. Name some in references.yml, or put them in .agents/skills.")
-
-
-async def _skills_of(loaded: LoadedWorkspace) -> list[tuple[str, Sequence[Skill]]]:
-    """The skills of each reference to skills, by its name."""
-    references = loaded.platform.references.items()
-    return [(name, await each.all()) for name, each in references if isinstance(each, Skills)]
-
-
-def _project_skills(loaded: LoadedWorkspace) -> Iterator[tuple[Skill, Literal["trusted", "not trusted"]]]:
-    """The skills that came with the workspace, whether a reference names them or not."""
+        for name, reference in loaded.platform.references.items():
+            if isinstance(reference, Skills):
+                found = runner.run(reference.all())
+                records += [_record(each, name, "ready") for each in found if not each.fingerprint]
     trust = SkillTrust(loaded.settings.data_dir / TRUST_FILE)
-    for parent in PROJECT_FOLDERS:
-        place = loaded.workspace.root / parent
-        for each in skills_in(place) if place.is_dir() else ():
-            yield each, "trusted" if trust.trusted(each.folder) else "not trusted"
+    for place in (loaded.workspace.root / parent for parent in PROJECT_FOLDERS):
+        for each in skills_in(place) if place.is_dir() else ():  # whether a reference names them or not
+            records.append(_record(each, "", "trusted" if trust.trusted(each.folder) else "not trusted"))
+    show(records, format, none="There are no skills. Name some in references.yml, or put them in .agents/skills.")
 
 
 def _record(skill: Skill, reference: str, state: str) -> Record:

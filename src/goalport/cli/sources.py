@@ -1,7 +1,7 @@
 """Where processes are looked at and changed: in the store of the workspace, or at a running server over REST.
 
-Which of the two is decided here. Both show a process as the same JSON data. Above: the commands; `stored` and `served`
-are loaded when it is known which is wanted, because each takes a while to load.
+Both show a process as the same JSON data. `stored` and `served` are loaded when it is known which is wanted, because
+each takes a while to load.
 """
 
 import asyncio
@@ -144,13 +144,7 @@ def source_of(server: str | None, folder: Path, *, of_all: bool = False) -> Sour
 
     In a shell, and without a server, its own processes are there too. `of_all`: a server lists those of all callers.
     """
-    shell = _shell.get()
-    found = _outside(server, folder, of_all=of_all)
-    return found if shell is None or server is not None or folder != Path() else shell.beside(found)
-
-
-def _outside(server: str | None, folder: Path, *, of_all: bool) -> Source:
-    root = workspace_root(folder)
+    root, shell = workspace_root(folder), _shell.get()
     if server is not None:
         from goalport.cli.served import ServedProcesses
 
@@ -161,8 +155,10 @@ def _outside(server: str | None, folder: Path, *, of_all: bool) -> Source:
     if settings.store != "memory":
         from goalport.cli.stored import StoredProcesses
 
-        return StoredProcesses(settings, place)
-    from goalport.cli.served import ServedProcesses
-    from goalport.cli.server_client import address_in
+        found: Source = StoredProcesses(settings, place)
+    else:
+        from goalport.cli.served import ServedProcesses, address_in
 
-    return ServedProcesses(address_in(settings.host, settings.port), place, hint=NOTHING_STORED, of_all=of_all)
+        address = address_in(settings.host, settings.port)
+        found = ServedProcesses(address, place, hint=NOTHING_STORED, of_all=of_all)
+    return found if shell is None or folder != Path() else shell.beside(found)

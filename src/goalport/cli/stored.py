@@ -2,7 +2,7 @@
 
 It is opened beside a server that runs, or while none does. A command takes part as little as it can: it never goes on
 with the processes of others. What today's classes cannot read is shown as far as it needs no class of the workspace,
-with the exact difference. Above: the commands; below: settings, platform and publish.
+with the exact difference.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -32,7 +32,7 @@ from goalport.server.publish.answers import reason_of
 from goalport.server.publish.forms import form_of
 from goalport.server.publish.output import OutputFormat
 from goalport.server.publish.own_resources import invocation_view, process_view, question_view
-from goalport.store import Codec, Json, ProcessRecord, ProcessStore, Runner, StoredProcess, StoredTypes
+from goalport.store import Codec, Json, ProcessRecord, ProcessStore, StoredProcess, StoredTypes
 from goalport.workspace.settings import Settings, load_settings
 
 FAILED: Final = 1
@@ -73,7 +73,18 @@ class StoredProcesses:
                 view["events"] = await _events(platform.store, family, process_id)
         finally:
             await platform.aclose()
-        return {**view, **_relations(family, stored, runner), "unreadable": unreadable}
+        record = stored.process
+        children = [each.process for each in family if each.process.parent == record.id]
+        return {
+            **view,
+            "root": record.root,
+            "startedBy": record.parent,
+            "final": record.final,
+            "caller": record.caller.id,
+            "subProcesses": [{"id": each.id, "agent": each.agent, "status": each.status} for each in children],
+            "runner": None if runner is None else runner._asdict(),
+            "unreadable": unreadable,
+        }
 
     def following(self, process_id: str) -> None:
         """None: the events are in the view."""
@@ -223,22 +234,6 @@ async def _events(store: ProcessStore, family: Sequence[StoredProcess], process_
         told = [(each.number, cast("Mapping[str, Any]", each.value)) for each in records]
         found += [{"event_number": place, **data} for place, data in told if data["process_id"] in members]
     return found
-
-
-def _relations(family: Sequence[StoredProcess], stored: StoredProcess, runner: Runner | None) -> dict[str, Any]:
-    record = stored.process
-    return {
-        "root": record.root,
-        "startedBy": record.parent,
-        "final": record.final,
-        "caller": record.caller.id,
-        "subProcesses": [
-            {"id": each.process.id, "agent": each.process.agent, "status": each.process.status}
-            for each in family
-            if each.process.parent == record.id
-        ],
-        "runner": None if runner is None else runner._asdict(),
-    }
 
 
 def _without_classes(stored: StoredProcess) -> dict[str, Any]:

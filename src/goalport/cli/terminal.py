@@ -1,12 +1,12 @@
 """The output of commands: tables, JSON, Markdown and diffs.
 
-On a terminal it is drawn with rich; in a pipe it is plain text, one record per line. It knows no agents and no goals.
-Above: the commands of this package; below: `colours` and `words`.
+On a terminal it is drawn with rich; in a pipe it is plain text, one record per line.
 """
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from textwrap import wrap
 from typing import Annotated, Any, Literal
 
@@ -33,7 +33,7 @@ def show(records: Sequence[Record], chosen: Format, *, none: str) -> None:
     elif not records:
         say(none)
     elif sys.stdout.isatty():
-        _draw(records)
+        _show_table(records)
     else:
         print("\t".join(records[0]))
         for record in records:
@@ -86,7 +86,7 @@ def confirmed(question: str, unattended: str) -> bool:
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _draw(records: Sequence[Record]) -> None:
+def _show_table(records: Sequence[Record]) -> None:
     """Print a table if it fits, else a paragraph for each record, so that no name is broken."""
     console = Console(no_color=not takes_colours(sys.stdout))
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -99,20 +99,17 @@ def _draw(records: Sequence[Record]) -> None:
         console.print(table)
         return
     for record in records:
-        for line in _paragraph(record, console.width):
-            console.print(line, soft_wrap=True)
-
-
-def _paragraph(record: Record, width: int) -> Iterator[Text]:
-    """The first value as a heading, and below it each other value that is not empty; lines break only between words."""
-    (_, heading), *others = ((name.replace("_", " "), _cell(value)) for name, value in record.items())
-    margin = max(len(name) for name, _ in others) + 4
-    yield Text(heading, "bold")
-    for name, value in others:
-        lines = wrap(value, max(width - margin, margin), break_long_words=False, break_on_hyphens=False)
-        for number, line in enumerate(lines):
-            yield Text.assemble((f"  {'' if number else name}".ljust(margin), "dim"), line)
-    yield Text()
+        # The first value is the heading, and below it is each other value that is not empty.
+        (_, heading), *others = ((name.replace("_", " "), _cell(value)) for name, value in record.items())
+        console.print(Text(heading, "bold"), soft_wrap=True)
+        margin = max(len(name) for name, _ in others) + 4
+        for name, value in others:
+            width = max(console.width - margin, margin)
+            lines = wrap(value, width, break_long_words=False, break_on_hyphens=False)
+            for number, line in enumerate(lines):
+                title = f"  {'' if number else name}".ljust(margin)
+                console.print(Text.assemble((title, "dim"), line), soft_wrap=True)
+        console.print()
 
 
 def _cell(value: object) -> str:
@@ -128,24 +125,18 @@ def _cell(value: object) -> str:
 
 
 def show_result(result: Mapping[str, Any], *, structured: bool) -> None:
-    """Print an MCP result: its texts, or its structured data as JSON."""
+    """Print an MCP result: its texts, with JSON indented, or its structured data as JSON."""
     if structured:
         data = result.get("structuredContent", {"content": result["content"]})
         show_json(data)
         return
-    for block in result["content"]:
-        show_markdown(_block_text(block))
-
-
-def _block_text(block: Mapping[str, Any]) -> str:
-    """The text of a content block, with JSON indented; a remark in place of a block of another kind."""
-    block = block.get("resource", block)
-    if "text" not in block:
-        return f"({block.get('type', 'resource')} {block.get('mimeType', '')}; --json prints it whole)"
-    text: str = block["text"]
-    try:
-        value: object = json.loads(text)
-    except ValueError:
-        return text
-    written = json.dumps(value, indent=2, ensure_ascii=False)
-    return f"```json\n{written}\n```" if sys.stdout.isatty() else written
+    for each in result["content"]:
+        block: Mapping[str, Any] = each.get("resource", each)
+        if "text" not in block:
+            show_markdown(f"({block.get('type', 'resource')} {block.get('mimeType', '')}; --json prints it whole)")
+            continue
+        text: str = block["text"]
+        with suppress(ValueError):
+            text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+            text = f"```json\n{text}\n```" if sys.stdout.isatty() else text
+        show_markdown(text)

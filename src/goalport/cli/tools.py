@@ -59,7 +59,28 @@ def tools(
         goalport tools --format json
         goalport tools --trust github/create_issue
     """
-    anyio.run(_list, _opened(workspace), format, trust, timeout)
+    loaded = _opened(workspace)
+
+    async def listed() -> dict[str, list[Record]]:
+        async with connected(loaded, timeout) as platform:
+            for each in trust:
+                _trust(platform, each)
+            for warning in platform.upstream.groups.warnings():
+                say(f"warning: {warning}")
+            return {
+                "groups": list(_groups(platform)),
+                "servers": list(_servers(platform)),
+                "tools": list(_tools(platform)),
+            }
+
+    lists = anyio.run(listed)
+    if format == "json":
+        show_json(lists)
+        return
+    for kind, records in lists.items():
+        say(f"{kind.capitalize()}:")
+        show(records, format, none="  none")
+        say("")
 
 
 @app.command
@@ -89,10 +110,13 @@ def call(
     """
     arguments, loaded = object_of(given, "The argument"), _opened(workspace)
 
+    async def show_progress(progress: float, total: float | None, message: str | None) -> None:
+        say(f"{progress:g}{'' if total is None else f'/{total:g}'} {message or ''}".rstrip())
+
     async def called() -> dict[str, Any]:
         async with connected(loaded, timeout) as platform:
             site = DirectCalls(OPERATOR, platform.processes.listeners)
-            with call_hooks(progress=_show_progress):
+            with call_hooks(progress=show_progress):
                 return await FunctionTool.of(_tool(platform, group, tool)).call(
                     dict(arguments), site, tells_errors=True
                 )
@@ -146,15 +170,15 @@ async def connected(loaded: LoadedWorkspace, seconds: float | None = None) -> As
     # One that did not answer is ended before it is down: twice its time to end, by itself and when it is told to.
     times = (each.connect_timeout + 2 * each.shutdown_timeout for each in servers.values())
     upstream.start_seconds = max(times, default=0.0) + 1
+
+    async def open_browser(url: str) -> None:
+        say(f"Sign in with a browser: {url}")
+        await to_thread.run_sync(webbrowser.open, url)
+
     if sys.stdin.isatty():
-        upstream.show_sign_in = _open_browser
+        upstream.show_sign_in = open_browser
     async with loaded.platform as platform:
         yield platform
-
-
-async def _open_browser(url: str) -> None:
-    say(f"Sign in with a browser: {url}")
-    await to_thread.run_sync(webbrowser.open, url)
 
 
 def _opened(workspace: Path) -> LoadedWorkspace:
@@ -162,26 +186,6 @@ def _opened(workspace: Path) -> LoadedWorkspace:
     for problem in loaded.platform.upstream.config.problems:
         say(f"warning: {problem}")
     return loaded
-
-
-async def _list(loaded: LoadedWorkspace, chosen: Format, trusted: tuple[str, ...], seconds: float | None) -> None:
-    async with connected(loaded, seconds) as platform:
-        for each in trusted:
-            _trust(platform, each)
-        for warning in platform.upstream.groups.warnings():
-            say(f"warning: {warning}")
-        lists = {
-            "groups": list(_groups(platform)),
-            "servers": list(_servers(platform)),
-            "tools": [*_tools(platform), *_withheld(platform)],
-        }
-    if chosen == "json":
-        show_json(lists)
-        return
-    for kind, records in lists.items():
-        say(f"{kind.capitalize()}:")
-        show(records, chosen, none="  none")
-        say("")
 
 
 def _trust(platform: AgentPlatform, named: str) -> None:
@@ -234,6 +238,7 @@ def _servers(platform: AgentPlatform) -> Iterator[Record]:
 
 
 def _tools(platform: AgentPlatform) -> Iterator[Record]:
+    """The tools of the groups, and those that are withheld from them."""
     config = platform.upstream.config
     pinned = {
         role
@@ -244,12 +249,8 @@ def _tools(platform: AgentPlatform) -> Iterator[Record]:
         for tool in group.tools:
             pin = "trusted" if group.role in pinned else ""
             yield _tool_record(tool.name, group.role, tool.approval, pin, tool.description)
-
-
-def _withheld(platform: AgentPlatform) -> Iterator[Record]:
-    groups = platform.upstream.groups
-    for (server, name), reason in groups.withheld().items():
-        described = f"{reason}; now: {groups.description(server, name)}"
+    for (server, name), reason in platform.upstream.groups.withheld().items():
+        described = f"{reason}; now: {platform.upstream.groups.description(server, name)}"
         yield _tool_record(f"{server}/{name}", "", "", "withheld", described)
 
 
@@ -274,10 +275,6 @@ def _server_line(server: ServerReport) -> str:
             return f"{server.name}: disabled"
         case _:
             return f"{server.name}: {server.state}, {server.last_error or 'it has not answered yet'}"
-
-
-async def _show_progress(progress: float, total: float | None, message: str | None) -> None:
-    say(f"{progress:g}{'' if total is None else f'/{total:g}'} {message or ''}".rstrip())
 
 
 def _tool(platform: AgentPlatform, role: str, name: str) -> Tool:

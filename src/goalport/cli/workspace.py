@@ -1,7 +1,6 @@
 """The workspace that a command works on: its settings, the platform that they make, and a goal of it by name.
 
-It loads and deploys. What cannot be loaded or deployed is kept as problems, so that each command can report it in its
-own way. Above: the commands of this package; below: workspace, settings, platform and publish.
+What cannot be loaded or deployed is kept as problems, so that each command can report it in its own way.
 """
 
 import asyncio

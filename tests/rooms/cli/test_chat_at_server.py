@@ -10,7 +10,7 @@ import pytest
 from anyio import to_thread
 
 from goalport import ActionContext, WaitFor, action, condition
-from goalport.cli.chats import READER
+from goalport.cli.conversations import READER
 from goalport.models.llm import UserMessage
 from goalport.runtime.chat import Conversation, chatbot
 from tests.rooms.auth.tokens import spoken
