@@ -489,7 +489,7 @@ class _Decoder:
             return layout.read(data, self.value)
         if isinstance(layout, Layout) and fields is not None:
             return self._object(layout, version, fields)
-        if isinstance(layout, EnumLayout) and _is_name(data):
+        if isinstance(layout, EnumLayout) and isinstance(data, str | list):
             return layout.member(version, cast("str | list[str]", data))
         if isinstance(layout, type) and isinstance(data, str):
             try:
@@ -538,13 +538,6 @@ class _Decoder:
             return self._codec.seal.unseal(sealed)
         except SettingsError as error:
             raise Unreadable("A secret", str(error), "") from error
-
-
-def _is_name(data: Json) -> bool:
-    """Whether data is the name of a member of an enum, or the names of several flags."""
-    return isinstance(data, str) or (
-        isinstance(data, list) and all(isinstance(each, str) for each in cast("list[object]", data))
-    )
 
 
 def _refuse(data: Json) -> NoReturn:

@@ -102,12 +102,10 @@ def _stored(data: Mapping[str, Any]) -> StoredProcess:
         [ObjectRecord(**each) for each in data["objects"]],
         data["history"],
         data["spendings"],
-        [_question(each) for each in data["questions"]],
+        [
+            QuestionRecord(**each)._replace(asked_at=datetime.fromisoformat(each["asked_at"]))
+            for each in data["questions"]
+        ],
         [JournalRecord(**each) for each in data["journal"]],
         whole=data["whole"],
     )
-
-
-def _question(data: Mapping[str, Any]) -> QuestionRecord:
-    fields: dict[str, Any] = {**data, "asked_at": datetime.fromisoformat(data["asked_at"])}
-    return QuestionRecord(**fields)

@@ -51,6 +51,14 @@ class ProcessRows:
 
 def rows_of(stored: StoredProcess) -> ProcessRows:
     """The rows of a process. Raises `TypeError` or `ValueError` for a value that JSON cannot say."""
+
+    def placed(values: Sequence[object], first: int) -> Sequence[dict[str, object]]:
+        return [{"place": place, "value": json_text(each)} for place, each in enumerate(values, first)]
+
+    def row(record: QuestionRecord | JournalRecord, *texts: str) -> dict[str, object]:
+        values = record._asdict()
+        return {"place": values.pop("number"), **values, **{each: json_text(values[each]) for each in texts}}
+
     return ProcessRows(
         _process_row(stored),
         [
@@ -61,19 +69,14 @@ def rows_of(stored: StoredProcess) -> ProcessRows:
             }
             for each in stored.objects
         ],
-        _placed(stored.history, stored.history_from),
-        _placed(stored.spendings, stored.spendings_from),
-        [_question_row(each) for each in stored.questions],
+        placed(stored.history, stored.history_from),
+        placed(stored.spendings, stored.spendings_from),
         [
-            {
-                "place": each.number,
-                "action": each.action,
-                "kind": each.kind,
-                "name": each.name,
-                "value": json_text(each.value),
-            }
-            for each in stored.journal
+            # People write reasons, and not every database takes each character of theirs as plain text.
+            {**row(each, "wait", "answer", "reason"), "asked_at": microseconds(each.asked_at)}
+            for each in stored.questions
         ],
+        [row(each, "value") for each in stored.journal],
         stored.over,
     )
 
@@ -99,29 +102,18 @@ def event_records(texts: Iterable[str], after: int, limit: int) -> Sequence[Even
     return found
 
 
-def _placed(values: Sequence[object], first: int) -> Sequence[dict[str, object]]:
-    return [{"place": place, "value": json_text(each)} for place, each in enumerate(values, first)]
-
-
 def _process_row(stored: StoredProcess) -> dict[str, object]:
     record = stored.process
-    return {
-        "id": record.id,
-        "root": record.root,
-        "parent": record.parent,
-        "agent": record.agent,
+    row: dict[str, object] = record._asdict()
+    del row["caller"], row["seconds_run"]
+    return row | {
         **caller_row(record.caller),
-        "status": record.status,
-        "ended": record.ended,
-        "final": record.final,
         "created_at": microseconds(record.created_at),
         "finished_at": None if record.finished_at is None else microseconds(record.finished_at),
-        "long": record.long,
         "whole": stored.whole,
-        "result": record.result,
         "run_time": round(record.seconds_run * 1_000_000),
-        "definition": _some_json(record.definition),
-        "state": _some_json(record.state),
+        "definition": None if record.definition is None else json_text(record.definition),
+        "state": None if record.state is None else json_text(record.state),
     }
 
 
@@ -139,21 +131,6 @@ def caller_in(row: Row, *, whole: bool = True) -> Caller:
     """The caller in a row that was read; not `whole`: without the claims."""
     claims: dict[str, Any] = json.loads(row["caller_claims"]) if whole else {}
     return Caller(row["caller_id"], row["caller_issuer"], frozenset(json.loads(row["caller_scopes"])), claims)
-
-
-def _question_row(record: QuestionRecord) -> dict[str, object]:
-    return {
-        "place": record.number,
-        "id": record.id,
-        "action": record.action,
-        "status": record.status,
-        "in_action": record.in_action,
-        "asked_at": microseconds(record.asked_at),
-        "wait": json_text(record.wait),
-        "answer": json_text(record.answer),
-        # People write reasons, and not every database takes each character of theirs as plain text.
-        "reason": json_text(record.reason),
-    }
 
 
 def process_record(row: Row, *, whole: bool = True) -> ProcessRecord:
@@ -179,32 +156,31 @@ def process_record(row: Row, *, whole: bool = True) -> ProcessRecord:
 
 def stored_processes(processes: Sequence[Row], *parts: Sequence[Row]) -> Sequence[StoredProcess]:
     """The processes of a family, each after the one that started it, of their rows and those of all parts in order."""
-    objects, history, spendings, questions, journal = map(_by_process, parts)
-    members = [
-        StoredProcess(
-            process_record(row),
-            [_object_record(each) for each in objects.get(row["number"], ())],
-            [json.loads(each["value"]) for each in history.get(row["number"], ())],
-            [json.loads(each["value"]) for each in spendings.get(row["number"], ())],
-            [_question_record(each) for each in questions.get(row["number"], ())],
-            [_journal_record(each) for each in journal.get(row["number"], ())],
-            whole=bool(row["whole"]),
+    by_process: list[dict[int, list[Row]]] = [{} for _ in parts]
+    for found, rows in zip(by_process, parts, strict=True):
+        for each in rows:
+            found.setdefault(each["process"], []).append(each)
+    members: list[StoredProcess] = []
+    for row in processes:
+        objects, history, spendings, questions, journal = (found.get(row["number"], ()) for found in by_process)
+        members.append(
+            StoredProcess(
+                process_record(row),
+                [
+                    ObjectRecord(each["number"], json.loads(each["value"]), each["kind"] and json.loads(each["kind"]))
+                    for each in objects
+                ],
+                [json.loads(each["value"]) for each in history],
+                [json.loads(each["value"]) for each in spendings],
+                [_question_record(each) for each in questions],
+                [
+                    JournalRecord(each["place"], each["action"], each["kind"], each["name"], json.loads(each["value"]))
+                    for each in journal
+                ],
+                whole=bool(row["whole"]),
+            )
         )
-        for row in processes
-    ]
     return list(parents_first(members))
-
-
-def _by_process(rows: Iterable[Row]) -> dict[int, list[Row]]:
-    found: dict[int, list[Row]] = {}
-    for each in rows:
-        found.setdefault(each["process"], []).append(each)
-    return found
-
-
-def _object_record(row: Row) -> ObjectRecord:
-    kind = row["kind"]
-    return ObjectRecord(row["number"], json.loads(row["value"]), None if kind is None else json.loads(kind))
 
 
 def _question_record(row: Row) -> QuestionRecord:
@@ -219,10 +195,6 @@ def _question_record(row: Row) -> QuestionRecord:
         answer=json.loads(row["answer"]),
         reason=json.loads(row["reason"]),
     )
-
-
-def _journal_record(row: Row) -> JournalRecord:
-    return JournalRecord(row["place"], row["action"], row["kind"], row["name"], json.loads(row["value"]))
 
 
 def json_text(value: object) -> str:
@@ -242,10 +214,6 @@ def comparable_text(value: object) -> str:
     except UnicodeEncodeError:
         return _ESCAPED.encode(value)
     return text
-
-
-def _some_json(value: object) -> str | None:
-    return None if value is None else json_text(value)
 
 
 def microseconds(moment: datetime) -> int:

@@ -87,10 +87,9 @@ class _SqliteDatabase:
         return self._file.free_bytes
 
     async def trim(self) -> None:
+        self._writer.log_is_old = True
         while await self.write(_trimmed):
             pass
-        self._writer.log_is_old = True
-        await self.write(_nothing)
 
     async def close(self) -> None:
         # The last connection to be closed folds the log into the file, and only one that writes can do that.
@@ -107,17 +106,9 @@ def _trimmed() -> Operation[bool]:
     (row,) = yield "pragma freelist_count", {}
     unused: int = row["freelist_count"]
     for _ in range(min(unused, _PAGES)):
-        yield (
-            "pragma incremental_vacuum",
-            {},
-        )  # Python's driver takes one step of it at a time, and each gives back one page
+        # Python's driver takes one step of it at a time, and each gives back one page.
+        yield "pragma incremental_vacuum", {}
     return unused > _PAGES
-
-
-def _nothing() -> Operation[None]:
-    """Change nothing."""
-    return
-    yield
 
 
 @cache
@@ -261,7 +252,11 @@ class _Writer:
             self._empty_log()
         now = time.monotonic()  # after the log: who reads it may hinder that for longer than `_LOOK`, and jobs wait
         self._next_look = now + _LOOK
-        changed = self._changed()
+        before = self._seen
+        with suppress(sqlite3.Error):  # who writes next gets to know
+            if self._opened is not None:
+                (self._seen,) = self._opened.connection.execute("pragma data_version").fetchone()
+        changed = self._seen != before
         over = [each for each in self._watches if changed or now >= each.until or each.done.done()]
         if over:
             self._watches = [each for each in self._watches if each not in over]
@@ -281,16 +276,6 @@ class _Writer:
         except sqlite3.Error:
             return  # who writes next gets to know
         self.log_is_old = bool(busy)
-
-    def _changed(self) -> bool:
-        if self._opened is None:
-            return False
-        try:
-            (version,) = self._opened.connection.execute("pragma data_version").fetchone()
-        except sqlite3.Error:
-            return False  # who writes next gets to know
-        before, self._seen = self._seen, version
-        return version != before
 
     def _write(self, batch: Sequence[_Job]) -> None:
         """Write saves in one transaction; if one of them fails, each in its own, so that the others do not suffer."""
@@ -365,14 +350,7 @@ def _settle(jobs: Sequence[_Job], error: StoreError | None) -> None:
     if error is not None:
         for each in jobs:
             each.error = StoreError(error.where, error.problem, error.fix, unknown=error.unknown)
-    _call(jobs, _tell)
-
-
-def _tell(job: _Job) -> None:
-    if job.error is None:
-        job.done.set_result(job.result)
-    else:
-        job.done.set_exception(job.error)
+    _call(jobs, lambda job: job.done.set_exception(job.error) if job.error else job.done.set_result(job.result))
 
 
 W = TypeVar("W", _Job, _Watch)

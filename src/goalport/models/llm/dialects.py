@@ -6,6 +6,8 @@ seconds to import, so each function imports what it needs. Above: `providers` na
 """
 
 import re
+from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from goalport.models.llm.endpoints import Dialect, Endpoint, ProviderSettings
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
     import httpx2
     from anthropic import AsyncAnthropic
     from openai import AsyncOpenAI
-    from pydantic_ai.embeddings.base import EmbeddingModel
-    from pydantic_ai.models import Model
     from pydantic_ai.providers import Provider
 
 SDK = TypeVar("SDK", "AsyncOpenAI", "AsyncAnthropic")
@@ -53,18 +53,6 @@ def _openai_provider(endpoint: Endpoint, client: "httpx2.AsyncClient") -> "Provi
     return OpenAICompatibleProvider(endpoint.provider, openai_client=sdk)
 
 
-def _openai(endpoint: Endpoint, model: str, client: "httpx2.AsyncClient") -> "Model":
-    from pydantic_ai.models.openai import OpenAIChatModel
-
-    return OpenAIChatModel(model, provider=_openai_provider(endpoint, client))
-
-
-def _openai_responses(endpoint: Endpoint, model: str, client: "httpx2.AsyncClient") -> "Model":
-    from pydantic_ai.models.openai import OpenAIResponsesModel
-
-    return OpenAIResponsesModel(model, provider=_openai_provider(endpoint, client))
-
-
 def _azure_provider(endpoint: Endpoint, client: "httpx2.AsyncClient") -> "Provider[AsyncOpenAI]":
     from pydantic_ai.providers.azure import AzureProvider
 
@@ -78,34 +66,24 @@ def _azure_provider(endpoint: Endpoint, client: "httpx2.AsyncClient") -> "Provid
     return provider
 
 
-def _azure(endpoint: Endpoint, model: str, client: "httpx2.AsyncClient") -> "Model":
-    from pydantic_ai.models.openai import OpenAIChatModel
-
-    return OpenAIChatModel(model, provider=_azure_provider(endpoint, client))
-
-
-def _deepseek(endpoint: Endpoint, model: str, client: "httpx2.AsyncClient") -> "Model":
-    from pydantic_ai.models.openai import OpenAIChatModel
+def _deepseek_provider(endpoint: Endpoint, client: "httpx2.AsyncClient") -> "Provider[AsyncOpenAI]":
     from pydantic_ai.providers.deepseek import DeepSeekProvider
 
-    return OpenAIChatModel(model, provider=DeepSeekProvider(openai_client=_openai_client(endpoint, client)))
+    return DeepSeekProvider(openai_client=_openai_client(endpoint, client))
 
 
-def _ollama(endpoint: Endpoint, model: str, client: "httpx2.AsyncClient") -> "Model":
-    from pydantic_ai.models.ollama import OllamaModel
+def _ollama_provider(endpoint: Endpoint, client: "httpx2.AsyncClient") -> "Provider[AsyncOpenAI]":
     from pydantic_ai.providers.ollama import OllamaProvider
 
-    return OllamaModel(model, provider=OllamaProvider(openai_client=_openai_client(endpoint, client)))
+    return OllamaProvider(openai_client=_openai_client(endpoint, client))
 
 
-def _anthropic(endpoint: Endpoint, model: str, client: "httpx2.AsyncClient") -> "Model":
+def _anthropic_provider(endpoint: Endpoint, client: "httpx2.AsyncClient") -> Any:
     from anthropic import AsyncAnthropic
-    from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
     sdk = AsyncAnthropic(api_key=_key(endpoint), base_url=endpoint.base_url, http_client=client, max_retries=0)
-    sdk = _without_environment(sdk) if endpoint.own else sdk
-    return AnthropicModel(model, provider=AnthropicProvider(anthropic_client=sdk))
+    return AnthropicProvider(anthropic_client=_without_environment(sdk) if endpoint.own else sdk)
 
 
 def _google_provider(endpoint: Endpoint, client: "httpx2.AsyncClient") -> Any:
@@ -124,21 +102,13 @@ def _google_provider(endpoint: Endpoint, client: "httpx2.AsyncClient") -> Any:
     return GoogleProvider(api_key=_key(endpoint), http_client=client, base_url=endpoint.base_url or None)
 
 
-def _google(endpoint: Endpoint, model: str, client: "httpx2.AsyncClient") -> "Model":
-    from pydantic_ai.models.google import GoogleModel
-
-    return GoogleModel(model, provider=_google_provider(endpoint, client))
-
-
-def _mistral(endpoint: Endpoint, model: str, client: "httpx2.AsyncClient") -> "Model":
-    from pydantic_ai.models.mistral import MistralModel
+def _mistral_provider(endpoint: Endpoint, client: "httpx2.AsyncClient") -> Any:
     from pydantic_ai.providers.mistral import MistralProvider
 
-    provider = MistralProvider(api_key=_key(endpoint), base_url=endpoint.base_url or None, http_client=client)
-    return MistralModel(model, provider=provider)
+    return MistralProvider(api_key=_key(endpoint), base_url=endpoint.base_url or None, http_client=client)
 
 
-def _bedrock_provider(endpoint: Endpoint) -> Any:
+def _bedrock_provider(endpoint: Endpoint, _: "httpx2.AsyncClient") -> Any:
     from pydantic_ai.providers.bedrock import BedrockProvider
 
     settings = endpoint.settings
@@ -151,34 +121,14 @@ def _bedrock_provider(endpoint: Endpoint) -> Any:
     return provider
 
 
-def _bedrock(endpoint: Endpoint, model: str, _: "httpx2.AsyncClient") -> "Model":
-    from pydantic_ai.models.bedrock import BedrockConverseModel
+def _made_by(name: str, provider: Callable[[Endpoint, "httpx2.AsyncClient"], Any]) -> Callable[..., Any]:
+    """What makes a model, or an embedding model, of the class of that name in pydantic-ai."""
+    module, _, cls = name.rpartition(".")
 
-    return BedrockConverseModel(model, provider=_bedrock_provider(endpoint))
+    def make(endpoint: Endpoint, model: str, client: "httpx2.AsyncClient") -> Any:
+        return getattr(import_module(f"pydantic_ai.{module}"), cls)(model, provider=provider(endpoint, client))
 
-
-def _openai_embeddings(endpoint: Endpoint, model: str, client: "httpx2.AsyncClient") -> "EmbeddingModel":
-    from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
-
-    return OpenAIEmbeddingModel(model, provider=_openai_provider(endpoint, client))
-
-
-def _azure_embeddings(endpoint: Endpoint, model: str, client: "httpx2.AsyncClient") -> "EmbeddingModel":
-    from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
-
-    return OpenAIEmbeddingModel(model, provider=_azure_provider(endpoint, client))
-
-
-def _google_embeddings(endpoint: Endpoint, model: str, client: "httpx2.AsyncClient") -> "EmbeddingModel":
-    from pydantic_ai.embeddings.google import GoogleEmbeddingModel
-
-    return GoogleEmbeddingModel(model, provider=_google_provider(endpoint, client))
-
-
-def _bedrock_embeddings(endpoint: Endpoint, model: str, _: "httpx2.AsyncClient") -> "EmbeddingModel":
-    from pydantic_ai.embeddings.bedrock import BedrockEmbeddingModel
-
-    return BedrockEmbeddingModel(model, provider=_bedrock_provider(endpoint))
+    return make
 
 
 def _with_scheme(url: str) -> str:
@@ -220,16 +170,16 @@ _CHAT = (
 )
 
 OPENAI = Dialect(
-    model=_openai,
-    embeddings=_openai_embeddings,
+    model=_made_by("models.openai.OpenAIChatModel", _openai_provider),
+    embeddings=_made_by("embeddings.openai.OpenAIEmbeddingModel", _openai_provider),
     imports=_CHAT,
     stream_end=_CHAT_END,
     to_base_url=_with_version,
 )
 """Chat completions, the API that most providers speak."""
 OPENAI_RESPONSES = Dialect(
-    model=_openai_responses,
-    embeddings=_openai_embeddings,
+    model=_made_by("models.openai.OpenAIResponsesModel", _openai_provider),
+    embeddings=_made_by("embeddings.openai.OpenAIEmbeddingModel", _openai_provider),
     imports=(
         *_CHAT,
         "openai.resources.responses.input_items",
@@ -240,30 +190,30 @@ OPENAI_RESPONSES = Dialect(
     to_base_url=_with_version,
 )
 AZURE = Dialect(
-    model=_azure,
-    embeddings=_azure_embeddings,
+    model=_made_by("models.openai.OpenAIChatModel", _azure_provider),
+    embeddings=_made_by("embeddings.openai.OpenAIEmbeddingModel", _azure_provider),
     imports=(*_CHAT, "pydantic_ai.providers.azure"),
     stream_end=_CHAT_END,
     to_base_url=_with_scheme,
     missing=_azure_version,
 )
 ANTHROPIC = Dialect(
-    model=_anthropic,
+    model=_made_by("models.anthropic.AnthropicModel", _anthropic_provider),
     embeddings=None,
     imports=("anthropic.resources.beta.messages", "pydantic_ai.models.anthropic", "pydantic_ai.providers.anthropic"),
     stream_end=re.compile(rb'[\r\n]event:\s*message_stop|"type"\s*:\s*"message_stop"'),
     to_base_url=_without_chat_path,
 )
 DEEPSEEK = Dialect(
-    model=_deepseek,
+    model=_made_by("models.openai.OpenAIChatModel", _deepseek_provider),
     embeddings=None,
     imports=(*_CHAT, "pydantic_ai.providers.deepseek"),
     stream_end=_CHAT_END,
     to_base_url=_without_chat_path,
 )
 GOOGLE = Dialect(
-    model=_google,
-    embeddings=_google_embeddings,
+    model=_made_by("models.google.GoogleModel", _google_provider),
+    embeddings=_made_by("embeddings.google.GoogleEmbeddingModel", _google_provider),
     imports=(
         "pydantic_ai.embeddings.google",
         "pydantic_ai.models.google",
@@ -277,15 +227,15 @@ GOOGLE = Dialect(
     key_alternative="GOOGLE_PROJECT_ID and GOOGLE_LOCATION for Vertex",
 )
 MISTRAL = Dialect(
-    model=_mistral,
+    model=_made_by("models.mistral.MistralModel", _mistral_provider),
     embeddings=None,
     imports=("pydantic_ai.models.mistral", "pydantic_ai.providers.mistral"),
     stream_end=None,
     to_base_url=_without_chat_path,
 )
 BEDROCK = Dialect(
-    model=_bedrock,
-    embeddings=_bedrock_embeddings,
+    model=_made_by("models.bedrock.BedrockConverseModel", _bedrock_provider),
+    embeddings=_made_by("embeddings.bedrock.BedrockEmbeddingModel", _bedrock_provider),
     imports=(
         "pydantic_ai.embeddings.bedrock",
         "pydantic_ai.models.bedrock",
@@ -297,8 +247,8 @@ BEDROCK = Dialect(
     needs_key=lambda _: False,
 )
 OLLAMA = Dialect(
-    model=_ollama,
-    embeddings=_openai_embeddings,
+    model=_made_by("models.ollama.OllamaModel", _ollama_provider),
+    embeddings=_made_by("embeddings.openai.OpenAIEmbeddingModel", _openai_provider),
     imports=(*_CHAT, "pydantic_ai.models.ollama", "pydantic_ai.providers.ollama"),
     stream_end=_CHAT_END,
     to_base_url=_with_version,

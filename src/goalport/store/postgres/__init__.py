@@ -4,7 +4,6 @@ Nothing here knows what is kept. asyncpg is imported with the first connection. 
 store of documents, and settings, which check an address.
 """
 
-from goalport.store.postgres.connections import Connections
-from goalport.store.postgres.server import Connection, DatabaseServer, PostgresAddress, Row, Tables, driver
+from goalport.store.postgres.server import Connection, Connections, DatabaseServer, PostgresAddress, Row, Tables, driver
 
 __all__ = ["Connection", "Connections", "DatabaseServer", "PostgresAddress", "Row", "Tables", "driver"]

@@ -1,21 +1,26 @@
 """The server of a PostgreSQL database: it is reached, brought to the newest tables, and its errors are put into words.
 
 The tables are in a schema of their own, so that a program may have them in a database that it uses for other things.
-asyncpg is imported with the first connection. Above: the connections, and what is kept in the tables.
+asyncpg is imported with the first connection.
 """
 
 import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
+
+import anyio
 
 from goalport.base.errors import GoalportError, OlderSchema, StoreError
 from goalport.base.secrecy import hide
+
+T = TypeVar("T")
 
 _SCHEMES: Final = {"postgresql", "postgres", "postgresql+asyncpg"}
 _HOSTS: Final = re.compile(r"(?:(?:[\w.%-]*|\[[\da-fA-F:.]+\])(?::\d+)?(?:,|$))*")
@@ -126,8 +131,12 @@ class DatabaseServer:
 
     async def pool(self, size: int) -> Pool:
         """Connections to a database that has the newest schema; each is made when it is needed."""
+
+        async def kept(_: Connection) -> None:
+            """A connection comes back as it was taken: nothing is kept in one, and its transaction has ended."""
+
         return await driver().create_pool(
-            self._address.url, min_size=0, max_size=size, init=self._prepare, reset=_nothing, **self._options()
+            self._address.url, min_size=0, max_size=size, init=self._prepare, reset=kept, **self._options()
         )
 
     @asynccontextmanager
@@ -315,8 +324,81 @@ def driver() -> Any:
     return asyncpg
 
 
-async def _nothing(_: Connection) -> None:
-    """A connection comes back as it was taken: nothing is kept in one, and its transaction has ended."""
+_ATTEMPTS: Final = 3
+"""How often a transaction is begun on good connections, when those before had a conflict with another."""
+
+
+class Connections:
+    """At most so many connections to a server, in the event loop in which they were opened.
+
+    Nothing is connected before it is needed; what is closed stays closed. A transaction is begun anew when it had a
+    conflict with another, or lost its connection before it was committed. `beside` makes what runs as long as they are
+    open.
+    """
+
+    def __init__(
+        self, server: DatabaseServer, most: int, *, beside: Callable[[], Coroutine[Any, Any, object]] | None = None
+    ) -> None:
+        self._server, self._most = server, most
+        self._beside = beside or (lambda: asyncio.Event().wait())
+        self._opened: _Opened | None = None
+        self._closed = False
+
+    async def run(self, work: Callable[[Connection], Awaitable[T]], *, reading: bool) -> T:
+        """What some work gives in a transaction of its own. It may be called again. Raises `StoreError`."""
+        opened = await self.open()
+
+        async def once() -> T:
+            async with opened.pool.acquire() as connection, self._server.transaction(connection, reading=reading):
+                return await work(connection)
+
+        with self._server.in_words():
+            async with asyncio.timeout(self._server.seconds):
+                # Each of the pool's connections may have ended meanwhile, which is noticed when it is used.
+                for _ in range(_ATTEMPTS - 1 + self._most):
+                    with passing_over():
+                        return await once()
+                return await once()
+
+    async def open(self) -> "_Opened":
+        """The pool of this event loop; that of another one ended with it. Raises `StoreError` if it is closed."""
+        if self._closed:
+            raise self._server.closed()
+        loop = asyncio.get_running_loop()
+        if self._opened is None or self._opened.loop is not loop or self._opened.keeper.done():
+            pool = await self._server.pool(self._most)
+            self._opened = _Opened(loop, pool, loop.create_task(_keep(pool, self._beside()), name="goalport-postgres"))
+        return self._opened
+
+    async def close(self) -> None:
+        """Close the connections. Closing twice does nothing."""
+        self._closed = True
+        opened, self._opened = self._opened, None
+        if opened is None or opened.loop is not asyncio.get_running_loop():
+            return
+        with anyio.CancelScope(shield=True):
+            with suppress(TimeoutError), passing_over():  # the pool has ended them by force then
+                async with asyncio.timeout(self._server.seconds):
+                    await opened.pool.close()
+            opened.keeper.cancel()
+            await asyncio.wait([opened.keeper])
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """What belongs to an event loop."""
+
+    loop: asyncio.AbstractEventLoop
+    pool: Pool
+    keeper: asyncio.Task[None]
+
+
+async def _keep(pool: Pool, beside: Coroutine[Any, Any, object]) -> None:
+    """Ends the connections with the event loop to which they belong, if nobody has closed them before."""
+    try:
+        await beside
+    finally:
+        pool.terminate()
 
 
 _PASSING: Final = {
