@@ -61,18 +61,16 @@ every scope, since they could change what asks for scopes."""
 
 def user_of_machine() -> Caller:
     """The user whom the operating system runs this program for, with every scope: they could read what it stores."""
-    return Caller(_user_name(), _OPERATING_SYSTEM, frozenset({EVERY_SCOPE}), admin=True)
-
-
-def _user_name() -> str:
     if sys.platform == "win32":
-        return os.environ.get("USERNAME") or "user"
-    import pwd
+        name = os.environ.get("USERNAME") or "user"
+    else:
+        import pwd
 
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # as in containers that run with any number
-        return f"uid-{os.getuid()}"
+        try:
+            name = pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:  # as in containers that run with any number
+            name = f"uid-{os.getuid()}"
+    return Caller(name, _OPERATING_SYSTEM, frozenset({EVERY_SCOPE}), admin=True)
 
 
 def is_scope(text: str) -> bool:

@@ -123,7 +123,8 @@ class _NamesAround(Mapping[str, object]):
 
     def __getitem__(self, name: str) -> object:
         place = next((each for each in self._places if name in each), None)
-        if place is None or not (isinstance(place[name], type | TypeVar) or self._is_free(name)):
+        is_free = name not in self._module and not hasattr(builtins, name)
+        if place is None or not (is_free or isinstance(place[name], type | TypeVar)):
             raise KeyError(name)
         return place[name]
 
@@ -132,9 +133,6 @@ class _NamesAround(Mapping[str, object]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-    def _is_free(self, name: str) -> bool:
-        return name not in self._module and not hasattr(builtins, name)
 
 
 def _without_partials(function: Any) -> Any:
@@ -241,20 +239,15 @@ def read_docstring(text: str | None, parameters: Collection[str]) -> Documentati
     lines = inspect.cleandoc(text or "").splitlines()
     kept: list[str] = []
     described: dict[str, str] = {}
-    for block in _blocks(lines):
+    start = 0
+    while start < len(lines):
+        entry, end = _section_at(lines, start)
+        block, start = _Block(lines[start:end], entry), end
         found = _described(block, parameters)
         described |= found
         repeats_a_type = _FIELD_TYPE.fullmatch(block.lines[0]) is not None
         kept += [] if found or repeats_a_type else block.lines
     return Documentation(re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip(), described)
-
-
-def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
-    start = 0
-    while start < len(lines):
-        entry, end = _section_at(lines, start)
-        yield _Block(lines[start:end], entry)
-        start = end
 
 
 def _section_at(lines: Sequence[str], start: int) -> tuple[re.Pattern[str] | None, int]:
@@ -263,7 +256,7 @@ def _section_at(lines: Sequence[str], start: int) -> tuple[re.Pattern[str] | Non
     if _GOOGLE_SECTION.fullmatch(line):
         return _GOOGLE_ENTRY, _end_of_indented(lines, start + 1)
     if _NUMPY_SECTION.fullmatch(line) and _is_rule(lines, start + 1):
-        return _NUMPY_ENTRY, _end_of_numpy(lines, start + 2)
+        return _NUMPY_ENTRY, next((n for n in range(start + 2, len(lines)) if _is_rule(lines, n + 1)), len(lines))
     if _FIELD_ENTRY.fullmatch(line):
         return _FIELD_ENTRY, _end_of_indented(lines, start + 1)
     return None, start + 1
@@ -271,10 +264,6 @@ def _section_at(lines: Sequence[str], start: int) -> tuple[re.Pattern[str] | Non
 
 def _end_of_indented(lines: Sequence[str], start: int) -> int:
     return next((n for n in range(start, len(lines)) if lines[n].strip() and not lines[n][0].isspace()), len(lines))
-
-
-def _end_of_numpy(lines: Sequence[str], start: int) -> int:
-    return next((n for n in range(start, len(lines)) if _is_rule(lines, n + 1)), len(lines))
 
 
 def _is_rule(lines: Sequence[str], number: int) -> bool:

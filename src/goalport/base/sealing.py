@@ -48,7 +48,9 @@ class KeySettings(Protocol):
 def sealing_keys(settings: KeySettings) -> list[bytes]:
     """The keys: the first encrypts, all of them decrypt. Raises `SettingsError` for a key file that cannot be used."""
     if settings.state_keys:
-        return [_from_settings(key.get_secret_value()) for key in settings.state_keys]
+        # Any text, or what a key file holds, so that its key can be shared with other replicas.
+        written = [key.get_secret_value() for key in settings.state_keys]
+        return [_from_digits(each) or each.encode() for each in written]
     path = settings.data_dir / _FILE
     try:
         return [_read(path)]
@@ -111,11 +113,6 @@ class ProcessSeal:
         purpose = _PURPOSE + self._process_id.encode()
         derived = [HKDF(SHA256(), _BYTES, salt=None, info=purpose).derive(key) for key in self._seals.keys]
         return MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in derived])
-
-
-def _from_settings(written: str) -> bytes:
-    """A key of the settings: any text, or what a key file holds, so that its key can be shared with other replicas."""
-    return _from_digits(written) or written.encode()
 
 
 def _from_digits(written: str) -> bytes | None:

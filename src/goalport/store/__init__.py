@@ -1,6 +1,6 @@
 """Keeping processes: their records, the protocol of a store, and the store in memory."""
 
-from goalport.store.codec import Codec, Seal, Sealed, Seals, StoredTypes, decoded, encoded, references
+from goalport.store.codec import Codec, Seal, Sealed, Seals, StoredTypes, decoded, encoded
 from goalport.store.conversations import ConversationRecord, ConversationStore, MessageRecord
 from goalport.store.export import LeftOut, exported, imported
 from goalport.store.layouts import OPEN, closed
@@ -51,6 +51,5 @@ __all__ = [
     "exported",
     "imported",
     "persistent",
-    "references",
     "storable",
 ]

@@ -144,7 +144,7 @@ class StoredTypes:
             case ClosedLayout():
                 return lambda encoder, value: encoder.record(layout, value), False
             case Layout():
-                return lambda encoder, value: encoder.fields(layout, value), True
+                return lambda encoder, value: {layout.tag: encoder.fields(layout, value)}, True
             case _:
                 raise Unstorable(cls.__name__, why_unknown(cls))
 
@@ -292,14 +292,18 @@ class _Encoder:
         return written_type(value, self._codec.types.names, self.value)
 
     def record(self, layout: ClosedLayout, value: object) -> Json:
-        """A record of goalport itself."""
+        """A record of goalport itself. What holds something else than it declares is written as other objects are."""
+        place, depth = len(self.objects), len(self._inside)
         try:
             return {layout.tag: layout.written(value, self.value)}
-        except PydanticSerializationError as error:
-            raise Unstorable(type(value).__name__, f"{error}.") from error
+        except PydanticSerializationError:
+            for each in self.objects[place:]:
+                self._places.pop(id(each), None)
+            self.objects[place:], self._inside[depth:] = [value], []
+            return {layout.name: self.fields(layout, value)}
 
-    def fields(self, layout: Layout, value: object) -> Json:
-        """An object with its fields."""
+    def fields(self, layout: Layout, value: object) -> dict[str, Json]:
+        """The fields of an object."""
         data: dict[str, Json] = {}
         unset: list[str] = []
         state, name = layout.values(value), ""
@@ -317,7 +321,7 @@ class _Encoder:
             data["$unset"] = unset
         if notes := layout.notes(value):
             data |= {name: each if isinstance(each, list) else self.pairs(each) for name, each in notes.items()}
-        return {layout.tag: data}
+        return data
 
     def secret(self, value: SecretStr | SecretBytes) -> Json:
         """A secret, sealed."""
@@ -568,21 +572,6 @@ _READERS: Final[dict[str, Callable[[_Decoder, Any], object]]] = {
     "$secret_bytes": lambda decoder, data: decoder.made(lambda: SecretBytes(decoder.decrypted(data))),
     "$sealed": lambda decoder, data: decoder.value(from_json(decoder.decrypted(data))),
 }
-
-
-def references(data: Json) -> Iterator[int]:
-    """The numbers of the objects to which data refers; they have to be kept as long as the data is."""
-    waiting: list[Json] = [data]
-    while waiting:
-        match waiting.pop():
-            case {"$ref": [int() as number, int()]}:
-                yield number
-            case {**inner}:
-                waiting += inner.values()
-            case [*inner]:
-                waiting += inner
-            case _:
-                pass
 
 
 def encoded(stored: StoredProcess, codec: Codec) -> StoredProcess:

@@ -134,15 +134,10 @@ class DatabaseConversations:
 
 def _conversation_row(record: ConversationRecord) -> Mapping[str, object]:
     return {
-        "id": record.id,
-        "chatbot": record.chatbot,
+        **record._asdict(),
         **caller_row(record.caller),
         "updated_at": microseconds(record.updated_at),
         "created_at": microseconds(record.created_at),
-        "finished": record.finished,
-        "head": record.head,
-        "process": record.process,
-        "context_id": record.context_id,
         # People write titles, names and messages, and not every database takes each character as plain text.
         "title": json_text(record.title),
         "searchable": searchable(record.title),
@@ -151,41 +146,25 @@ def _conversation_row(record: ConversationRecord) -> Mapping[str, object]:
 
 def _conversation(row: Row) -> ConversationRecord:
     return ConversationRecord(
-        id=row["id"],
-        chatbot=row["chatbot"],
+        **{each: row[each] for each in ("id", "chatbot", "head", "process", "context_id", "version")},
         caller=caller_in(row),
         title=json.loads(row["title"]),
-        head=row["head"],
-        process=row["process"],
-        context_id=row["context_id"],
         finished=bool(row["finished"]),
         created_at=time_of(row["created_at"]),
         updated_at=time_of(row["updated_at"]),
-        version=row["version"],
     )
+
+
+_TEXTS: Final = ("name", "text", "value")
 
 
 def _message_row(record: MessageRecord) -> Mapping[str, object]:
-    return {
-        "id": record.id,
-        "parent": record.parent,
-        "role": record.role,
-        "at": microseconds(record.at),
-        "name": json_text(record.name),
-        "searchable": searchable(record.text),
-        "text": json_text(record.text),
-        "value": json_text(record.value),
-    }
+    row = record._asdict()
+    texts = {each: json_text(row[each]) for each in _TEXTS}
+    return {**row, **texts, "at": microseconds(record.at), "searchable": searchable(record.text)}
 
 
 def _message(row: Row) -> MessageRecord:
-    return MessageRecord(
-        id=row["id"],
-        parent=row["parent"],
-        role=row["role"],
-        name=json.loads(row["name"]),
-        text=json.loads(row["text"]),
-        value=json.loads(row["value"]),
-        at=time_of(row["at"]),
-        number=row["number"],
-    )
+    texts = {each: json.loads(row[each]) for each in _TEXTS}
+    plain = {each: row[each] for each in ("id", "parent", "role", "number")}
+    return MessageRecord(**plain, **texts, at=time_of(row["at"]))

@@ -17,7 +17,7 @@ from io import IOBase
 from socket import socket
 from threading import Event, Lock, RLock
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType
-from typing import Any, Final, Generic, Protocol, TypeVar, cast, get_args
+from typing import Any, Final, Generic, TypeVar, cast, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError, WithJsonSchema
 from pydantic.fields import FieldInfo
@@ -27,6 +27,7 @@ from goalport.agents.blackboard import field_kinds, is_alias, taken_apart
 from goalport.agents.domain import SomeOf
 from goalport.agents.domain.signature import part_names
 from goalport.base.errors import Unreadable, Unstorable
+from goalport.base.words import validation_problems
 from goalport.store.standard_types import Json
 from goalport.store.type_names import TypeNames, persistent_mark
 
@@ -296,13 +297,8 @@ class ClosedLayout(_DataclassLayout):
         try:
             return self._adapter.validate_python(data, context=read)
         except ValidationError as error:
-            raise Unreadable(self.name, f"{error}.", "Deploy the program that wrote it.") from error
-
-
-class _Declared(Protocol):
-    """A field or private attribute of a pydantic model."""
-
-    def get_default(self, *, call_default_factory: bool, validated_data: dict[str, Any]) -> Any: ...
+            problem = f"{'; '.join(validation_problems(error, data))}."
+            raise Unreadable(self.name, problem, "Deploy the program that wrote it.") from error
 
 
 def _constant(value: object) -> _Default:
@@ -320,7 +316,7 @@ def _default_of(declared: Any) -> _Default | None:
 def _model_default(declared: Any) -> _Default | None:
     if declared.default is PydanticUndefined and declared.default_factory is None:
         return None
-    return lambda values: cast("_Declared", declared).get_default(call_default_factory=True, validated_data=values)
+    return lambda values: declared.get_default(call_default_factory=True, validated_data=values)
 
 
 def _secrets_in(cls: type) -> Iterator[str]:

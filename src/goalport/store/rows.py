@@ -136,18 +136,13 @@ def caller_in(row: Row, *, whole: bool = True) -> Caller:
 def process_record(row: Row, *, whole: bool = True) -> ProcessRecord:
     """The record of a process that was read; not `whole`: without its definition, its state and its caller's claims."""
     return ProcessRecord(
-        id=row["id"],
-        root=row["root"],
-        parent=row["parent"],
-        agent=row["agent"],
+        **{each: row[each] for each in ("id", "root", "parent", "agent", "status", "result")},
         caller=caller_in(row, whole=whole),
-        status=row["status"],
         ended=bool(row["ended"]),
         final=bool(row["final"]),
         created_at=time_of(row["created_at"]),
         finished_at=None if row["finished_at"] is None else time_of(row["finished_at"]),
         long=bool(row["long"]),
-        result=row["result"],
         seconds_run=row["run_time"] / 1_000_000 if whole else 0.0,
         definition=json.loads(row["definition"]) if whole else None,
         state=json.loads(row["state"]) if whole else None,
@@ -186,14 +181,10 @@ def stored_processes(processes: Sequence[Row], *parts: Sequence[Row]) -> Sequenc
 def _question_record(row: Row) -> QuestionRecord:
     return QuestionRecord(
         number=row["place"],
-        id=row["id"],
-        action=row["action"],
-        wait=json.loads(row["wait"]),
+        **{each: row[each] for each in ("id", "action", "status")},
+        **{each: json.loads(row[each]) for each in ("wait", "answer", "reason")},
         in_action=bool(row["in_action"]),
         asked_at=time_of(row["asked_at"]),
-        status=row["status"],
-        answer=json.loads(row["answer"]),
-        reason=json.loads(row["reason"]),
     )
 
 

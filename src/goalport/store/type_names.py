@@ -10,7 +10,7 @@ import importlib
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
@@ -173,16 +173,14 @@ class TypeNames:
 def _marked_in(modules: list[ModuleType]) -> dict[str, list[type]]:
     """The marked classes at the top level of modules, by name."""
     found: dict[str, list[type]] = {}
-    for cls in {id(each): each for module in modules for each in _classes_in(module)}.values():
-        if (mark := persistent_mark(cls)) is not None:
-            found.setdefault(mark.name, []).append(cls)
+    values: dict[int, Any] = {
+        id(each): each for module in modules for each in [*getattr(module, "__dict__", {}).values()]
+    }
+    for each in values.values():
+        # Uses the type and not the value, as a proxy may fail when it is asked for its class.
+        if issubclass(type(each), type) and (mark := persistent_mark(each)) is not None:
+            found.setdefault(mark.name, []).append(each)
     return found
-
-
-def _classes_in(module: ModuleType) -> Iterator[type]:
-    values: list[Any] = [*getattr(module, "__dict__", {}).values()]
-    # Uses the type and not the value, as a proxy may fail when it is asked for its class.
-    return (each for each in values if issubclass(type(each), type))
 
 
 _TYPING: Final = vars(typing)

@@ -31,7 +31,7 @@ from goalport.models.llm import AssistantMessage, Image, ModelReply, TokenUsage,
 from goalport.runtime.process import Budget, Completed, Failed
 from goalport.runtime.process.action_progress import ActionInvocation, ActionProgressState, Failure
 from goalport.runtime.process.ledger import Spending
-from goalport.store import Codec, Seal, StoredTypes, references
+from goalport.store import Codec, Seal, StoredTypes
 from goalport.tools import ToolResult
 from tests.rooms.store import toys
 
@@ -326,10 +326,6 @@ def test_what_holds_itself_is_refused_with_its_place(inside: Callable[[object], 
     around.append(inside(around))
     with pytest.raises(Unstorable, match=re.escape(f"list[0]{path} (a list) cannot be stored: it holds itself")):
         Codec(TYPES).encode(around, 0)
-
-
-def test_what_refers_to_an_object_keeps_it() -> None:
-    assert list(references({"$dict": ["a", [{"$ref": 1}, {"$ref": [0, 1]}]]})) == [0]
 
 
 def test_what_nothing_refers_to_is_not_remembered() -> None:

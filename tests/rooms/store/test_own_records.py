@@ -1,11 +1,14 @@
 """The records of goalport itself in a store: their names, and the rows that earlier versions and this one write."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
+from typing import cast
 
 import pytest
 
+from goalport.base.errors import Unreadable, Unstorable
 from goalport.models.llm import TokenUsage
 from goalport.runtime.process import Killed, ProcessState
 from goalport.runtime.process.action_progress import ActionInvocation, ActionProgressState, Failure
@@ -74,6 +77,19 @@ def test_records_of_goalport_are_read_as_earlier_versions_and_as_this_one_writes
     for each in (earlier, now):
         assert Codec(StoredTypes()).decode(json.loads(each)) == record
     assert Codec(StoredTypes()).encode(record) == json.loads(now)
+
+
+def test_a_record_that_holds_what_it_does_not_declare_is_written_and_refused_field_by_field() -> None:
+    odd = ActionInvocation("A.a", datetime(2026, 1, 2, tzinfo=UTC), 1.5, "failed", error=cast("str", ("no", "more")))
+    data = Codec(StoredTypes()).encode(odd)
+    assert list(data) == ["goalport.process.action_progress:ActionInvocation"]
+    assert Codec(StoredTypes()).decode(json.loads(json.dumps(data))) == odd
+    live = replace(odd, error=None, steps=(Step("result", "p:1", toys.Client()),))
+    with pytest.raises(Unstorable, match=r"ActionInvocation\.steps\[0\]\.value \(a Client\) cannot be stored"):
+        Codec(StoredTypes()).encode(live)
+    row = '{"goalport.process.ledger:Spending@2": {"process_id": "p-1", "action": "", "model": "", "usage": []}}'
+    with pytest.raises(Unreadable, match=r"Spending cannot be read from the store: usage: should be"):
+        Codec(StoredTypes()).decode(json.loads(row))
 
 
 OWN = """

@@ -10,8 +10,7 @@ from goalport.base.observe.log import (
     as_json,
     in_words,
 )
-from goalport.base.observe.log_lines import REQUEST_ID, LogFormat, log_to_stderr, tell
-from goalport.base.observe.rare_log import RareLog
+from goalport.base.observe.log_lines import REQUEST_ID, LogFormat, RareLog, log_to_stderr, tell
 
 __all__ = [
     "PERSONALITIES",

@@ -52,12 +52,11 @@ def spoken(event: Event, personality: Personality) -> str | None:
     line = personality.get(type(event).__name__)
     if line is None:
         return None
-    values = {each.name: getattr(event, each.name) for each in fields(event)}
-    return line.format(**{name: _shown(value) for name, value in values.items()})
-
-
-def _shown(value: object) -> object:
-    return " → ".join(map(str, cast("tuple[object, ...]", value))) if isinstance(value, tuple) else value
+    values: dict[str, object] = {each.name: getattr(event, each.name) for each in fields(event)}
+    for name, value in values.items():
+        if isinstance(value, tuple):
+            values[name] = " → ".join(map(str, cast("tuple[object, ...]", value)))
+    return line.format(**values)
 
 
 PERSONALITIES: Final[Mapping[str, Personality]] = MappingProxyType(

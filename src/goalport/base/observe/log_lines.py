@@ -8,6 +8,8 @@ import json
 import logging
 import os
 import sys
+import time
+from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -28,6 +30,9 @@ _ASCII: Final = json.JSONEncoder(default=str)
 _MARGIN: Final = "\n    "
 _MILLISECONDS: Final = 1_000
 _TOLD: Final = {"error": logging.ERROR, "problem": logging.ERROR, "warning": logging.WARNING}
+_SECONDS: Final = 60.0
+_MOST_KINDS: Final = 1_000
+"""With so many kinds within a minute, a new one is not logged: they may be made up by a client."""
 _told_log = logging.getLogger("goalport.server")
 
 
@@ -141,3 +146,25 @@ def _exception_of(formatter: logging.Formatter, record: logging.LogRecord) -> st
 
 def _escaped(text: str) -> str:
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+class RareLog:
+    """Logs messages that a client could cause again and again: those of one kind at most once in a minute.
+
+    `clock` gives seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._logged_at: dict[str, float] = {}
+
+    def log(self, log: Callable[..., None], kind: str, text: str, *values: object) -> None:
+        """Pass a message to `log`, such as `Logger.info`, unless one of its kind was logged within the last minute."""
+        now = self._clock()
+        if now - self._logged_at.get(kind, -_SECONDS) < _SECONDS:
+            return
+        if len(self._logged_at) >= _MOST_KINDS:
+            self._logged_at = {each: at for each, at in self._logged_at.items() if now - at < _SECONDS}
+        if len(self._logged_at) < _MOST_KINDS:
+            self._logged_at[kind] = now
+            log(text, *values)

@@ -159,7 +159,8 @@ def model_span(
     conventions define are recorded. A streamed request is not the current span of its caller, which runs meanwhile.
     """
     known = ("temperature", "top_p", "top_k", "max_tokens", "frequency_penalty", "presence_penalty")
-    given = {f"gen_ai.request.{name}": _number((settings or {}).get(name)) for name in known}
+    numbers = {name: value for name, value in (settings or {}).items() if isinstance(value, int | float)}
+    given: dict[str, Attribute] = {f"gen_ai.request.{name}": numbers.get(name) for name in known}
     attributes: dict[str, Attribute] = {
         **_request("chat", model, provider),
         "gen_ai.output.type": output,
@@ -319,10 +320,6 @@ def _request(operation: str, model: str, provider: str) -> dict[str, Attribute]:
 
 def _present(attributes: Mapping[str, Attribute]) -> dict[str, str | int | float | bool | tuple[str, ...]]:
     return {name: value for name, value in attributes.items() if value is not None and value != ""}
-
-
-def _number(value: object) -> Attribute:
-    return value if isinstance(value, (int, float)) else None
 
 
 def _message(role: str, text: str) -> dict[str, object]:

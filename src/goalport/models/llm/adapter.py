@@ -350,24 +350,20 @@ class PydanticAiEmbeddings:
     async def embed(self, texts: Sequence[str], /) -> Vectors:
         vectors = Vectors()
         for start in range(0, len(texts), _TEXTS_PER_REQUEST):
-            some = await self._embed(texts[start : start + _TEXTS_PER_REQUEST])
-            vectors += some
-            vectors.usage += some.usage
+            some = texts[start : start + _TEXTS_PER_REQUEST]
+            seconds = self._endpoint.settings.timeout or _EMBEDDING_SECONDS
+            with provider_errors(self._endpoint, self._model), anyio.fail_after(seconds):
+                result = await self._client.user().embed(list(some), input_type="document")
+            check_vector_count(self._name, some, result.embeddings)
+            vectors += map(list, result.embeddings)
+            vectors.usage += TokenUsage(
+                input_tokens=result.usage.input_tokens,
+                output_tokens=result.usage.output_tokens,
+                cost=self._pricing.cost_of_vectors(result),
+            )
         if vectors:
             self._dimensions = len(vectors[0])
         return vectors
 
     async def aclose(self) -> None:
         await self._client.aclose()
-
-    async def _embed(self, texts: Sequence[str]) -> Vectors:
-        seconds = self._endpoint.settings.timeout or _EMBEDDING_SECONDS
-        with provider_errors(self._endpoint, self._model), anyio.fail_after(seconds):
-            result = await self._client.user().embed(list(texts), input_type="document")
-        check_vector_count(self._name, texts, result.embeddings)
-        usage = TokenUsage(
-            input_tokens=result.usage.input_tokens,
-            output_tokens=result.usage.output_tokens,
-            cost=self._pricing.cost_of_vectors(result),
-        )
-        return Vectors(map(list, result.embeddings), usage)

@@ -127,19 +127,19 @@ class _Lazy(Generic[T]):
         self._made: T | None = None
 
     async def get(self) -> T:
+        def make_once() -> T:
+            with _import_lock:
+                # Within the lock: another first request may wait for it, and would open a client that nobody closes.
+                self._made = self._made or self._make()
+                return self._made
+
         # A limiter of its own: steps that fill the threads must not keep a model from being asked.
-        return self._made or await run_sync(self._make_once, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+        return self._made or await run_sync(make_once, abandon_on_cancel=True, limiter=CapacityLimiter(1))
 
     async def aclose(self) -> None:
         made, self._made = self._made, None
         if made is not None:
             await made.aclose()
-
-    def _make_once(self) -> T:
-        with _import_lock:
-            # Kept within the lock: another first request may wait for it, and would open a client that nobody closes.
-            self._made = self._made or self._make()
-            return self._made
 
 
 class _LazyModel:

@@ -7,6 +7,7 @@ and calls that nobody carried out. Above: `adapter`.
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, assert_never
 
 from pydantic_ai.messages import (
@@ -72,10 +73,19 @@ def to_model_messages(messages: Sequence[Message], *, vision: bool = True) -> li
     """The messages for the provider. Without `vision`, a note stands in the place of images that tools gave."""
     converted: list[ModelMessage] = []
     for message in messages:
-        if isinstance(message, AssistantMessage):
-            converted.append(_response(message))
+        if not isinstance(message, AssistantMessage):
+            parts = [_part(message, vision=vision)]
+            last = converted[-1] if converted else None
+            if isinstance(last, ModelRequest):
+                converted[-1] = replace(last, parts=[*last.parts, *parts])
+            else:
+                converted.append(ModelRequest(parts=parts))
+        elif isinstance(message.native, ModelResponse):
+            converted.append(message.native)
         else:
-            _request(converted).append(_part(message, vision=vision))
+            text = [TextPart(message.content)] if message.content else []
+            calls = [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in message.calls]
+            converted.append(ModelResponse(parts=[*text, *calls]))
     _answer_all(converted)
     return converted
 
@@ -99,24 +109,6 @@ def to_assistant_message(response: ModelResponse, output_tool: str) -> Assistant
 def _arguments_json(call: ToolCallPart) -> str:
     """The arguments as the model wrote them; pydantic-ai would wrap text that is not JSON in an object of its own."""
     return (call.args or "{}") if isinstance(call.args, str) else call.args_as_json_str()
-
-
-def _response(message: AssistantMessage) -> ModelResponse:
-    if isinstance(message.native, ModelResponse):
-        return message.native
-    text = [TextPart(message.content)] if message.content else []
-    calls = [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in message.calls]
-    return ModelResponse(parts=[*text, *calls])
-
-
-def _request(converted: list[ModelMessage]) -> list[ModelRequestPart]:
-    """The parts of the last request, which is begun where the last message is a response."""
-    if not converted or not isinstance(converted[-1], ModelRequest):
-        converted.append(ModelRequest(parts=[]))
-    last = converted[-1]
-    assert isinstance(last, ModelRequest)
-    assert isinstance(last.parts, list)
-    return last.parts
 
 
 def _part(message: SystemMessage | UserMessage | ToolReply, *, vision: bool) -> ModelRequestPart:

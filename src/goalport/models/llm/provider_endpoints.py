@@ -82,13 +82,10 @@ def endpoint(
     if own:  # a Google project would bring the credentials of this machine, and a path belongs to the address
         elsewhere = {"api_key": None, "project": "", "completions_path": "", "embeddings_path": ""}
         settings = settings.model_copy(update=elsewhere)
-    key = _secret(api_key if own else api_key or settings.api_key or environment.get(known.key))
-    _check_key(known, key)
+    key = _key(known, api_key if own else api_key or settings.api_key or environment.get(known.key))
     if not own:
         _require_key(known, settings, key, environment)
-    _require_address(known, settings, url)
-    url = url and known.dialect.to_base_url(url)
-    _check_address(known, url)
+    url = _checked_address(known, settings, url)
     return Endpoint(provider=provider, dialect=known.dialect, base_url=url, api_key=key, settings=settings, own=own)
 
 
@@ -98,10 +95,14 @@ def _variable(provider: str) -> str:
     return "" if any(each.key == variable for each in PROVIDERS.values()) else variable
 
 
-def _secret(value: SecretStr | str | None) -> SecretStr | None:
+def _key(known: KnownProvider, given: SecretStr | str | None) -> SecretStr | None:
     """A key without the line break that files and shells add; None where there is none."""
-    plain = (value.get_secret_value() if isinstance(value, SecretStr) else value or "").strip()
-    return SecretStr(plain) if plain else None
+    key = (given.get_secret_value() if isinstance(given, SecretStr) else given or "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ModelNotReady(
+            f"The key of {known.name} has characters that no key has. Set {known.key_setting} as the provider shows it."
+        )
+    return SecretStr(key) if key else None
 
 
 def _require_library(known: KnownProvider) -> None:
@@ -111,13 +112,6 @@ def _require_library(known: KnownProvider) -> None:
         is_installed = False
     if not is_installed:
         raise ModelNotReady(f"Models of {known.name} need a library: pip install 'goalport[{known.extra}]'.")
-
-
-def _check_key(known: KnownProvider, key: SecretStr | None) -> None:
-    if key and not (key.get_secret_value().isascii() and key.get_secret_value().isprintable()):
-        raise ModelNotReady(
-            f"The key of {known.name} has characters that no key has. Set {known.key_setting} as the provider shows it."
-        )
 
 
 def _require_key(
@@ -137,16 +131,14 @@ def _require_key(
     )
 
 
-def _require_address(known: KnownProvider, settings: ProviderSettings, url: str) -> None:
+def _checked_address(known: KnownProvider, settings: ProviderSettings, url: str) -> str:
+    """The address of an API as its library expects it, which appends a path to it, so that it can have no query."""
     if not url and known.dialect.needs_address:
         where = f" or {known.address} in the environment" if known.address else ""
         raise ModelNotReady(f"Where is {known.name}? Set base_url in [models.providers.{known.name}]{where}.")
     if missing := known.dialect.missing(settings, url):
         raise ModelNotReady(missing)
-
-
-def _check_address(known: KnownProvider, url: str) -> None:
-    """Refuse what is no address of an API. The libraries append a path to it, so it can have no query."""
+    url = url and known.dialect.to_base_url(url)
     try:
         parts = urlsplit(url)
         is_reachable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -159,3 +151,4 @@ def _check_address(known: KnownProvider, url: str) -> None:
             f"The base URL of {known.name} is no address of an API. Set {variable}base_url in "
             f"{known.table}, like https://models.example.com/v1."
         )
+    return url

@@ -81,19 +81,14 @@ def check_responses(client: httpx2.AsyncClient, end: re.Pattern[bytes] | None) -
 
     async def check(response: httpx2.Response) -> None:
         kind = response.headers.get("content-type", "").lower()
-        if end and _is_stream(kind, response.request):
+        # Where the server does not say whether it is a stream, the request tells.
+        may_be = not ("json" in kind or "html" in kind) and b'"stream":true' in response.request.content
+        if end and (may_be or kind.startswith("text/event-stream")):
             response.aiter_bytes = partial(_read_to_end, end, response.aiter_bytes, response.request)
         elif response.is_success and "json" in kind:
             _raise_error_in(await response.aread())
 
     client.event_hooks["response"].append(check)
-
-
-def _is_stream(kind: str, request: httpx2.Request) -> bool:
-    """Whether a response is a stream; where the server does not say, the request tells."""
-    if "json" in kind or "html" in kind:
-        return False
-    return kind.startswith("text/event-stream") or b'"stream":true' in request.content
 
 
 async def _read_to_end(

@@ -18,12 +18,9 @@ def as_data(text: str, source: str) -> str:
 
 def marked_as_data(text: str, source: str, **known: str) -> str:
     """One of several texts that share the sentence; `known` is what the mark says of the text besides its source."""
-    attributes = " ".join(f'{name}="{_attribute(value)}"' for name, value in {"source": source, **known}.items())
+    values = {name: _unmarked(one_line(value)).replace('"', "'") for name, value in {"source": source, **known}.items()}
+    attributes = " ".join(f'{name}="{value}"' for name, value in values.items())
     return f"<data {attributes}>\n{_unmarked(cleaned(text, _LONGEST))}\n</data>"
-
-
-def _attribute(value: str) -> str:
-    return _unmarked(one_line(value)).replace('"', "'")
 
 
 def _unmarked(text: str) -> str:

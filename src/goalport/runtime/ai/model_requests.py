@@ -78,7 +78,11 @@ class ModelRequests:
         record = self._record(messages)
         while (reply := record.reply) is None:
             try:
-                reply = await self._reply(messages)
+                call, state = self._call(messages), _RequestState(self.model.card.name)
+                await self._prepare(messages)
+                with self._reporting(call, state), self._span(streamed=False) as span:
+                    reply = _priced(await self.model.reply(call), self.model.card)
+                    self._received(reply, state, call, span)
             except _FALLS_BACK as failure:
                 self._fall_back(failure)
             else:
@@ -121,15 +125,6 @@ class ModelRequests:
         """The place for the reply, whichever model gives it: an action that runs again asks no model that failed."""
         self.turn += 1
         return self.operation.record(self._first, self._call(messages))
-
-    async def _reply(self, messages: Sequence[Message]) -> ModelReply:
-        call = self._call(messages)
-        await self._prepare(messages)
-        state = _RequestState(self.model.card.name)
-        with self._reporting(call, state), self._span(streamed=False) as span:
-            reply = _priced(await self.model.reply(call), self.model.card)
-            self._received(reply, state, call, span)
-        return reply
 
     async def _stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         state = _RequestState(self.model.card.name)

@@ -89,8 +89,10 @@ class ToolCalls:
     async def _call(self, call: ToolCall) -> CompletedCall:
         tool = self.tools.tools.get(call.name)
         if tool is not None:
-            if (recorded := await self._recorded(tool, call)) is not None:
-                return CompletedCall(call, tool, recorded)
+            site, arguments = current_call_site(), arguments_of(call)
+            if site is not None and not isinstance(arguments, str) and site.remembers(tool, arguments):
+                # From the journal of an action that runs again: no event is sent, and the tool does no work.
+                return CompletedCall(call, tool, await tool.call(arguments))
             await self.operation.before_turn(call.name)
         process_id, action = self.operation.place
         self.operation.emit(
@@ -110,13 +112,6 @@ class ToolCalls:
             )
         )
         return CompletedCall(call, tool, result)
-
-    async def _recorded(self, tool: Tool, call: ToolCall) -> ToolResult | None:
-        """The result in the journal of an action that runs again; no event is sent, and the tool does no work."""
-        site, arguments = current_call_site(), arguments_of(call)
-        if site is None or isinstance(arguments, str) or not site.remembers(tool, arguments):
-            return None
-        return await tool.call(arguments)
 
     async def _ask(self, tool: Tool, call: ToolCall) -> ToolResult:
         with tool_span(call.name, call_id=call.id, description=tool.description) as span:
@@ -231,7 +226,10 @@ class ToolLoop:
         if self._tool_turns >= self.calls.settings.max_turns:
             raise TooManyTurns(self._tool_turns)
         called = self.offers.after(await self._run(reply.message.calls))
-        self._pass_on(called)
+        if (on_artifact := self.requests.request.on_artifact) is not None:
+            for each in called:
+                if each.result.artifact is not None and not each.result.is_error:
+                    on_artifact(each.result.artifact)
         replies = self.offers.replies(called, sees=self.requests.model.card.vision is not False)
         self._offer()
         self._unknown = 0 if any(each.tool for each in called) else self._unknown + 1
@@ -252,10 +250,3 @@ class ToolLoop:
             tools = self.calls.tools.only(self.offers.offered(called).tools)
             called += await replace(self.calls, tools=tools).run([each])
         return called
-
-    def _pass_on(self, called: Sequence[CompletedCall]) -> None:
-        """Pass on the artifacts of tools."""
-        on_artifact = self.requests.request.on_artifact
-        for each in called:
-            if on_artifact is not None and each.result.artifact is not None and not each.result.is_error:
-                on_artifact(each.result.artifact)

@@ -121,27 +121,25 @@ class _PostgresDatabase:
         return self._notifications.run()
 
     async def _run(self, begin: Callable[[], Operation[T]], *, reading: bool) -> tuple[T, bool]:
+        """Take the steps of an operation. Returns also whether it may have written what others wait for."""
+
         async def work(connection: Connection) -> tuple[T, bool]:
-            return await self._steps(connection, begin())
+            operation, changed = begin(), False
+            rows: Sequence[Row] | None = None
+            while True:
+                try:
+                    statement, values = operation.send(cast("Sequence[Row]", rows))
+                except StopIteration as end:
+                    return end.value, changed
+                text = _text(statement)
+                changed = changed or text.changes
+                if isinstance(values, Mapping):
+                    rows = await connection.fetch(text.query, *text.values(values))
+                else:
+                    await connection.executemany(text.query, [text.values(each) for each in values])
+                    rows = ()
 
         return await self._connections.run(work, reading=reading)
-
-    async def _steps(self, connection: Connection, operation: Operation[T]) -> tuple[T, bool]:
-        """Take the steps of an operation. Returns also whether it may have written what others wait for."""
-        rows: Sequence[Row] | None = None
-        changed = False
-        while True:
-            try:
-                statement, values = operation.send(cast("Sequence[Row]", rows))
-            except StopIteration as end:
-                return end.value, changed
-            text = _text(statement)
-            changed = changed or text.changes
-            if isinstance(values, Mapping):
-                rows = await connection.fetch(text.query, *text.values(values))
-            else:
-                await connection.executemany(text.query, [text.values(each) for each in values])
-                rows = ()
 
 
 class _Text(NamedTuple):
