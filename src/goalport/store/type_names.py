@@ -35,6 +35,12 @@ _FOLDERS: Final = ("agents.", "tools.")
 _WINGS: Final = ("agents", "base", "knowledge", "models", "runtime", "server", "tools")
 """The folders of goalport that names leave out: `goalport.domain.wait_for:WaitFor`, wherever `domain` stands."""
 _IN_WING: Final = re.compile(r"goalport\.(?:agents|base|knowledge|models|runtime|server|tools(?=\.upstream))\.")
+_MOVED: Final = {
+    "goalport.domain.decorators:PlannerType": "goalport.domain.planner_type:PlannerType",
+    "goalport.domain.signature:UserInput": "goalport.domain.values:UserInput",
+}
+"""Classes of goalport below this room, which `@persistent` cannot mark, by their modules: as they are stored."""
+_STAND: Final = {stored: now for now, stored in _MOVED.items()}
 _LATE: Final = frozenset({"mcp_types", "pydantic_ai.messages", "pydantic_ai.usage"})
 """Modules that goalport imports when it needs them, and whose objects its records hold."""
 _LOCAL: Final = "<locals>"
@@ -124,7 +130,8 @@ class TypeNames:
         if module.startswith(self._package):
             return f"{module.removeprefix(self._package)}:{qualname}"
         module = _IN_WING.sub("goalport.", module)
-        return f"{'/' if f'{module}.'.startswith(_FOLDERS) else ''}{module}:{qualname}"
+        found = f"{'/' if f'{module}.'.startswith(_FOLDERS) else ''}{module}:{qualname}"
+        return _MOVED.get(found, found)
 
     def find(self, name: str) -> Any:
         """The class, `NewType` or alias of a name. Raises `Unreadable` where there is none, or more than one."""
@@ -142,7 +149,7 @@ class TypeNames:
             raise Unreadable(name, f"{both} have this persistent name.", "Give each a name of its own.")
         if marked:
             return marked[0]
-        module, _, qualname = name.partition(":")
+        module, _, qualname = _STAND.get(name, name).partition(":")
         if module.startswith(_FOLDERS):
             module = f"{self._package}{module}"
         elif module.startswith("goalport."):
