@@ -12,8 +12,9 @@ from tests.providers import aimock, provider_process
 
 __all__ = ["aimock", "measured", "own_postgres", "postgres", "postgres_files_of_worker", "provider_process"]
 
-# A busy machine makes examples slow, and the limit that each test has ends a hang: time proves nothing here.
-settings.register_profile("goalport", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine makes examples slow, and the limit that each test has ends a hang: time proves nothing here. Each run
+# tries other examples, so many runs of few find what one of many would.
+settings.register_profile("goalport", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("goalport")
 
 # A job in the background ignores Ctrl-C, and so would the programs that tests start and stop with it.

@@ -21,15 +21,9 @@ from typing import Final
 from tests.house.tree import LIBRARY, ROOT
 
 _SECONDS: Final = 60
-_PAIRS: Final[list[tuple[type, type]]] = [
-    (ast.Lt, ast.GtE),
-    (ast.Gt, ast.LtE),
-    (ast.Eq, ast.NotEq),
-    (ast.Is, ast.IsNot),
-    (ast.In, ast.NotIn),
-    (ast.And, ast.Or),
-]
+_PAIRS: Final = ((ast.Lt, ast.GtE), (ast.Gt, ast.LtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn))
 _OPPOSITE: Final[dict[type, type]] = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
+_OPPOSITE.update({ast.And: ast.Or, ast.Or: ast.And})
 _UNCOPIED: Final = (".git", ".venv*", "node_modules", "__pycache__", ".pytest_cache", ".hypothesis")
 
 

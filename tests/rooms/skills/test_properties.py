@@ -34,7 +34,7 @@ def attempted(read: Callable[[], T]) -> tuple[T | None, str]:
         return None, str(error)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(head=TEXTS, body=TEXTS)
 def test_any_file_is_a_skill_or_is_refused(skill: Path, head: str, body: str) -> None:
     text = f"---\nname: my-skill\n{head}\n---\n{body}"
@@ -49,7 +49,7 @@ def test_any_file_is_a_skill_or_is_refused(skill: Path, head: str, body: str) ->
         assert each.description.isprintable()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(text=TEXTS)
 def test_any_text_is_yaml_or_is_refused(text: str) -> None:
     found, refusal = attempted(lambda: read_yaml(text, "a.yml"))

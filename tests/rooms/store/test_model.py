@@ -266,7 +266,7 @@ def seen(stored: StoredProcess) -> Sequence[object]:
 
 SETTINGS = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-    max_examples=60,
+    max_examples=40,
     deadline=None,
 )
 
