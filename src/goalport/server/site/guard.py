@@ -191,13 +191,15 @@ _TOLD: Final = "This server authenticates nobody, so it answers its own machine 
 def exposures(settings: Settings) -> Iterator[str]:
     """One sentence for each setting that admits callers from elsewhere, or is not made for them."""
     public = urlsplit(settings.public_url).hostname
+    hosts = {each.removesuffix(":*") for each in host_patterns(settings.allowed_hosts)}
+    others = [each for each in sorted(hosts) if each != ANY and not is_loopback(each)]
     if settings.open_to_others:
         where = "on all interfaces" if is_wildcard(settings.host) else "on an address that other machines may reach"
         yield f"It listens {where} ({settings.host}). {_NOBODY}"
     elif public and not is_loopback(public) and not settings.authenticates:
         yield f"Clients reach it at {settings.public_url}. {_NOBODY}"
-    elif not settings.authenticates and (names := _names_of_others(settings)):
-        yield f"It answers for {', '.join(sorted(names))}, so others may reach it through a proxy. {_NOBODY}"
+    elif not settings.authenticates and others:
+        yield f"It answers for {', '.join(others)}, so others may reach it through a proxy. {_NOBODY}"
     if settings.models.default_llm == TRIAL_MODEL and not settings.on_loopback:
         yield "Its model is `test`, which makes everything up. Choose another default_llm before others call it."
     if ANY in host_patterns(settings.allowed_hosts):
@@ -207,12 +209,6 @@ def exposures(settings: Settings) -> Iterator[str]:
         )
     if ANY in host_patterns(settings.allowed_origins):
         yield "allowed_origins is '*', so every web page may call this server. Name the pages' origins instead."
-
-
-def _names_of_others(settings: Settings) -> frozenset[str]:
-    """The host names for which the server answers that are not those of the machine itself."""
-    names = {each.removesuffix(":*") for each in host_patterns(settings.allowed_hosts)}
-    return frozenset(each for each in names if each != ANY and not is_loopback(each))
 
 
 class LocalCallers:

@@ -3,7 +3,6 @@
 `publish.limits` knows the limits. `calls` and `companion_calls` are above.
 """
 
-from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 from goalport.base.errors import BadInput
@@ -18,17 +17,12 @@ from goalport.server.publish.output import Wire
 GONE: Final = "Its caller went away."
 
 
-def admitted(context: CallContext, *, begins: bool) -> AbstractAsyncContextManager[Place]:
+class Admission:
     """A context in which a call has its place; it waits for its turn, and its client gets heartbeats meanwhile.
 
     `begins`: the call begins something, and does not only go on with it. Raises `LimitReached`, `StoreError`, and
-    `BadInput` where the client leaves while the call waits.
+    `BadInput` where the client leaves while the call waits. A generator would cost every call more than its place does.
     """
-    return _Admission(context, begins=begins)
-
-
-class _Admission:
-    """The context of `admitted`; a generator would cost every call more than its place does."""
 
     __slots__ = ("_begins", "_context", "_place")
 
@@ -42,7 +36,10 @@ class _Admission:
         is_entered = False
         try:
             if not place.held:
-                await self._wait(place)
+                with heartbeat(self._context, place), ended_by(self._context.disconnect):
+                    await place.wait()
+                if not place.held:
+                    raise BadInput(GONE)
             is_entered = True
         finally:
             if not is_entered:
@@ -52,12 +49,6 @@ class _Admission:
     async def __aexit__(self, *_: object) -> None:
         if self._place is not None:
             self._place.leave()
-
-    async def _wait(self, place: Place) -> None:
-        with heartbeat(self._context, place), ended_by(self._context.disconnect):
-            await place.wait()
-        if not place.held:
-            raise BadInput(GONE)
 
 
 def limit_wire(error: LimitReached) -> Wire:

@@ -16,7 +16,7 @@ from goalport.runtime.platform.kept_results import KEEPER, KeptResult
 from goalport.runtime.platform.runs import IDEMPOTENCY_KEY, IdempotentCall
 from goalport.runtime.process import DirectCalls, Failed, Stuck, Terminated
 from goalport.server.auth import current_caller
-from goalport.server.doors.mcp.admission import GONE, admitted, limit_wire
+from goalport.server.doors.mcp.admission import GONE, Admission, limit_wire
 from goalport.server.doors.mcp.cancellations import ended_by
 from goalport.server.doors.mcp.chat_calls import call_chatbot
 from goalport.server.doors.mcp.companion_calls import call_companion
@@ -75,17 +75,17 @@ async def _answer(
 ) -> HandlerResult | WrittenResult:
     match published:
         case GoalTool():
-            async with admitted(context, begins=params.request_state is None) as place:
+            async with Admission(context, begins=params.request_state is None) as place:
                 return await _call_goal(context, published, params, call, place)
         case ChatTool():
-            async with admitted(context, begins=params.request_state is None) as place:
+            async with Admission(context, begins=params.request_state is None) as place:
                 return await call_chatbot(context, published, params, call, place)
         case Companion():
             return await call_companion(context, published, params, call)
         case FunctionTool():
             state = context.state
             site = DirectCalls(current_caller(), state.platform.processes.listeners)
-            async with admitted(context, begins=params.request_state is None) as place:
+            async with Admission(context, begins=params.request_state is None) as place:
                 with heartbeat(context, place, params.name), ended_by(context.disconnect):
                     if asks_client(context, published):
                         wire = await call_asking(context, published, params, place)
@@ -98,7 +98,7 @@ async def _answer(
                     call.status = "failed" if wire.get("isError") else "completed"
                     return state.answers.fitting(params.name, wire) or await _kept(state, published, wire)
         case RawTool():
-            async with admitted(context, begins=True):
+            async with Admission(context, begins=True):
                 with ended_by(context.disconnect):
                     return await published.handler(context.sdk, params)
     call.status = "cancelled"

@@ -43,7 +43,9 @@ async def call_chatbot(
     as_task = context.sdk is not None and gets_task(context.sdk, chat.policy)
     if earlier is None:
         said = chat.read(params.arguments or {})
-        async with said_once(state.platform.store, _repeated(params)) as once:
+        arguments, key = params.arguments or {}, (params.meta or {}).get(IDEMPOTENCY_KEY)
+        repeated = None if key is None else IdempotentCall.of(current_caller(), params.name, key, arguments)
+        async with said_once(state.platform.store, repeated) as once:
             if once.earlier:
                 task = await _task(state, once.earlier)
                 if not as_task and (reply := await reply_of_task(state, task)) is not None:
@@ -61,12 +63,6 @@ async def call_chatbot(
     if isinstance(observer, ChatObserver) and observer.result is not None:
         note_turn(call, observer.result)
     return answer
-
-
-def _repeated(params: CallToolRequestParams) -> IdempotentCall | None:
-    """The identity of a call that has an idempotency key. Raises `BadInput` for one that is not valid."""
-    key = (params.meta or {}).get(IDEMPOTENCY_KEY)
-    return None if key is None else IdempotentCall.of(current_caller(), params.name, key, params.arguments or {})
 
 
 async def _task(state: McpState, task_id: str) -> Task:

@@ -14,7 +14,7 @@ from goalport.base.errors import AlreadyAnswered, BadInput
 from goalport.runtime.platform.runs import end_for_caller
 from goalport.runtime.process import AgentProcess, Completed, ProcessStatus, Question
 from goalport.server.auth import current_caller
-from goalport.server.doors.mcp.admission import admitted
+from goalport.server.doors.mcp.admission import Admission
 from goalport.server.doors.mcp.elicitation import Round, answer_when_settled, earlier_round
 from goalport.server.doors.mcp.progress_notifications import observer_of
 from goalport.server.doors.mcp.state import CallContext, McpState
@@ -66,7 +66,7 @@ async def call_companion(
                 observer = await observer_of(context, process)
                 return await answer_when_settled(observer, policy, earlier, call.wait_seconds)
             case AnswerCall():
-                async with admitted(context, begins=False) as place:
+                async with Admission(context, begins=False) as place:
                     policy = CallPolicy.of_process(process)
                     if earlier is None:
                         earlier = await _answer(context, process, call)
@@ -74,7 +74,7 @@ async def call_companion(
                     observer = await observer_of(context, process, run, place)
                     return await answer_when_settled(observer, policy, earlier)
             case CancelCall():
-                return await _cancel(context.state, process)
+                return await _cancel(state, process)
             case ResultCall():
                 return await _page(context.state, process, call.page)
             case _:

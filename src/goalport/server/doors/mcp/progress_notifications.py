@@ -162,18 +162,12 @@ class Observer:
     async def observed(self, patience: float | None) -> Outcome | None:
         """What `outcome` gives, without a watch."""
         with nullcontext() if patience is None else anyio.move_on_after(patience):
-            if self.context.notifier is not None:
-                await self._follow(self.context.notifier)
+            notifier, beats = self.context.notifier, self.context.heartbeat_seconds
+            if notifier is not None and (notifier.progress_wanted or notifier.log_level):
+                self.progress = self.progress or ProcessProgress(notifier, self.progress_before, beats)
+                await self.progress.follow(self.process)
             return await self.process.wait()
         return self.process.outcome
-
-    async def _follow(self, notifier: Notifier) -> None:
-        """Send the messages that the client asked for, until the process has ended or waits for a person."""
-        if notifier.progress_wanted or notifier.log_level:
-            self.progress = self.progress or ProcessProgress(
-                notifier, self.progress_before, self.context.heartbeat_seconds
-            )
-            await self.progress.follow(self.process)
 
     @property
     def progress_before(self) -> float:

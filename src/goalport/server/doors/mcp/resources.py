@@ -210,7 +210,9 @@ async def read_resource(context: Context, params: ReadResourceRequestParams) -> 
 
 async def _read_own(state: McpState, uri: str, own: ResourceUri) -> ReadResourceResult:
     if own.goals:
-        return ReadResourceResult(contents=[_json(uri, _goals(state))])
+        shown = state.publication
+        goals = goals_view(shown.tools, state.platform.agents, shown.shows_goal)
+        return ReadResourceResult(contents=[_json(uri, goals)])
     if own.agent:
         try:
             agent = state.platform.agents.named(own.agent)
@@ -231,11 +233,6 @@ async def _read_own(state: McpState, uri: str, own: ResourceUri) -> ReadResource
     picture = f"```mermaid\n{view['mermaid']}\n```"
     shown = TextResourceContents(uri=uri, mime_type="text/markdown", text=picture)
     return ReadResourceResult(contents=[_json(uri, view), shown])
-
-
-def _goals(state: McpState) -> list[dict[str, Any]]:
-    shown = state.publication
-    return goals_view(shown.tools, state.platform.agents, shown.shows_goal)
 
 
 def _json(uri: str, data: object) -> TextResourceContents:

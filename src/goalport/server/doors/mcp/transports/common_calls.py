@@ -244,8 +244,12 @@ class CommonCalls:
             params = CallToolRequestParams.model_validate(message["params"], by_name=False)
         except ValidationError:
             return None
+        meta: Mapping[str, Any] = params.meta or {}
+        level = session.state.log_level if session else None
+        if version in MODERN_PROTOCOL_VERSIONS:
+            level = meta.get(LOG_LEVEL_META_KEY)
         token = progress_token_from_params(message["params"])
-        return CommonCall(message["id"], version, params, session, token, _log_level(version, params, session))
+        return CommonCall(message["id"], version, params, session, token, level)
 
     async def answer(self, call: CommonCall, reply: Reply) -> None:
         """Answer a call."""
@@ -299,7 +303,10 @@ class CommonCalls:
     def _json(self, call: CommonCall, answer: object) -> Sequence[bytes]:
         """An answer in the revision of a call, in pieces. Raises `MCPError` for content that the revision lacks."""
         stamp: Wire = self._stamp if call.is_modern else {}
-        if isinstance(answer, WrittenResult) and self._has_texts_only(call.params.name):
+        published = self._state.publisher.publication.tools.get(call.params.name)
+        is_typed = isinstance(published, GoalTool) and published.policy.output.schema is not None
+        if isinstance(answer, WrittenResult) and is_typed:
+            # Its content is a text, which is the same in every revision.
             return answer.pieces(stamp, typed=call.is_modern)
         wire = answer.wire if isinstance(answer, WrittenResult) else cast("Wire", answer)
         try:
@@ -309,18 +316,6 @@ class CommonCalls:
             raise MCPError(INTERNAL_ERROR, "Handler returned an invalid result") from error
         meta = {**wire.get("_meta", {}), **stamp}
         return (to_json({**wire, "_meta": meta} if meta else wire, inf_nan_mode="null"),)
-
-    def _has_texts_only(self, tool: str) -> bool:
-        """Whether the content of a tool's results is the same in every revision."""
-        published = self._state.publisher.publication.tools.get(tool)
-        return isinstance(published, GoalTool) and published.policy.output.schema is not None
-
-
-def _log_level(version: str, params: CallToolRequestParams, session: Session | None) -> LoggingLevel | None:
-    if version in MODERN_PROTOCOL_VERSIONS:
-        meta: Mapping[str, Any] = params.meta or {}
-        return meta.get(LOG_LEVEL_META_KEY)
-    return session.state.log_level if session else None
 
 
 def _revision_of(scope: Scope, message: Mapping[str, Any]) -> str | None:

@@ -311,7 +311,7 @@ class Sessions:
 
     def _forget(self, session: Session | None) -> None:
         if session is not None:
-            del self._known[session.ticket]
+            self._known.pop(session.ticket, None)
             self._state.notifications.replace(session.state.uris, ())
 
     async def _end(self, session: Session) -> None:

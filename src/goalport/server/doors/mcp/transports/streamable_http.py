@@ -94,7 +94,9 @@ class StreamableHttp:
             return
         call = self._common.read(scope, session) if self._common is not None else None
         logs = session is not None and session.state.log_level is not None
-        is_brief = not (logs or _wants_messages(message))
+        meta = _method_and_params(message)[1].get("_meta")
+        wants_messages = isinstance(meta, dict) and not _MESSAGE_KEYS.isdisjoint(cast("dict[str, object]", meta))
+        is_brief = not (logs or wants_messages)
         if call is None and not is_brief:
             await self._by_sdk(session, scope, receive, send)
             return
@@ -135,12 +137,6 @@ def _is_of_handshake_era(scope: Scope) -> bool:
     """Whether a request is of a revision that has sessions; the SDK refuses those of unknown revisions."""
     named = next((value for name, value in scope["headers"] if name == _VERSION), None)
     return named is None or named.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS
-
-
-def _wants_messages(message: object) -> bool:
-    """Whether a call asks for messages before its answer."""
-    meta = _method_and_params(message)[1].get("_meta")
-    return isinstance(meta, dict) and not _MESSAGE_KEYS.isdisjoint(cast("dict[str, object]", meta))
 
 
 def _called_tool(scope: Scope, message: object) -> str | None:
