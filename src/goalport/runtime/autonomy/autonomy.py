@@ -38,49 +38,25 @@ class DeployedAgents(Protocol):
     """What is deployed on a platform."""
 
     def __iter__(self) -> Iterator[Agent]: ...
-
     @property
-    def components(self) -> tuple[Agent, ...]:
-        """The components, whose actions every agent may use."""
-        ...
-
-    def scope(self, declared: object, /) -> Scope:
-        """The actions that an agent's plans are made of."""
-        ...
+    def components(self) -> tuple[Agent, ...]: ...
+    def scope(self, declared: object, /) -> Scope: ...
 
 
 class Platform(Protocol):
     """What autonomy needs of a platform; `AgentPlatform` has it."""
 
     @property
-    def agents(self) -> DeployedAgents:
-        """The deployed agents."""
-        ...
-
+    def agents(self) -> DeployedAgents: ...
     @property
-    def ai(self) -> Ai:
-        """Access to models outside of actions."""
-        ...
-
+    def ai(self) -> Ai: ...
     @property
-    def groups(self) -> ToolGroupResolver:
-        """The tool groups."""
-        ...
-
+    def groups(self) -> ToolGroupResolver: ...
     @property
-    def ranker(self) -> Ranker | None:
-        """What ranks in place of a model."""
-        ...
-
+    def ranker(self) -> Ranker | None: ...
     @property
-    def may_start(self) -> Callable[[Caller, Goal], bool]:
-        """Whether a caller may start a goal."""
-        ...
-
-    def starting_types(self, goal: str | Goal, /) -> tuple[object, ...]:
-        """The types from which a goal can be started."""
-        ...
-
+    def may_start(self) -> Callable[[Caller, Goal], bool]: ...
+    def starting_types(self, goal: str | Goal, /) -> tuple[object, ...]: ...
     async def run(
         self,
         agent: str | Agent,
@@ -90,9 +66,7 @@ class Platform(Protocol):
         options: ProcessOptions | None = None,
         caller: Caller = ANONYMOUS,
         spent: Iterable[Spending] = (),
-    ) -> AgentProcess:
-        """Run a process to its end."""
-        ...
+    ) -> AgentProcess: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,7 @@ AskForObject: TypeAlias = Callable[[str, type[object]], Awaitable[object]]
 class StartingTypes(Protocol):
     """What is needed of a platform; `AgentPlatform` has it."""
 
-    def starting_types(self, goal: str | Goal, /) -> tuple[object, ...]:
-        """The types from which a goal can be started."""
-        ...
+    def starting_types(self, goal: str | Goal, /) -> tuple[object, ...]: ...
 
 
 async def start_objects(

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, TypedDict, Unpack, cast
 
 from goalport.agents.domain import SERVICES, Agent, Goal, RetryPolicy, is_marked, read_agent
 from goalport.agents.domain.checks import require_types
@@ -79,6 +79,20 @@ from goalport.workspace import Workspace
 from goalport.workspace.settings import DeclaredSettings, Settings, secrets_in, secrets_of
 
 _log = logging.getLogger(__name__)
+
+
+class Start(TypedDict, total=False):
+    """How a process is started, besides its agent and the objects that it begins with."""
+
+    bindings: Mapping[str, object] | None
+    """Objects that are put on its blackboard under their names."""
+    goals: Sequence[str] | None
+    """The names of the agent's goals that count; by default all."""
+    options: ProcessOptions | None
+    """By default those of the platform."""
+    caller: Caller
+    spent: Iterable[Spending]
+    """What models have cost before, such as for choosing the agent: it counts as the process's own."""
 
 
 class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
@@ -398,77 +412,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
                 return each
         return self._documents.as_service(kind)
 
-    def start(
-        self,
-        agent: str | Agent,
-        *inputs: object,
-        bindings: Mapping[str, object] | None = None,
-        goals: Sequence[str] | None = None,
-        options: ProcessOptions | None = None,
-        caller: Caller = ANONYMOUS,
-        spent: Iterable[Spending] = (),
-    ) -> AgentProcess:
-        """Start a process in a task of its own and return it at once.
-
-        `inputs` are put on its blackboard, `bindings` under their names. `goals` are the names of the agent's goals
-        that count; by default all. `spent` is what models have cost before, such as for choosing the agent: it counts
-        as the process's own. Needs a running event loop. Raises `UnknownName`.
-        """
-        process = self.create_agent_process(
-            agent, *inputs, bindings=bindings, goals=goals, options=options, caller=caller, spent=spent
-        )
-        self.processes.begin(process)
-        return process
-
-    async def start_once(
-        self,
-        key: str,
-        digest: str,
-        agent: str | Agent,
-        *inputs: object,
-        goals: Sequence[str] | None = None,
-        caller: Caller = ANONYMOUS,
-    ) -> AgentProcess | None:
-        """Start a process under a key, or find the one that was started under it, here or by another program.
-
-        `digest` identifies what it is started with; None is returned if the other one has a different one. A process
-        that was killed, or is no longer kept, is started again. Raises `UnknownName`, and `StoreError`.
-        """
-        return await self.processes.once(
-            key, digest, self.create_agent_process(agent, *inputs, goals=goals, caller=caller)
-        )
-
-    async def start_stored(
-        self,
-        agent: str | Agent,
-        *inputs: object,
-        once: tuple[str, str] | None = None,
-        goals: Sequence[str] | None = None,
-        caller: Caller = ANONYMOUS,
-        listener: EventListener | None = None,
-    ) -> AgentProcess | None:
-        """Start a process that its caller may leave alone, to find it again by its id; with all its events.
-
-        It is stored when this returns, and then at each step, if the store outlives the program. `once` is the key and
-        the digest of `start_once`, with the same result. `listener` hears the process from its beginning.
-        Raises `UnknownName`, and `StoreError`.
-        """
-        options = self.options.with_(keep_events=True)
-        process = self.create_agent_process(agent, *inputs, goals=goals, options=options, caller=caller)
-        if listener is not None:
-            process.subscribe(listener)
-        return await self.processes.once(*(once or ("", "")), process)
-
-    def create_agent_process(
-        self,
-        agent: str | Agent,
-        *inputs: object,
-        bindings: Mapping[str, object] | None = None,
-        goals: Sequence[str] | None = None,
-        options: ProcessOptions | None = None,
-        caller: Caller = ANONYMOUS,
-        spent: Iterable[Spending] = (),
-    ) -> AgentProcess:
+    def create_agent_process(self, agent: str | Agent, *inputs: object, **how: Unpack[Start]) -> AgentProcess:
         """A process as `start` gives it that has not begun: `await process.tick()` takes a step, `run()` all of them.
 
         It is found by its id once it has begun. Needs a running event loop. Raises `UnknownName`.
@@ -478,9 +422,61 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         except (UnknownName, DeclarationError):
             self._refuse_swapped(agent, inputs)
             raise
-        given, chosen = Inputs(inputs, bindings or {}, goals, caller, spent=spent), options or self.options
-        chosen = chosen.within(**limits) if (limits := self.limits_of(caller)) else chosen
-        return self.processes.create(scope, given, chosen, self.groups)
+        options, caller = how.get("options") or self.options, how.get("caller", ANONYMOUS)
+        if limits := self.limits_of(caller):
+            options = options.within(**limits)
+        bindings, spent = how.get("bindings") or {}, how.get("spent", ())
+        given = Inputs(inputs, bindings, how.get("goals"), caller, spent=spent)
+        return self.processes.create(scope, given, options, self.groups)
+
+    def start(self, agent: str | Agent, *inputs: object, **how: Unpack[Start]) -> AgentProcess:
+        """Start a process in a task of its own and return it at once.
+
+        `inputs` are put on its blackboard; see `Start` for the rest. Needs a running event loop. Raises `UnknownName`.
+        """
+        process = self.create_agent_process(agent, *inputs, **how)
+        self.processes.begin(process)
+        return process
+
+    async def start_once(
+        self, key: str, digest: str, agent: str | Agent, *inputs: object, **how: Unpack[Start]
+    ) -> AgentProcess | None:
+        """Start a process under a key, or find the one that was started under it, here or by another program.
+
+        `digest` identifies what it is started with; None is returned if the other one has a different one. A process
+        that was killed, or is no longer kept, is started again. Raises `UnknownName`, and `StoreError`.
+        """
+        return await self.processes.once(key, digest, self.create_agent_process(agent, *inputs, **how))
+
+    async def start_stored(
+        self,
+        agent: str | Agent,
+        *inputs: object,
+        once: tuple[str, str] | None = None,
+        listener: EventListener | None = None,
+        **how: Unpack[Start],
+    ) -> AgentProcess | None:
+        """Start a process that its caller may leave alone, to find it again by its id; with all its events.
+
+        It is stored when this returns, and then at each step, if the store outlives the program. `once` is the key and
+        the digest of `start_once`, with the same result. `listener` hears the process from its beginning.
+        Raises `UnknownName`, and `StoreError`.
+        """
+        how["options"] = (how.get("options") or self.options).with_(keep_events=True)
+        process = self.create_agent_process(agent, *inputs, **how)
+        if listener is not None:
+            process.subscribe(listener)
+        return await self.processes.once(*(once or ("", "")), process)
+
+    async def run(self, agent: str | Agent, *inputs: object, **how: Unpack[Start]) -> AgentProcess:
+        """Run a process to its end; its `outcome` says how it ended. Cancelling this kills the process."""
+        process = self.start(agent, *inputs, **how)
+        try:
+            await process.wait()
+        except asyncio.CancelledError:
+            process.kill("Whoever started it was cancelled.")
+            raise
+        return process
 
     def _refuse_swapped(self, first: object, inputs: Iterable[object]) -> None:
         """Raise `TypeError` where it is one of the inputs that names an agent."""
@@ -492,27 +488,6 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
                 raise TypeError(
                     f"Expected an agent and then its inputs, but got {first!r} first. Write {name} before {first!r}."
                 )
-
-    async def run(
-        self,
-        agent: str | Agent,
-        *inputs: object,
-        bindings: Mapping[str, object] | None = None,
-        goals: Sequence[str] | None = None,
-        options: ProcessOptions | None = None,
-        caller: Caller = ANONYMOUS,
-        spent: Iterable[Spending] = (),
-    ) -> AgentProcess:
-        """Run a process to its end; its `outcome` says how it ended. Cancelling this kills the process."""
-        process = self.start(
-            agent, *inputs, bindings=bindings, goals=goals, options=options, caller=caller, spent=spent
-        )
-        try:
-            await process.wait()
-        except asyncio.CancelledError:
-            process.kill("Whoever started it was cancelled.")
-            raise
-        return process
 
     async def process(self, process_id: str) -> AgentProcess:
         """The process of that id. Raises `UnknownName`."""

@@ -46,7 +46,6 @@ from goalport.runtime.process import (
     StoredContexts,
     Stuck,
     Terminated,
-    begin_turn,
     decline,
     drive,
     family_of,
@@ -603,7 +602,7 @@ class Processes(ProcessPlatform):
         """
         token = token or uuid4().hex
         if process.status is ProcessStatus.NOT_STARTED and process.idle and not self._repository.is_stored(process):
-            begin_turn(process, objects, caller, token)
+            process.begin_turn(objects, caller, token)
             self.begin(process)
             await self._repository.once_stored(process)
             return
@@ -628,7 +627,7 @@ class Processes(ProcessPlatform):
                 f"Process {process.id} was interrupted in an action that may not be repeated. Look at what it has done,"
                 f" then run `goalport resume {process.id}` with `--retry` or `--skip`."
             )
-        if refusal or not begin_turn(process, objects, caller, token):
+        if refusal or not process.begin_turn(objects, caller, token):
             await self._repository.release(process)
             if refusal:
                 raise BadInput(refusal)

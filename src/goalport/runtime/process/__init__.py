@@ -48,7 +48,6 @@ from goalport.runtime.process.repository import AgentProcessRepository, retried
 from goalport.runtime.process.restoring import kill_unreadable
 from goalport.runtime.process.scope import PLANNING_SECONDS, Scope, asks_a_model, asks_models, blackboard_for_child
 from goalport.runtime.process.tick import drive, step
-from goalport.runtime.process.turns import begin_turn
 
 __all__ = [
     "PLANNING_SECONDS",
@@ -107,7 +106,6 @@ __all__ = [
     "agent_tool",
     "asks_a_model",
     "asks_models",
-    "begin_turn",
     "blackboard_for_child",
     "decline",
     "drive",

@@ -137,12 +137,10 @@ class ActionProgress(Generic[P]):
         self.journals = {action: Journal(self._key(action)) for action in self._sequence}
 
     def restore_begun(self, action: str, number: int) -> None:
-        """Note that the program had ended while an action ran; it has that number."""
         self._sequence[action], self.begun = number, max(self.begun, number + 1)
         self.journals.setdefault(action, Journal(self._key(action))).note_begun()
 
     def interrupt(self, action: str) -> None:
-        """Note that an action was interrupted and may not be repeated."""
         self.interrupted |= {action}
 
     def settle_interrupted(self, *, retry: bool) -> None:
@@ -163,7 +161,6 @@ class ActionProgress(Generic[P]):
         return self._sequence.get(action, self.begun)
 
     def begin(self, action: str) -> None:
-        """Note that an action begins. If it begins again, it keeps its number and its journal."""
         if action not in self._sequence:
             self._sequence[action], self.begun = self.begun, self.begun + 1
             self.journals[action] = Journal(self._key(action))
@@ -175,17 +172,14 @@ class ActionProgress(Generic[P]):
         return self.journals.pop(action)
 
     def record(self, invocation: ActionInvocation) -> None:
-        """Add a run of an action to the history."""
         self.history.append(invocation)
 
     def complete(self, action: str, result: object) -> None:
-        """Note that an action has run, and its return value."""
         self.has_run.add(action)
         self._replanned.clear()
         self.results[action] = result
 
     def start_anew(self) -> None:
-        """Treat every action as not having run."""
         self.has_run.clear()
 
     def begin_turn(self) -> None:
@@ -195,11 +189,9 @@ class ActionProgress(Generic[P]):
         self._stuck_after = -1
 
     def leave_out(self, action: str, reason: str) -> None:
-        """Note that an action has failed for good; `reason` is a sentence that begins with its name."""
         self.left_out[action] = reason
 
     def skip(self, action: str) -> None:
-        """Leave an action out of the next plan."""
         self.skipped |= {action}
 
     def note_condition(self, condition: str, failure: str) -> None:
@@ -237,7 +229,6 @@ class ActionProgress(Generic[P]):
             self.waits.pop(action, None)
 
     def park(self, action: str, child: P) -> None:
-        """Note that an action waits for a sub-process."""
         self.parked[action] = child
 
     def keep_trigger(self, action: str, trigger: Entry) -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence, Set as AbstractSet
+from datetime import UTC, datetime
 from typing import Any, Protocol, Self, TypeVar, cast
 
 from anyio import CancelScope, CapacityLimiter, current_time
@@ -55,6 +56,8 @@ from goalport.tools import CALL_SITE, ContextValues, ToolGroupResolver
 T = TypeVar("T")
 _NONE = frozenset[str]()
 _spending_lock = threading.Lock()
+_TOLD = 15
+"""How many of the things that a process was told before the last one are known by their tokens."""
 
 
 class ProcessPlatform(Protocol):
@@ -207,11 +210,43 @@ class AgentProcess(Lifecycle):
         """What models have cost in its turn, including the processes that it started; without turns, in all."""
         return self.usage if self.turn_start is FIRST_TURN else self.usage - self.turn_start.usage
 
-    def continue_turn(self, start: TurnStart | None, caller: Caller | None = None) -> None:
-        """Be in the turn that began there; None: in the first. `caller` is its caller with the scopes of today."""
-        self.turn_start = start or FIRST_TURN
+    @property
+    def turn_history(self) -> Sequence[ActionInvocation]:
+        """The actions that ran in its turn, in order; without turns, all."""
+        return self.progress.history[self.turn_start.actions :]
+
+    def begin_turn(self, objects: Sequence[object], caller: Caller | None, token: str) -> bool:
+        """Begin a turn, as nothing runs it: more objects are on its blackboard, and its budget is whole again.
+
+        `token` identifies what it is told. Returns False, and nothing is changed, if it was told that before. Actions
+        that failed may run again, and what was stopped in their middle is forgotten; those that wait for people wait
+        on. `caller` is its caller with the scopes of today; None: as before.
+        """
+        told = self.turn_start.told
+        if token in told:
+            return False
+        for action in [*self.progress.journals.keys() - self.pending]:
+            self.progress.end(action).close(f"The turn in which {action} ran was stopped.")
+        self.progress.begin_turn()
+        told = (*told[-_TOLD:], token)
+        self.turn_start = TurnStart(len(self.progress.history), self.usage, self.seconds_run, told)
         if caller is not None and caller.same_as(self.caller):
             self.caller = caller
+        for each in objects:
+            self.blackboard.add(each)
+        return True
+
+    def exceed(self, reason: str) -> None:
+        """End it because it has exceeded a limit, as `terminate` does; or its turn, if it goes on from turn to turn.
+
+        Processes that its actions started are terminated in any case.
+        """
+        if not self.options.turns:
+            self.terminate(reason)
+            return
+        self.end_turn(reason)
+        for child in self.children:
+            child.terminate(reason)
 
     def stop_turn(self, reason: str = "The turn was stopped.") -> None:
         """End the running actions, and so the turn, but not the process. Callable from any thread.
@@ -483,10 +518,11 @@ class AgentProcess(Lifecycle):
         seconds_run: float,
         *,
         trace: Trace,
+        turn_start: TurnStart | None,
         forgotten: bool,
     ) -> None:
         """Pursue what a process pursued of which there are records; `forgotten`: only its end and its history."""
-        self.trace = trace
+        self.trace, self.turn_start = trace, turn_start or FIRST_TURN
         self.goal, self.plan, self.failure = self.scope.goals.get(goal), tuple(plan), failure
         self._seconds_run, self._behind = seconds_run, False
         self.forgotten = forgotten
@@ -552,8 +588,8 @@ class AgentProcess(Lifecycle):
         if isinstance(outcome, Waiting) and self._waits_for_running_child:
             self.release()
             return
-        self._settle(outcome)
-        self.plan = ()
+        self.driven, self.outcome, self.status = False, outcome, outcome.status
+        self.finished_at, self.plan = datetime.now(UTC), ()
         if isinstance(self.end_requested, Stuck):
             self.end_requested = None
         if self.over:

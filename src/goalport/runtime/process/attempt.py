@@ -34,7 +34,6 @@ from goalport.runtime.process.journal import (
 )
 from goalport.runtime.process.lifecycle import ProcessStatus
 from goalport.runtime.process.questions import Question, SchemaSubmission
-from goalport.runtime.process.turns import exceed
 from goalport.tools import Tool, ToolResult
 from goalport.tools.upstream.active_calls import Asked, SignInAddress
 
@@ -49,29 +48,15 @@ class Attempt(Protocol):
     """One attempt of an action; its context implements this."""
 
     @property
-    def process(self) -> AgentProcess:
-        """The process that the attempt is part of."""
-        ...
-
+    def process(self) -> AgentProcess: ...
     @property
-    def action(self) -> str:
-        """The name of the action, condition or cost; empty between them."""
-        ...
-
+    def action(self) -> str: ...
     @property
-    def journal(self) -> Journal[AgentProcess]:
-        """The record of what the action has done so far."""
-        ...
-
+    def journal(self) -> Journal[AgentProcess]: ...
     @property
-    def names(self) -> Names:
-        """Gives names to what the attempt does, for the journal."""
-        ...
-
+    def names(self) -> Names: ...
     @property
-    def cancelled(self) -> bool:
-        """Whether nobody waits for the attempt any more."""
-        ...
+    def cancelled(self) -> bool: ...
 
 
 class AskingAttempt(Attempt, Protocol):
@@ -339,7 +324,7 @@ def _end_of(process: AgentProcess) -> str | None:
         if each.end_requested is not None:
             return each.end_requested.reason
         if overspent := each.options.overspent(each):
-            exceed(each, overspent)
+            each.exceed(overspent)
             return overspent
     return None
 

@@ -81,23 +81,48 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     started_at, start = datetime.now(UTC), time.perf_counter()
     process.begin_action()
     try:
-        end = await (_run_traced(process, action) if process.traced else _run(process, action))
+        if not process.traced:
+            end = await _run(process, action)
+        else:
+            with action_span(action.name, agent=process.agent.name, process_id=process.id) as span:
+                end = await _run(process, action)
+                note_end(span, "action", end.status, process.ledger.unsettled(action.name).spent)
+                if end.error is not None and not isinstance(end.error, Signal):
+                    note_failure(span, end.error)
     except Parked:
         # A child that was answered meanwhile will not wake this action: then the action just begins again.
         child = next((each for each in progress.journals[action.name].waits_for if not each.status.ended), None)
         if child is not None:
             progress.park(action.name, child)
-        _rest(process, action)
+        # What has triggered it is kept, so that no other action reacts to that.
+        progress.journals[action.name].rest()
+        if action.settings.trigger is not None and process.blackboard.last_entry is not None:
+            progress.keep_trigger(action.name, process.blackboard.last_entry)
+            process.blackboard.clear_last_result()
         await process.checkpoint()
         return None
     finally:
         process.end_action()
+    await _conclude(process, action, end, planned, started_at, time.perf_counter() - start)
+    mistake = _mistake_in(end.error)
+    return None if mistake is None else Failed(hide(message_of(mistake)), caller_mistake=True)
+
+
+async def _conclude(
+    process: AgentProcess, action: Action, end: "_End", planned: int, started_at: datetime, seconds: float
+) -> None:
+    """Note how an action ended that is over, change the process as its end demands, and store that."""
+    progress = process.progress
     journal = progress.journals[action.name]
     attempts, steps = journal.attempts, journal.kept_steps if process.platform.keep_journals else ()
     missing = tuple(journal.missing.values())
-    _clean_up(process, action)
-    words, cost = end.words(process), process.ledger.settle(action.name)
-    seconds = time.perf_counter() - start
+    progress.end(action.name).close(f"{action.name} is over, which had started it.")
+    for question in process.questions.open:
+        if question.in_action and question.action == action.name:
+            process.withdraw_question(question)
+    cost, words = process.ledger.settle(action.name), None
+    if end.error is not None:
+        words = end.error.reason if isinstance(end.error, Signal) else process.words_for(end.error)
     progress.record(
         ActionInvocation(action.name, started_at, seconds, end.status, words, cost, attempts, steps, missing)
     )
@@ -105,19 +130,9 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     if process.listeners.attentive:
         number = len(progress.history)
         process.emit(ActionFinished(action.name, number, planned, end.status, seconds, words, process_id=process.id))
-    if process.lasting:
-        await process.checkpoint(soon=_ends(process, action, end))
-    mistake = _mistake_in(end.error)
-    return None if mistake is None else Failed(hide(message_of(mistake)), caller_mistake=True)
-
-
-def _rest(process: AgentProcess, action: Action) -> None:
-    """Let an action that is parked rest, and keep what has triggered it, so that no other action reacts to that."""
-    process.progress.journals[action.name].rest()
-    last = process.blackboard.last_entry
-    if action.settings.trigger is not None and last is not None:
-        process.progress.keep_trigger(action.name, last)
-        process.blackboard.clear_last_result()
+    if process.lasting:  # the end of the goal's action is probably that of the process, with which it is stored
+        at_goal = process.goal is not None and process.goal.action == action.name
+        await process.checkpoint(soon=at_goal and end.status == "succeeded")
 
 
 def _mistake_in(error: BaseException | None) -> BadInput | None:
@@ -132,32 +147,12 @@ def _mistake_in(error: BaseException | None) -> BadInput | None:
     return None
 
 
-def _ends(process: AgentProcess, action: Action, end: "_End") -> bool:
-    """Whether the end of an action is probably that of its process, with which it is stored."""
-    goal = process.goal
-    return goal is not None and goal.action == action.name and end.status == "succeeded"
-
-
 class _End(NamedTuple):
     """How an action ended."""
 
     status: ActionStatus
     result: object = None
     error: Exception | None = None
-
-    def words(self, process: AgentProcess) -> str | None:
-        if self.error is None:
-            return None
-        return self.error.reason if isinstance(self.error, Signal) else process.words_for(self.error)
-
-
-async def _run_traced(process: AgentProcess, action: Action) -> _End:
-    with action_span(action.name, agent=process.agent.name, process_id=process.id) as span:
-        end = await _run(process, action)
-        note_end(span, "action", end.status, process.ledger.unsettled(action.name).spent)
-        if end.error is not None and not isinstance(end.error, Signal):
-            note_failure(span, end.error)
-    return end
 
 
 async def _run(process: AgentProcess, action: Action) -> _End:
@@ -184,7 +179,11 @@ def _apply(process: AgentProcess, action: Action, end: _End, words: str | None) 
     result = end.result
     match end.error:
         case None if isinstance(result, WaitFor):
-            _ask(process, action, cast("WaitFor[object]", result))
+            if process.options.ephemeral:
+                leave_out(process, action, "an ephemeral process cannot ask people: nobody would find it.", None)
+            else:  # it continues with actions that do not need the answer
+                process.blackboard.clear_last_result()
+                process.ask(action.name, cast("WaitFor[object]", result))
         case None:
             apply_result(process, action, result)
         case ReplanRequested(reason=reason) if process.progress.asks_again_for_another_plan(action.name):
@@ -206,23 +205,6 @@ def _apply(process: AgentProcess, action: Action, end: _End, words: str | None) 
             apply_result(process, action, None)
         case _:
             leave_out(process, action, words or "", end.error)
-
-
-def _ask(process: AgentProcess, action: Action, wait: WaitFor[object]) -> None:
-    """Put a question to people; the process continues with actions that do not need the answer."""
-    if process.options.ephemeral:
-        leave_out(process, action, "an ephemeral process cannot ask people: nobody would find it.", None)
-    else:
-        process.blackboard.clear_last_result()
-        process.ask(action.name, wait)
-
-
-def _clean_up(process: AgentProcess, action: Action) -> None:
-    """Kill the sub-processes of an action that is over, and withdraw its open questions."""
-    process.progress.end(action.name).close(f"{action.name} is over, which had started it.")
-    for question in process.questions.open:
-        if question.in_action and question.action == action.name:
-            process.withdraw_question(question)
 
 
 async def _attempts(process: AgentProcess, action: Action) -> object:
@@ -255,8 +237,7 @@ async def _attempt(process: AgentProcess, action: Action) -> object:
         arguments = await fill(action.parameters, action.owner, context)
         _require_access(process, action, arguments)
         if action.roles:
-            await _obtain_groups(process, action)
-            context.take_tools(_tools(process, action, ActionOperation(context)))
+            context.take_tools(await _tools(process, action, ActionOperation(context)))
         result = await context.call(action.function, **arguments)
     # Storing and sending it takes several times as much memory, which all other calls would go without.
     if (size := estimated_size(result)) > process.platform.max_object_bytes:
@@ -278,9 +259,9 @@ def _require_access(process: AgentProcess, action: Action, arguments: Mapping[st
             raise AccessDenied(action.name, lacking)
 
 
-async def _obtain_groups(process: AgentProcess, action: Action) -> None:
-    """Have people sign in for the tools of an action. Raises `NonRetryable` if it cannot run without them."""
-    groups = process.groups
+async def _tools(process: AgentProcess, action: Action, operation: ActionOperation) -> tuple[Tool, ...]:
+    """The tools of an action, for which people have signed in. Raises `NonRetryable` if it cannot run without them."""
+    groups, seconds = process.groups, process.options.tool_delay
     for role in action.settings.tool_groups:
         await groups.obtain(ToolGroupRequirement(role))
     for each in action.requirements:
@@ -288,10 +269,6 @@ async def _obtain_groups(process: AgentProcess, action: Action) -> None:
         # What is missing for another reason was there when the step was planned, and its tools say what is wrong.
         if groups.unmet(each) is None and (why := groups.missing(each)) is not None:
             raise NonRetryable(f"{action.name} cannot run. {why}")
-
-
-def _tools(process: AgentProcess, action: Action, operation: ActionOperation) -> tuple[Tool, ...]:
-    groups, seconds = process.groups, process.options.tool_delay
     for role in action.roles:
         if why := groups.lacking(role):
             operation.note_missing(role, why)
@@ -325,7 +302,8 @@ class _Parking:
         self._context.abandon()
         if end is not None:
             signal = signal_in(end)
-            if isinstance(signal, TerminateAgent) or not _is_parking(end):
+            parts = (leaf for each in causes(end, implicit=True) for leaf in leaves(each))
+            if isinstance(signal, TerminateAgent) or not any(isinstance(each, Parked) for each in parts):
                 if signal is None or signal is end:
                     return
                 raise signal from end
@@ -333,8 +311,3 @@ class _Parking:
                 words = "It kept an earlier attempt's wait for an answer. Ask anew in each attempt."
                 raise NonRetryable(words) from None
         raise Parked
-
-
-def _is_parking(end: BaseException | None) -> bool:
-    """Whether an exception, its causes or its parts contain a `Parked` that came through the action's code."""
-    return any(isinstance(leaf, Parked) for each in causes(end, implicit=True) for leaf in leaves(each))

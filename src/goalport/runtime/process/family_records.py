@@ -25,13 +25,8 @@ _WHOLE: Final = 100
 class Definitions(Protocol):
     """What processes run by, as the platform knows it."""
 
-    def written(self, process: AgentProcess, codec: Codec, /) -> Json:
-        """What a process runs by, as JSON data. Raises `Unstorable` if it cannot be found again by that."""
-        ...
-
-    def restored(self, record: ProcessRecord, parent: AgentProcess | None, codec: Codec, /) -> AgentProcess:
-        """A process for a record of it, which has nothing on its blackboard yet. Raises `Unreadable`."""
-        ...
+    def written(self, process: AgentProcess, codec: Codec, /) -> Json: ...
+    def restored(self, record: ProcessRecord, parent: AgentProcess | None, codec: Codec, /) -> AgentProcess: ...
 
 
 class FamilyRecords:

@@ -53,20 +53,9 @@ P = TypeVar("P", bound=Child)
 class Asker(Protocol):
     """Asks people questions for a call, and receives its progress."""
 
-    def ask(self, message: str, asked: Asked, /) -> Question:
-        """Put a question to a person: a form of a JSON Schema, an address that they open, or where they sign in.
-
-        Raises `ToolError` when that is not possible.
-        """
-        ...
-
-    def withdraw(self, question: Question, /) -> None:
-        """Withdraw a question whose answer is no longer needed, if it has none yet."""
-        ...
-
-    async def progress(self, done: float, of: float | None, message: str | None, /) -> None:
-        """Report the progress that the server sends."""
-        ...
+    def ask(self, message: str, asked: Asked, /) -> Question: ...
+    def withdraw(self, question: Question, /) -> None: ...
+    async def progress(self, done: float, of: float | None, message: str | None, /) -> None: ...
 
 
 class OpenCall:
@@ -111,7 +100,6 @@ class OpenCall:
             self._asker.withdraw(question)
 
     def _deliver(self) -> bool:
-        """Pass the available answers on to the call. Returns whether an answer is missing."""
         lacking = False
         for question, answered in self._asked.values():
             if question.status == "open":
@@ -136,7 +124,6 @@ class UnnamedReply:
     reply: ModelReply | None = None
 
     async def keep(self, reply: ModelReply, /) -> None:
-        """Record the reply."""
         self.reply = reply
 
 
@@ -189,7 +176,6 @@ class Journal(Generic[P]):
         """The processes that it has to wait for."""
 
     def begin(self) -> None:
-        """Note that the action begins, for the first time or again."""
         self.parked = False
         self.running = True
         self.waits_for.clear()
@@ -197,7 +183,6 @@ class Journal(Generic[P]):
         self.name_replies()
 
     def rest(self) -> None:
-        """Note that the action has stopped, since it has to wait."""
         self.running = False
 
     def restore(self, waits_for: Iterable[P]) -> None:
@@ -205,11 +190,9 @@ class Journal(Generic[P]):
         self.begun, self.waits_for = True, list(waits_for)
 
     def note_begun(self) -> None:
-        """Note that the program had ended while the action ran."""
         self.running = True
 
     def name_replies(self) -> None:
-        """Give the replies of the first run their names."""
         if not self.unnamed_replies:
             return
         names = Names(self.key)
@@ -259,16 +242,13 @@ class Journal(Generic[P]):
             self._approvals.append(name)
 
     def note_reply(self, name: str, reply: ModelReply) -> None:
-        """Record the reply of a model, in a run after the first."""
         self.replies[name] = reply
 
     def note_result(self, name: str, result: ToolResult) -> None:
-        """Record the result of a tool, whose call is no longer open."""
         self.results[name] = result
         self.calls.pop(name, None)
 
     def note_message(self, name: str, message: AssistantMessage) -> None:
-        """Record a message that was sent."""
         self.messages[name] = message
 
     def open_call(self, name: str, run: Callable[[], Awaitable[ToolResult]], asker: Asker) -> OpenCall:
@@ -278,12 +258,10 @@ class Journal(Generic[P]):
         return self.calls[name]
 
     def end_call(self, name: str) -> None:
-        """End a call that is under way, if there is one."""
         if (call := self.calls.pop(name, None)) is not None:
             call.cancel()
 
     def note_child(self, name: str, child: P) -> None:
-        """Record a process that the action has started."""
         self.children[name] = child
 
     def forget_child(self, name: str) -> None:
@@ -335,7 +313,6 @@ class Names:
         self._counted: dict[str, int] = {}
 
     def next(self, kind: str, what: str = "") -> str:
-        """The name of the step that is taken now."""
         name = self._without_number(kind, what)
         number = self._counted[name] = self._counted.get(name, 0) + 1
         return f"{name}#{number}"

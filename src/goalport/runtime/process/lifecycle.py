@@ -1,8 +1,7 @@
 """The lifecycle of a process: its statuses, its outcomes, and the only ways in which its status changes.
 
-Statuses are a closed set and outcomes a closed union: code that words an outcome uses `match`. Each transition has a
-name and checks first whether it is allowed, so that no process is left in a state in which nothing runs it and nothing
-ever will. Below: questions. Above: `AgentProcess`, which adds what a process knows and has done.
+Each transition has a name and checks first whether it is allowed, so that no process is left in a state in which
+nothing runs it and nothing ever will. Below: questions. Above: `AgentProcess`, which adds what a process knows.
 """
 
 import asyncio
@@ -172,18 +171,21 @@ class Lifecycle:
         """Cancels the running actions; None while nothing runs."""
         self.acting = 0
         """The number of actions that run now."""
-        self._status = ProcessStatus.NOT_STARTED
-        self._outcome: Outcome | None = None
-        self._finished_at: datetime | None = None
-        self._driven = False
+        self.status = ProcessStatus.NOT_STARTED
+        self.outcome: Outcome | None = None
+        """How it ended, or what it waits for; None while it can go on by itself."""
+        self.finished_at: datetime | None = None
+        """When it got its outcome; None while it has none."""
+        self.driven = False
+        """Whether a task runs it. A process that only waits for its sub-processes counts as running without one."""
+        self.elsewhere = False
+        """Whether another program runs it, or is going to: here it shows what the store knows of it."""
         self._tasks = 0
         """The number of tasks that run it, or have run it and whose callbacks have not been called yet."""
         self._storing = False
         """Whether its outcome is not told yet, because it is not stored yet."""
         self._storing_ends = False
         """Whether that is so also if it has ended, and can be run again from its beginning otherwise."""
-        self._elsewhere = False
-        """Whether another program runs it, or is going to."""
         self._gone = False
         """Whether this program ends and follows it no longer."""
         self._due = 0
@@ -202,29 +204,9 @@ class Lifecycle:
         return root
 
     @property
-    def status(self) -> ProcessStatus:
-        """The current status."""
-        return self._status
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """How it ended, or what it waits for; None while it can go on by itself."""
-        return self._outcome
-
-    @property
-    def finished_at(self) -> datetime | None:
-        """When it got its outcome; None while it has none."""
-        return self._finished_at
-
-    @property
-    def driven(self) -> bool:
-        """Whether a task runs it. A process that only waits for its sub-processes counts as running without one."""
-        return self._driven
-
-    @property
     def over(self) -> bool:
         """Whether it has ended and can never continue."""
-        return self._outcome is not None and self._outcome.final
+        return self.outcome is not None and self.outcome.final
 
     @property
     def watched(self) -> bool:
@@ -232,14 +214,9 @@ class Lifecycle:
         return bool(self._waiters)
 
     @property
-    def elsewhere(self) -> bool:
-        """Whether another program runs it, or is going to: here it shows what the store knows of it."""
-        return self._elsewhere
-
-    @property
     def idle(self) -> bool:
         """Whether it may be run now: nothing runs it, and nothing forbids it."""
-        return not (self._driven or self.over or self.end_requested)
+        return not (self.driven or self.over or self.end_requested)
 
     async def wait(self) -> Outcome:
         """Wait until the process has an outcome, and return it: its end, its questions, or why it is stuck.
@@ -248,16 +225,16 @@ class Lifecycle:
         process. Raises `HandedOver` when this program ends first, and `GoalportError` if nothing has started it.
         """
         if (
-            self._status is ProcessStatus.NOT_STARTED
+            self.status is ProcessStatus.NOT_STARTED
             and self.root.version is None
-            and not (self.active or self._elsewhere)
+            and not (self.active or self.elsewhere)
         ):
             raise GoalportError(f"Process {self.id} has not been started. Call run(), resume() or tick() first.")
-        while self._outcome is None or self.untold or (not self.over and self.changing):
+        while self.outcome is None or self.untold or (not self.over and self.changing):
             if self._gone:
                 raise HandedOver(self.id)
             await self._change()
-        return self._outcome
+        return self.outcome
 
     async def rest(self) -> Outcome | None:
         """Wait until nothing runs any more in this process and in those that it started, and return its outcome.
@@ -267,12 +244,12 @@ class Lifecycle:
         """
         while self.active:
             await self._change()
-        return self._outcome
+        return self.outcome
 
     @property
     def active(self) -> bool:
         """Whether anything runs in it, or in a process that it started."""
-        return self._driven or self._tasks > 0 or self.changing or any(each.active for each in self.children)
+        return self.driven or self._tasks > 0 or self.changing or any(each.active for each in self.children)
 
     @property
     def changing(self) -> bool:
@@ -288,11 +265,9 @@ class Lifecycle:
             raise HandedOver(self.id)
 
     def begin_action(self) -> None:
-        """Note that an action runs, which only a kill may cancel."""
         self.acting += 1
 
     def end_action(self) -> None:
-        """Note that an action runs no longer."""
         self.acting -= 1
 
     async def pause(self, seconds: float) -> None:
@@ -350,11 +325,11 @@ class Lifecycle:
         """
         if not self.idle:
             raise GoalportError(
-                f"Expected a process that nobody drives and that may go on: {self.id} is {self._status}."
+                f"Expected a process that nobody drives and that may go on: {self.id} is {self.status}."
             )
-        if self._status is not ProcessStatus.NOT_STARTED:
+        if self.status is not ProcessStatus.NOT_STARTED:
             self.reopen()
-        self._driven, self.stepped = True, stepped
+        self.driven, self.stepped = True, stepped
         self._tasks += 1
 
         def ended(task: "asyncio.Task[None]") -> None:
@@ -378,7 +353,7 @@ class Lifecycle:
     @property
     def to_be_stored(self) -> bool:
         """Whether this program is going to store its outcome."""
-        return self._storing and not self._elsewhere
+        return self._storing and not self.elsewhere
 
     def stored(self) -> None:
         """Tell its outcome: it is stored, or cannot be."""
@@ -402,18 +377,18 @@ class Lifecycle:
 
     def begin(self) -> None:
         """Note that a run has begun; a process with an outcome is not changed."""
-        if self._outcome is None:
-            self._status, self._driven = ProcessStatus.RUNNING, True
+        if self.outcome is None:
+            self.status, self.driven = ProcessStatus.RUNNING, True
 
     @contextmanager
     def pausing(self) -> Generator[None]:
         """The block in which it is paused until a known time."""
-        self._status = ProcessStatus.PAUSED
+        self.status = ProcessStatus.PAUSED
         try:
             yield
         finally:
-            if self._status is ProcessStatus.PAUSED:
-                self._status = ProcessStatus.RUNNING
+            if self.status is ProcessStatus.PAUSED:
+                self.status = ProcessStatus.RUNNING
 
     def stand(
         self,
@@ -426,8 +401,8 @@ class Lifecycle:
         stepped: bool,
     ) -> None:
         """Stand where a process stood that nothing ran, of which there are records."""
-        self._status, self._outcome = status, outcome
-        self.created_at, self._finished_at = created_at, finished_at
+        self.status, self.outcome = status, outcome
+        self.created_at, self.finished_at = created_at, finished_at
         self.end_requested, self.stepped, self._gone = end_requested, stepped, False
 
     def end_turn(self, reason: str) -> None:
@@ -435,24 +410,24 @@ class Lifecycle:
 
         While only processes that it started run, nothing happens: it goes on, and ends its turn, when those have ended.
         """
-        if self._driven:
+        if self.driven:
             self.end_requested = self.end_requested or Stuck(reason, turn_failed=True)
 
     def cancel_turn(self, reason: str) -> None:
         """Cancel what runs, and so end the turn; nothing happens if nothing runs, or an end was requested before."""
-        if self._driven and self.end_requested is None and not self.over:
+        if self.driven and self.end_requested is None and not self.over:
             self.end_turn(reason)
             if self.cancel_scope is not None:
                 self.cancel_scope.cancel()
 
     def reopen(self) -> None:
         """Return a process that waits or is stuck to a state in which it can continue."""
-        self._outcome, self._finished_at = None, None
-        self._status = ProcessStatus.RUNNING
+        self.outcome, self.finished_at = None, None
+        self.status = ProcessStatus.RUNNING
 
     def leave(self, *, gone: bool = False) -> None:
         """Stop running it here, since another program runs it or is going to; `gone`: this program ends."""
-        self._elsewhere, self._gone = True, gone
+        self.elsewhere, self._gone = True, gone
         if self.cancel_scope is not None:
             self.cancel_scope.cancel()
         if gone:
@@ -464,14 +439,10 @@ class Lifecycle:
 
     def arrive(self) -> None:
         """Note that this program may run it."""
-        self._elsewhere = False
+        self.elsewhere = False
 
     def release(self) -> None:
         """Note that the task has stopped: its sub-processes go on without it, or it continues step by step."""
-        self._driven = False
+        self.driven = False
         if isinstance(self.end_requested, Stuck):
             self.end_requested = None
-
-    def _settle(self, outcome: Outcome) -> None:
-        self._driven = False
-        self._outcome, self._status, self._finished_at = outcome, outcome.status, datetime.now(UTC)

@@ -6,15 +6,23 @@ and not in `goalport.agents.plan`, because they read a process (what is pending,
 to wait, for a model for instance: `choose` is asynchronous. Below: the process. Above: `tick`, the platform.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Final, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final, Protocol, cast
 
-from goalport.agents.domain import Agent, PlannerType
+from pydantic import TypeAdapter
+
+from goalport.agents.blackboard import DEFAULT_BINDING, related
+from goalport.agents.domain import Action, Agent, Input, PlannerType, is_state
 from goalport.agents.plan import (
+    Available,
+    Explanation,
+    Fact,
     NoPlan,
     Operator,
     Plan,
+    PlanGoal,
     Problem,
     Undecided,
     WorldState,
@@ -23,12 +31,21 @@ from goalport.agents.plan import (
     idleness,
     plan,
 )
+from goalport.base.errors import ModelError, Signal, TerminateAction, ToolError
+from goalport.base.secrecy import hide
+from goalport.base.words import excerpt, in_json, type_label, type_name, with_article
+from goalport.models.llm import LlmOptions, Models
+from goalport.runtime.ai import Ai, Interaction
+from goalport.runtime.ai.output_type import output_schema
+from goalport.runtime.process.action_progress import ActionInvocation
 from goalport.runtime.process.agent_process import AgentProcess
-from goalport.runtime.process.lifecycle import Failed, Outcome, Stuck, Waiting
-from goalport.runtime.process.next_steps import declined_actions, failed, next_steps, stuck
+from goalport.runtime.process.attempt import ActionOperation
+from goalport.runtime.process.context import ActionContext
+from goalport.runtime.process.lifecycle import Failed, Outcome, Stuck, Terminated, Waiting
 from goalport.runtime.process.process_options import ProcessOptions
-from goalport.runtime.process.supervisor import Supervisor
-from goalport.runtime.process.turns import turn_history
+from goalport.tools import Parameter, Tool, snake
+from goalport.tools.naming import distinct
+from goalport.tools.schemas import UNREADABLE
 
 
 class Planner(Protocol):
@@ -114,7 +131,7 @@ class Utility:
     def _nothing_left(self, process: AgentProcess, problem: Problem) -> Outcome:
         if process.pending:
             return Waiting(process.open_questions)
-        ran = dict.fromkeys(each.action for each in turn_history(process) if each.status == "succeeded")
+        ran = dict.fromkeys(each.action for each in process.turn_history if each.status == "succeeded")
         done = f"Nothing is left to do after {', '.join(ran)}" if ran else "There is nothing to do"
         failure = None if _answered(process) else failed(process)
         return failure or Stuck(f"{declined_actions(process)}{done}: {idleness(problem)}.")
@@ -124,6 +141,419 @@ def _answered(process: AgentProcess) -> bool:
     """Whether, in a turn in which actions have failed, another one has done the work in their place."""
     history = process.progress.history
     return process.options.turns and bool(history) and history[-1].status == "succeeded"
+
+
+def next_steps(process: AgentProcess, found: Plan, actual: WorldState, *, at_once: bool) -> list[Operator]:
+    """The steps to take now: one, or with `at_once` all that are possible and independent of one another."""
+    first = _next_step(process, found, actual)
+    if first is None:
+        return []
+    steps = [first]
+    if at_once and may_run_concurrently(process, first):
+        for each in found.steps:
+            possible = may_run_concurrently(process, each) and holds(each.requires.items(), actual)
+            if possible and all(independent(each, other) for other in steps):
+                steps.append(each)
+    return steps
+
+
+def _next_step(process: AgentProcess, found: Plan, actual: WorldState) -> Operator | None:
+    """The first step of a plan that is possible with the actual facts; None: none is possible or needed."""
+    if not process.pending:
+        return found.steps[0] if found.steps else None
+    for step in found.steps:
+        if holds(step.requires.items(), actual):
+            return step
+        if process.scope.actions[step.action].settings.clear_blackboard:
+            return None
+    return None
+
+
+def may_run_concurrently(process: AgentProcess, step: Operator) -> bool:
+    """Whether a step may run together with others; not if it clears the blackboard, or has conditions or a trigger."""
+    settings = process.scope.actions[step.action].settings
+    return not (settings.clear_blackboard or settings.post or settings.trigger)
+
+
+def independent(step: Operator, other: Operator) -> bool:
+    """Whether two steps are of different actions, and neither changes what the other requires."""
+    return step.action != other.action and not any(
+        fact in second.requires and second.requires[fact] is not value
+        for first, second in ((step, other), (other, step))
+        for fact, value in first.effects.items()
+    )
+
+
+def holds(requires: Iterable[tuple[Fact, bool]], actual: WorldState) -> bool:
+    """Whether all of these needs are met, or may be met by what is unknown."""
+    return all(actual.allows(fact, value=value) for fact, value in requires)
+
+
+def failed(process: AgentProcess) -> Failed | None:
+    """The outcome of a process that could not go on because actions failed; None: none did."""
+    tried = tuple(process.progress.left_out.values())
+    return Failed(". ".join(each.rstrip(".") for each in tried), tried) if tried else None
+
+
+def stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
+    """The outcome of a process that lacks what an explanation says."""
+    failed_conditions = process.progress.failed_conditions
+    explanation = explanation.with_reasons(
+        process.groups.why_unmet, lambda condition: failed_conditions.get(condition, "")
+    )
+    reason = declined_actions(process) + explanation.summary() + _hint(process, explanation)
+    return Stuck(reason, input_may_help=not explanation.lacks_only_groups)
+
+
+def _hint(process: AgentProcess, explanation: Explanation) -> str:
+    """A hint for the agent's author, when actions are held back only because they, or their outputs, count as done."""
+    gave_nothing = {each.action for each in process.turn_history if each.status == "declined"}
+    missing = [each for failure in explanation.failures[:1] for each in failure.missing]
+    held_back = dict.fromkeys(each.held_back for each in missing)
+    names = [each for each in held_back if each and each not in gave_nothing]
+    if not names or not all(held_back):
+        return ""
+    return (
+        f" If {' and '.join(names)} should run now all the same, write `can_rerun=True` there; in a loop, write"
+        " `clear_blackboard=True` on the action that begins each round anew."
+    )
+
+
+def declined_actions(process: AgentProcess) -> str:
+    """A sentence about the actions that gave nothing, with a space behind it; empty if there are none."""
+    declined = dict.fromkeys(each.action for each in process.turn_history if each.status == "declined")
+    if not declined:
+        return ""
+    reasons = (reason for action, reason in process.progress.declined.items() if action in declined)
+    why = "; ".join(reason.rstrip(".") for reason in reasons)
+    declared = [
+        f"{name} declares that it gives {with_article(action.outputs.type)}: perhaps a `return` is missing. "
+        for name in declined
+        if (action := process.scope.actions.get(name)) is not None and not action.outputs.may_decline
+    ]
+    return f"{', '.join(declined)} gave nothing{f' ({why})' if why else ''}. {''.join(declared)}"
+
+
+_ROLE: Final = "supervisor"
+_SHOWN: Final = 500
+"""The most characters of an object that the model is shown."""
+_SHOWN_SCHEMA: Final = 1_500
+_SHOWN_OBJECTS: Final = 100
+_ATTEMPTS: Final = 2
+"""How often in a row the model is asked while it calls no tool."""
+_TASK: Final = (
+    "You supervise the work towards a goal. Each tool is an action. Call those that bring the goal closer now, and"
+    " several at once if none of them needs what another gives. Take what you pass from the objects below, and invent"
+    " nothing. The action of the goal itself ends the work: if it is offered, call it when everything is there that it"
+    " should be made of."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """An action that is possible now, if the model gives what is missing."""
+
+    action: Action
+    operator: Operator
+    missing: tuple[Input, ...]
+    """The inputs that the model has to give."""
+    optional: tuple[Input, ...]
+    """The inputs that the model may give: optional ones, and new ones for an action that runs once more."""
+    goal: PlanGoal | None
+    """The goal that the action reaches."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of the model: an action with the objects for its missing inputs."""
+
+    choice: _Choice
+    given: tuple[tuple[Input, object], ...]
+
+
+class Supervisor:
+    """Asks a model which actions to run; the action of the goal runs when its inputs are there."""
+
+    looks_ahead = False
+    remark = "A model chooses the steps of a supervisor agent: this is the cheapest way, and it may take another."
+
+    def while_waiting(self, process: AgentProcess, problem: Problem) -> Problem:
+        """The planning problem as it is: nothing is chosen while a person is asked."""
+        return problem
+
+    async def choose(self, process: AgentProcess, problem: Problem) -> Plan | Undecided | Outcome:
+        reached = next((goal for goal in problem.goals if holds(goal.requires.items(), problem.start)), None)
+        if reached is not None:
+            return Plan(reached, (), 0.0, reached.value)
+        choices = sorted(_choices(process, problem), key=lambda each: len(each.missing))
+        under_way = process.progress.journals.keys() - process.pending
+        begun = [each for each in choices if each.action.name in under_way and not each.missing]
+        if process.pending and not begun:
+            return Waiting(process.open_questions)
+        needed = (fact for each in begun or choices for fact in each.operator.requires if fact in problem.start.unknown)
+        if (asked := problem.system.cheapest(needed)) is not None:
+            return Undecided(asked)
+        if begun:  # they have waited for an answer, or for the program
+            return _together(begun, problem)
+        if not choices or not set(process.goals) - process.progress.left_out.keys():
+            return failed(process) or Stuck(f"{declined_actions(process)}No action can run: {idleness(problem)}.")
+        last = _last(process, choices)
+        return await _decide(process, problem, choices) if last is None else _together([last], problem)
+
+    def steps(self, process: AgentProcess, found: Plan, actual: WorldState) -> list[Operator]:
+        return list(found.steps)
+
+
+def _choices(process: AgentProcess, problem: Problem) -> Iterator[_Choice]:
+    """The actions that can run now or with what the model can give, each once, in the way that lacks least."""
+    found: dict[str, _Choice] = {}
+    goals = {goal.name: goal for goal in problem.goals}
+    for operator in problem.system.operators:
+        action = process.scope.actions[operator.action]
+        if action.name in problem.excluded:
+            continue
+        goal = goals.get(action.name)
+        missing = _missing(process, problem, operator, action, only_unmade=goal is not None)
+        if missing is None or (action.name in found and len(found[action.name].missing) <= len(missing)):
+            continue
+        again = action.name in process.progress.has_run
+        free = (each for each in action.inputs if again or not (each.required or _is_there(problem, each)))
+        may_be_given = (each for each in free if each not in missing and _can_be_given(each))
+        optional = tuple(each for each in may_be_given if not _is_made(process, each, action))
+        found[action.name] = _Choice(action, operator, missing, optional, goal)
+    yield from found.values()
+
+
+def _is_there(problem: Problem, needed: Input) -> bool:
+    return _fact(needed) in problem.start.true
+
+
+def _missing(
+    process: AgentProcess, problem: Problem, operator: Operator, action: Action, *, only_unmade: bool
+) -> tuple[Input, ...] | None:
+    """The inputs that the model would have to give; None: the action needs what the model cannot give.
+
+    With `only_unmade` it may give no object that another action makes.
+    """
+    unmet = {fact for fact, value in operator.requires.items() if not problem.start.allows(fact, value=value)}
+    absent = {fact: each for each in action.inputs if each.required and (fact := _fact(each)) in unmet}
+    if len(absent) < len(unmet) or not all(map(_can_be_given, absent.values())):
+        return None
+    if only_unmade and any(_is_made(process, each, action) for each in absent.values()):
+        return None
+    return tuple(absent.values())
+
+
+def _fact(needed: Input) -> Fact:
+    return Available(needed.type, needed.binding)
+
+
+def _can_be_given(needed: Input) -> bool:
+    """Whether a model can write such an object."""
+    return not is_state(needed.type) and _schema(needed.type) is not None
+
+
+def _is_made(process: AgentProcess, needed: Input, by_others_than: Action) -> bool:
+    """Whether an action makes such an object."""
+    fact = _fact(needed)
+    operators = (each for each in process.scope.system.operators if each.action != by_others_than.name)
+    return any(each.effects.get(fact, False) for each in operators)
+
+
+def _last(process: AgentProcess, choices: Sequence[_Choice]) -> _Choice | None:
+    """The action of the goal, if there is nothing left to decide: what it is made of is there, or nothing else can run.
+
+    An action that needs only what was there from the beginning has to be chosen: the model knows when enough was done.
+    """
+    goals = [each for each in choices if each.goal is not None]
+    if len(process.goals) != 1 or not goals or goals[0].missing:
+        return None
+    action = goals[0].action
+    made = any(_is_made(process, each, action) for each in action.inputs if each.required)
+    return goals[0] if made or len(choices) == 1 else None
+
+
+def _together(choices: Sequence[_Choice], problem: Problem) -> Plan:
+    """The plan that takes these actions now."""
+    steps = tuple(each.operator for each in choices)
+    goal = choices[0].goal or problem.goals[0]
+    return Plan(goal, steps, sum(each.cost for each in steps), sum(each.value for each in steps))
+
+
+class _Rounds(ActionOperation):
+    """The requests to the supervisor's model; each counts, also one in which the model corrects its calls."""
+
+    async def before_turn(self, tool: str, /) -> None:
+        context = self._attempt
+        process, name = context.process, context.action
+        asked = sum(each.action == name and each.process_id == process.id for each in process.ledger.entries)
+        if not tool and asked >= process.options.max_rounds:
+            raise _NoMoreRounds(f"The supervisor's model was asked {asked} times, and no more is allowed (max_rounds).")
+        if not tool and (overrun := process.options.overrun(process)):
+            raise TerminateAction(overrun)
+        await super().before_turn(tool)
+
+
+class _NoMoreRounds(Signal):
+    """The model may not be asked again."""
+
+
+async def _decide(process: AgentProcess, problem: Problem, choices: Sequence[_Choice]) -> Plan | Outcome:
+    """Ask the model, and put what it gives on the blackboard."""
+    ready = next((each for each in choices if each.goal is not None and not each.missing), None)
+    name = f"{process.agent.name}.{_ROLE}"
+    said = ""
+    for _ in range(_ATTEMPTS):
+        calls: list[_Call] = []
+        try:
+            said = await _ask(ActionContext(process, action=name), choices, calls, said)
+        except Signal as signal:
+            last = ready if isinstance(signal, _NoMoreRounds) else None
+            return Terminated(signal.reason) if last is None else _together([last], problem)
+        except (ModelError, ToolError) as error:
+            return Failed(f"The supervisor could not choose an action: {process.words_for(error)}")
+        finally:
+            process.ledger.settle(name)
+        if calls:
+            return _plan(process, problem, calls)
+        if ready is not None:
+            return _together([ready], problem)
+    answer = f" It said: {excerpt(said, _SHOWN)}" if said else ""
+    return Stuck(f"The supervisor's model chose no action.{answer}")
+
+
+async def _ask(context: ActionContext, choices: Sequence[_Choice], calls: list[_Call], said: str) -> str:
+    """Ask the model once; its calls are added to `calls`. Returns what it says; `said` is what it said before."""
+    tools = [_tool(each, name, calls) for name, each in _named(choices).items()]
+    prompt = _prompt(context.process)
+    if said:
+        answer = excerpt(said, _SHOWN)
+        prompt += f"\n\nThe goal is not reached yet, and you called no tool. You said: {answer}\nCall a tool now."
+    with context.active():
+        return await _ai(context).with_tools(*tools).with_id(context.action).generate_text(prompt)
+
+
+def _ai(context: ActionContext) -> Ai:
+    process = context.process
+    chosen = process.options.supervisor_llm
+    if chosen is None:
+        models = process.platform.service(Models)
+        chosen = LlmOptions(role=_ROLE) if isinstance(models, Models) and _ROLE in models.roles else LlmOptions()
+    ai = Ai(process.platform.engine(_Rounds(context), process.groups), Interaction())
+    return ai.with_llm(chosen).with_system_prompt(_TASK)
+
+
+def _named(choices: Iterable[_Choice]) -> dict[str, _Choice]:
+    """The choices by the names of their tools: those of the methods, or full names where two are called alike."""
+    listed = list(choices)
+    short = [each.action.short_name for each in listed]
+    names = (
+        name if short.count(name) == 1 else snake(each.action.name) for name, each in zip(short, listed, strict=True)
+    )
+    return dict(zip(distinct(names), listed, strict=True))
+
+
+def _tool(choice: _Choice, name: str, calls: list[_Call]) -> Tool:
+    """The tool for an action, which notes each call in `calls` and ends the model's turn."""
+    given = (*choice.missing, *choice.optional)
+    named = (snake(type_label(each.type)) if each.binding == DEFAULT_BINDING else each.binding for each in given)
+    inputs = dict(zip(distinct(named), given, strict=True))
+
+    # Async, since threads would note the calls of one turn in any order, and the first of two that disagree is taken.
+    async def note(arguments: Mapping[str, object]) -> str:
+        calls.append(
+            _Call(choice, tuple((inputs[each], value) for each, value in arguments.items() if value is not None))
+        )
+        return "It runs now."
+
+    parameters = [
+        Parameter(each, wanted.type, f"{type_name(wanted.type)}, which is not there yet.")
+        if wanted in choice.missing
+        else Parameter(each, wanted.type, f"{type_name(wanted.type)}, or else what is there.", required=False)
+        for each, wanted in inputs.items()
+    ]
+    made = Tool.of(note, name=name, description=_description(choice), parameters=parameters)
+    return replace(made, return_direct=True)
+
+
+def _description(choice: _Choice) -> str:
+    action = choice.action
+    there = len([each for each in action.inputs if each.required]) - len(choice.missing)
+    ready = "All that it needs is there." if not choice.missing else f"{there} of its inputs are there already."
+    ends = " It reaches the goal and ends the work." if choice.goal is not None else ""
+    return f"{action.description}\n\n{ready}{ends} {_result(action)}".strip()
+
+
+def _result(action: Action) -> str:
+    kind = action.outputs.type
+    if kind is None:
+        return "It gives no object."
+    schema = _schema(kind)
+    shown = "" if schema is None else f": {excerpt(in_json(schema), _SHOWN_SCHEMA)}"
+    return f"It gives {type_name(kind)}{shown or '.'}"
+
+
+@lru_cache(maxsize=256)
+def _schema(kind: object) -> Mapping[str, object] | None:
+    """The JSON Schema of a type; None: it has none."""
+    try:
+        return output_schema(TypeAdapter[Any](cast("Any", kind)), kind, None)
+    except UNREADABLE:
+        return None
+
+
+def _plan(process: AgentProcess, problem: Problem, calls: Sequence[_Call]) -> Plan:
+    """The calls that can be made at once, as steps of a plan; their objects are put on the blackboard.
+
+    The model chooses again afterwards, so that a call which has to come later is not lost.
+    """
+    taken: list[_Call] = []
+    for call in sorted(calls, key=lambda each: each.choice.goal is not None):
+        if all(_go_together(process, call, other) for other in taken):
+            taken.append(call)
+    for call in taken:
+        for wanted, value in call.given:
+            process.blackboard.declare(wanted.binding, value, wanted.type)
+    return _together([call.choice for call in taken], problem)
+
+
+def _go_together(process: AgentProcess, call: _Call, other: _Call) -> bool:
+    """Whether two calls can be made at the same time: neither changes what the other needs or was given."""
+    one, two = call.choice, other.choice
+    if one.goal is not None or two.goal is not None or not independent(one.operator, two.operator):
+        return False
+    if not all(may_run_concurrently(process, each.operator) for each in (one, two)):
+        return False
+    return not any(
+        related(given.type, wanted.type) and given.binding == wanted.binding and (given, value) not in second.given
+        for first, second in ((call, other), (other, call))
+        for given, value in first.given
+        for wanted in second.choice.action.inputs
+    )
+
+
+def _prompt(process: AgentProcess) -> str:
+    """What the model decides by: the goal, the objects that are there, and what was done."""
+    goals = [process.scope.goals[name] for name in process.goals]
+    aims = [f"- {type_name(each.output) if each.output else each.short_name}: {each.description}" for each in goals]
+    lines = ["# Goal", *aims, "", "# Objects that are there", *(_objects(process) or ["None."])]
+    done = [f"{number}. {words}" for number, words in enumerate(map(_done, process.progress.history), start=1)]
+    return "\n".join([*lines, "", "# What was done", *(done or ["Nothing yet."])])
+
+
+def _done(entry: ActionInvocation) -> str:
+    return f"{entry.action}: {entry.status}{f' ({entry.error})' if entry.error else ''}"
+
+
+def _objects(process: AgentProcess) -> list[str]:
+    names = process.blackboard.state.names
+    named = {id(each.value): name for name, each in names.items() if name != DEFAULT_BINDING}
+    entries = {id(each.value): each for each in process.blackboard.entries}
+    return [
+        f"- {type_name(entry.kind or type(entry.value))}"
+        f"{f' {named[key]}' if key in named else ''}: {excerpt(hide(in_json(entry.value)[: 4 * _SHOWN]), _SHOWN)}"
+        for key, entry in list(entries.items())[-_SHOWN_OBJECTS:]
+    ]
 
 
 PLANNERS: Final[Mapping[PlannerType, Planner]] = {

@@ -25,29 +25,15 @@ class ProcessView(Protocol):
     """What a policy can read of a process."""
 
     @property
-    def history(self) -> Sequence[object]:
-        """The actions that ran."""
-        ...
-
+    def history(self) -> Sequence[object]: ...
     @property
-    def usage(self) -> TokenUsage:
-        """The cost so far, including the processes that it started."""
-        ...
-
+    def usage(self) -> TokenUsage: ...
     @property
-    def turn_actions(self) -> int:
-        """How many actions have run in its turn; without turns, in all."""
-        ...
-
+    def turn_actions(self) -> int: ...
     @property
-    def turn_usage(self) -> TokenUsage:
-        """The cost of its turn; without turns, of all."""
-        ...
-
+    def turn_usage(self) -> TokenUsage: ...
     @property
-    def blackboard(self) -> Blackboard:
-        """What the process knows."""
-        ...
+    def blackboard(self) -> Blackboard: ...
 
 
 class EarlyTermination(Protocol):

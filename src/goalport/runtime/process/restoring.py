@@ -100,8 +100,15 @@ def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) 
         if each.kind == "begun":
             process.progress.restore_begun(each.action, cast("int", each.value))
     seconds, forgotten = stored.process.seconds_run, not stored.whole
-    process.restore(state.goal, state.plan, state.failure, seconds, trace=state.trace, forgotten=forgotten)
-    process.continue_turn(state.turn_start)
+    process.restore(
+        state.goal,
+        state.plan,
+        state.failure,
+        seconds,
+        trace=state.trace,
+        turn_start=state.turn_start,
+        forgotten=forgotten,
+    )
     return Recorder.after(stored, entries.values(), codec, state.given)
 
 

@@ -5,16 +5,15 @@ handling a stuck process: its policy may end it, or its handlers may help it, in
 precedence over handlers. (User guide, section 3.2.2.)
 """
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from logging import getLogger
-from typing import Any, TypeAlias
 
 import anyio
 
-from goalport.agents.plan import Plan, WorldState
+from goalport.agents.plan import Plan
 from goalport.base.events import GoalAchieved, PlanFormulated, ProcessPaused, StuckHandled
 from goalport.base.observe.spans import note_end, process_span
 from goalport.runtime.process.agent_process import AgentProcess
@@ -22,33 +21,39 @@ from goalport.runtime.process.context import ActionContext
 from goalport.runtime.process.execution import invoke, invoke_all
 from goalport.runtime.process.formulation import formulate
 from goalport.runtime.process.lifecycle import Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
-from goalport.runtime.process.next_steps import holds
-from goalport.runtime.process.planners import planner_for
+from goalport.runtime.process.planners import holds, planner_for
 from goalport.runtime.process.process_options import StuckCode, StuckHandler, StuckResult
 
 _log = getLogger(__name__)
-Steps: TypeAlias = Callable[[AgentProcess], Awaitable[Outcome | None]]
-"""Takes one or more steps of a process. Returns its outcome, or None when it can go on."""
 _ROUNDS = 20
 """How many times in a row handlers may request a new plan with which no action can run."""
 
 
 class _Faulty(Exception):
+    """A policy, a schedule or a handler of a user has failed."""
+
     def __init__(self, owner: object, method: str) -> None:
         super().__init__(f"{type(owner).__name__}.{method}")
 
 
-def drive(process: AgentProcess) -> Coroutine[Any, Any, None]:
+async def drive(process: AgentProcess) -> None:
     """Run a process until it has an outcome, which is stored in the process."""
-    return _advance(process, _to_the_end)
+
+    async def to_the_end(process: AgentProcess) -> Outcome | None:
+        outcome: Outcome | None = None
+        while outcome is None:
+            outcome = await tick(process)
+        return outcome
+
+    await _advance(process, to_the_end)
 
 
-def step(process: AgentProcess) -> Coroutine[Any, Any, None]:
+async def step(process: AgentProcess) -> None:
     """Run one step of a process; afterwards it has an outcome or rests."""
-    return _advance(process, tick)
+    await _advance(process, tick)
 
 
-async def _advance(process: AgentProcess, steps: Steps) -> None:
+async def _advance(process: AgentProcess, steps: Callable[[AgentProcess], Awaitable[Outcome | None]]) -> None:
     with process_span(
         process.agent.name, process_id=process.id, description=process.agent.description, trace=process.trace
     ) as span:
@@ -77,9 +82,15 @@ async def _advance(process: AgentProcess, steps: Steps) -> None:
 
 
 def _end(process: AgentProcess, outcome: Outcome | None) -> None:
-    """Set the outcome of the process; if it is final, kill the sub-processes that have not ended."""
-    outcome = _outcome(process.end_requested, outcome)
-    wanted = isinstance(process.end_requested, Killed | Terminated)
+    """Set the outcome of the process; if it is final, kill the sub-processes that have not ended.
+
+    A kill takes precedence over an outcome that came at the same moment.
+    """
+    requested = process.end_requested
+    if requested is not None and (isinstance(requested, Killed) or outcome is None or not outcome.final):
+        outcome = requested
+    outcome = outcome or Terminated("Its task was cancelled: the program stopped, or an action cancelled it.")
+    wanted = isinstance(requested, Killed | Terminated)
     if process.options.turns and not wanted and isinstance(outcome, Failed | Terminated):
         outcome = Stuck(outcome.reason, turn_failed=True)
     elif process.options.turns and isinstance(outcome, Stuck) and not outcome.turn_failed:
@@ -89,20 +100,6 @@ def _end(process: AgentProcess, outcome: Outcome | None) -> None:
             if not child.status.ended:
                 child.kill("The process that had started it has ended.")
     process.settle(outcome)
-
-
-def _outcome(requested: Outcome | None, outcome: Outcome | None) -> Outcome:
-    """The outcome that counts. A kill takes precedence over an outcome that came at the same moment."""
-    if requested is not None and (isinstance(requested, Killed) or outcome is None or not outcome.final):
-        return requested
-    return outcome or Terminated("Its task was cancelled: the program stopped, or an action cancelled it.")
-
-
-async def _to_the_end(process: AgentProcess) -> Outcome:
-    outcome: Outcome | None = None
-    while outcome is None:
-        outcome = await tick(process)
-    return outcome
 
 
 async def tick(process: AgentProcess) -> Outcome | None:
@@ -121,11 +118,16 @@ async def tick(process: AgentProcess) -> Outcome | None:
             return None
         return await _go_on(process, resumed) if resumed else await unstick(process, found)
     if resumed and any(step.action == resumed for step in found.steps):
-        return await _go_on_first(process, resumed)
+        newer = process.blackboard.last_entry
+        end = await _go_on(process, resumed)
+        if newer is not None and process.blackboard.last_entry is None:
+            process.blackboard.renew(newer)  # what has come since triggers its action afterwards
+        return end
     process.pursue(process.scope.goals.get(found.goal.name), tuple([step.action for step in found.steps]))
     steps = planner.steps(process, found, actual) if found.steps else []
     if not steps:
-        return Waiting(process.open_questions) if waits(process, found, actual) else _goal_reached(process)
+        needs_answer = process.pending and (found.steps or not holds(found.goal.requires.items(), actual))
+        return Waiting(process.open_questions) if needs_answer else _goal_reached(process)
     if overrun := _overrun(process):
         return Terminated(overrun)
     if len(steps) > 1:
@@ -152,15 +154,6 @@ async def _go_on(process: AgentProcess, action: str) -> Outcome | None:
     process.blackboard.renew(process.progress.triggers[action])
     process.pursue(process.goal, (action,))
     return await invoke(process, process.scope.actions[action])
-
-
-async def _go_on_first(process: AgentProcess, action: str) -> Outcome | None:
-    """Let an action that was parked go on, before it reacts to what has come since: that triggers it afterwards."""
-    newer = process.blackboard.last_entry
-    end = await _go_on(process, action)
-    if newer is not None and process.blackboard.last_entry is None:
-        process.blackboard.renew(newer)
-    return end
 
 
 def _goal_reached(process: AgentProcess) -> Completed:
@@ -202,7 +195,10 @@ async def paused(process: AgentProcess, action: str) -> bool:
 
 
 async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
-    """Let the handlers help a stuck process. Returns None if one did; any other outcome is returned unchanged."""
+    """Let the handlers help a stuck process. Returns None if one did; any other outcome is returned unchanged.
+
+    The agents' instances that are handlers are asked first, then the handlers of the options.
+    """
     if not isinstance(outcome, Stuck):
         return outcome
     policy = process.options.early_termination
@@ -212,35 +208,28 @@ async def unstick(process: AgentProcess, outcome: Outcome) -> Outcome | None:
         raise _Faulty(policy, "reason_to_end") from error
     if reason:
         return Terminated(f"{reason} {outcome.reason}")
-    handlers = _stuck_handlers(process)
+    owners = {id(owner): owner for goal in process.scope.goals if (owner := process.scope.actions[goal].owner)}
+    own = (each for each in owners.values() if isinstance(each, StuckHandler))
+    handlers = [*own, *process.options.stuck_handlers]
     if handlers and (why_futile := _why_futile(process)):
         return replace(outcome, reason=f"{outcome.reason} {why_futile}")
     for handler in handlers:
-        if await _helps(process, handler):
+        try:
+            result = await ActionContext(process).call(partial(handler.handle_stuck, process))
+        except Exception as error:
+            raise _Faulty(handler, "handle_stuck") from error
+        name = type(handler).__name__
+        if not isinstance(result, StuckResult):
+            raise TypeError(
+                f"Expected {name}.handle_stuck to return a StuckResult, but it returned {type(result).__name__}. Return"
+                " StuckResult(StuckCode.REPLAN) or StuckResult(StuckCode.NO_RESOLUTION)."
+            )
+        process.emit(StuckHandled(name, result.code, result.message, process_id=process.id))
+        if result.code is StuckCode.REPLAN:
             return process.end_requested
     asked = ", ".join(type(each).__name__ for each in handlers)
     reason = f"{outcome.reason} {asked} could not help." if asked else outcome.reason
     return process.end_requested or replace(outcome, reason=reason)
-
-
-def _stuck_handlers(process: AgentProcess) -> list[StuckHandler]:
-    """The agents' instances that are handlers, then the handlers of the options."""
-    own = {id(owner): owner for goal in process.scope.goals if (owner := process.scope.actions[goal].owner)}
-    return [*(each for each in own.values() if isinstance(each, StuckHandler)), *process.options.stuck_handlers]
-
-
-async def _helps(process: AgentProcess, handler: StuckHandler) -> bool:
-    try:
-        result = await ActionContext(process).call(partial(handler.handle_stuck, process))
-    except Exception as error:
-        raise _Faulty(handler, "handle_stuck") from error
-    if not isinstance(result, StuckResult):
-        raise TypeError(
-            f"Expected {type(handler).__name__}.handle_stuck to return a StuckResult, but it returned"
-            f" {type(result).__name__}. Return StuckResult(StuckCode.REPLAN) or StuckResult(StuckCode.NO_RESOLUTION)."
-        )
-    process.emit(StuckHandled(type(handler).__name__, result.code, result.message, process_id=process.id))
-    return result.code is StuckCode.REPLAN
 
 
 def _why_futile(process: AgentProcess) -> str | None:
@@ -258,8 +247,3 @@ def _why_futile(process: AgentProcess) -> str | None:
     if len(rounds) >= _ROUNDS:
         return f"It was to be planned again {_ROUNDS} times, and no action could run."
     return None
-
-
-def waits(process: AgentProcess, found: Plan, actual: WorldState) -> bool:
-    """Whether the goal cannot be reached before somebody answers."""
-    return bool(process.pending) and (bool(found.steps) or not holds(found.goal.requires.items(), actual))
