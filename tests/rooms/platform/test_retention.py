@@ -3,7 +3,7 @@
 from datetime import timedelta
 from pathlib import Path
 
-from goalport.runtime.platform.retention import Retention
+from goalport.runtime.platform.erasure import Retention
 from goalport.store import Lease
 from goalport.store.sqlite import SqliteProcessStore
 from tests.rooms.store.programs import process

@@ -9,7 +9,7 @@ from goalport import AgentPlatform, UserInput
 from goalport.base.errors import StoreError, Unstorable
 from goalport.base.events import Event, ProcessNotStored
 from goalport.base.observe.log import LogListener, as_json
-from goalport.runtime.process.family_records import NotStored
+from goalport.runtime.process.recording import NotStored
 from tests.rooms.process.test_persistence import Writer
 
 

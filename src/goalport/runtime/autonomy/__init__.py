@@ -4,10 +4,8 @@ Below: processes, models and agents. Above: the platform, which hands itself ove
 """
 
 from goalport.runtime.autonomy.autonomy import Autonomy, PlannedGoal
-from goalport.runtime.autonomy.choice import Achieved, Choice
-from goalport.runtime.autonomy.front_agent import front_agent
-from goalport.runtime.autonomy.ranking import Candidate, Ranked, Ranker, Ranking
-from goalport.runtime.autonomy.start_objects import start_objects
+from goalport.runtime.autonomy.front_agent import front_agent, start_objects
+from goalport.runtime.autonomy.ranking import Achieved, Candidate, Choice, Ranked, Ranker, Ranking
 
 __all__ = [
     "Achieved",

@@ -17,8 +17,7 @@ from goalport.base.errors import BadInput, GoalNotApproved, NoAgentFound, NoGoal
 from goalport.base.words import in_json
 from goalport.models.llm import LlmOptions, Message
 from goalport.runtime.ai import Ai
-from goalport.runtime.autonomy.choice import Achieved, Choice
-from goalport.runtime.autonomy.ranking import Candidate, Ranked, Ranker, Ranking, rank, ranking_of
+from goalport.runtime.autonomy.ranking import Achieved, Candidate, Choice, Ranked, Ranker, Ranking, rank, ranking_of
 from goalport.runtime.process import (
     PLANNING_SECONDS,
     AgentProcess,

@@ -6,7 +6,7 @@ Below: processes and the store. Above: the platform, and the doors through which
 
 from goalport.agents.domain import ChatbotMark, chatbot
 from goalport.runtime.chat.chatbots import AgentProcessChatbot, Chatbots, open_chatbot
-from goalport.runtime.chat.cheapest import cheapest
+from goalport.runtime.chat.compaction import cheapest
 from goalport.runtime.chat.conversation import Asset, Conversation, ConversationMessage
 from goalport.runtime.chat.conversations import Conversations
 from goalport.runtime.chat.front_end import A2aMessage, FrontEnd, FrontEndCall, OfferedTool

@@ -12,10 +12,9 @@ from typing import Final, Literal, NamedTuple
 
 from goalport.base.errors import ModelError, ModelNotReady
 from goalport.base.events import ConversationCompacted
-from goalport.models.llm import AssistantMessage, Message, SystemMessage, ToolReply, UserMessage
+from goalport.models.llm import AssistantMessage, LlmOptions, Message, SystemMessage, ToolReply, UserMessage
 from goalport.models.prompts.quotation import as_data
 from goalport.runtime.ai import Ai
-from goalport.runtime.chat.cheapest import cheapest
 from goalport.runtime.chat.conversation import LEFT_OUT, SUMMARY, Conversation, ConversationMessage
 from goalport.runtime.chat.conversations import Conversations
 from goalport.runtime.process import ActionContext, AgentProcess
@@ -178,3 +177,15 @@ def _pieces(old: Iterable[ConversationMessage]) -> Iterator[str]:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _MOST_OF_ONE else f"{text[: _MOST_OF_ONE // 2]} … {text[-_MOST_OF_ONE // 2 :]}"
+
+
+CHEAPEST: Final = "cheapest"
+"""The role of that model in the settings."""
+
+
+def cheapest(ai: Ai, roles: Collection[str]) -> Ai:
+    """An `Ai` that asks the model with the role `cheapest`, if the settings name one among the `roles`.
+
+    The default model is asked where there is none, or where that one cannot be asked or does not answer.
+    """
+    return ai.with_llm_by_role(CHEAPEST).with_fallback(LlmOptions()) if CHEAPEST in roles else ai

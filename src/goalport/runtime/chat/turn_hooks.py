@@ -16,8 +16,7 @@ from goalport.base.errors import GoalportError, Unstorable
 from goalport.base.words import excerpt, one_line
 from goalport.models.llm import AssistantMessage, SystemMessage, ToolReply, UserMessage
 from goalport.runtime.ai import Ai
-from goalport.runtime.chat.cheapest import CHEAPEST, cheapest
-from goalport.runtime.chat.compaction import compact
+from goalport.runtime.chat.compaction import CHEAPEST, cheapest, compact
 from goalport.runtime.chat.conversation import Conversation, ConversationMessage
 from goalport.runtime.chat.conversations import Conversations
 from goalport.runtime.chat.front_end import FrontEnd

@@ -7,7 +7,7 @@ from goalport.runtime.platform.deployments import Deployments
 from goalport.runtime.platform.inspection import mistakes_in, remarks_on_chatbots, remarks_on_givers
 from goalport.runtime.platform.invocation import AgentInvocation, Invoked, SupervisorInvocation, UtilityInvocation
 from goalport.runtime.platform.knowledge import REFERENCES_FILE
-from goalport.runtime.platform.process_engine import Drive, ProcessEngine
+from goalport.runtime.platform.replicas import Drive, ProcessEngine
 from goalport.tools.upstream.servers import UpstreamServers
 from goalport.tools.upstream.upstream_groups import GroupReport
 

@@ -42,15 +42,13 @@ from goalport.runtime.platform.backends import (
     workspace_upstream,
 )
 from goalport.runtime.platform.declared_services import DeclaredServices, line_of
-from goalport.runtime.platform.deployments import Deployments
-from goalport.runtime.platform.durability import unstorable_in
-from goalport.runtime.platform.erasure import Erased, erase_caller
+from goalport.runtime.platform.deployments import Deployments, unstorable_in
+from goalport.runtime.platform.erasure import Erased, Retention, erase_caller
 from goalport.runtime.platform.knowledge import DocumentsOfPlatform, document_index, workspace_references
-from goalport.runtime.platform.process_engine import ProcessEngine
 from goalport.runtime.platform.process_factory import Inputs
 from goalport.runtime.platform.processes import Processes
 from goalport.runtime.platform.reachability import explain_goal, starting_types
-from goalport.runtime.platform.retention import Retention
+from goalport.runtime.platform.replicas import ProcessEngine
 from goalport.runtime.platform.tool_agents import agents_of_tools
 from goalport.runtime.platform.workspace_parts import (
     Extensions,

@@ -17,7 +17,7 @@ from goalport.knowledge.references import NamedReferences
 from goalport.models.llm import AssistantMessage, EmbeddingService, Image, LanguageModel, Models, UserMessage
 from goalport.models.prompts import Templates
 from goalport.runtime.ai import Ai, Engine, Guard, LlmEngine, LlmOperations, Operation, Services
-from goalport.runtime.platform.process_engine import ProcessEngine
+from goalport.runtime.platform.replicas import ProcessEngine
 from goalport.runtime.process import CurrentOperation, agent_tool
 from goalport.store import InMemoryProcessStore, ProcessStore
 from goalport.tools import ToolGroup, ToolGroupResolver

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 from uuid import uuid4
 
 from goalport.base.errors import SettingsError, StoreError
-from goalport.runtime.platform.process_engine import Drive
+from goalport.runtime.platform.replicas import Drive
 from goalport.store.postgres import PostgresAddress
 
 if TYPE_CHECKING:

@@ -5,21 +5,24 @@ are passed to its constructor. Nothing runs here. Below: the reader of classes. 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from threading import Lock
 
-from goalport.agents.blackboard import fits
-from goalport.agents.domain import Agent, Goal, ProvidedInput, read_agent
+from goalport.agents.blackboard import alternatives, fits
+from goalport.agents.domain import Agent, Goal, ProvidedInput, is_state, read_agent
+from goalport.agents.domain.wait_for import promised
 from goalport.base.errors import DeclarationError, DeploymentError, UnknownName
 from goalport.base.introspection import class_place, constructor
+from goalport.base.words import type_name
 from goalport.models.llm import UserMessage
 from goalport.runtime.platform.declared_services import DeclaredServices, classes_of, parameters_of
-from goalport.runtime.platform.kept_results import KEEPER, ResultKeeper
+from goalport.runtime.platform.tool_agents import KEEPER, ResultKeeper
 from goalport.runtime.process import SERVICE_TYPES, ArgumentResolver, Scope
+from goalport.store import StoredTypes, storable
 
 _UNDEPLOYED = 64
 """The most agents that run without being deployed whose scopes are cached."""
@@ -49,7 +52,11 @@ class _Deployed:
         others = (each for each in self.agents if not (each.opaque or each.open or each is agent))
         lent = (*self.components, *others) if agent.open else self.components
         # A chatbot that chooses an agent for each message has no use for the actions of all if none reacts to messages.
-        return () if agent.open and agent.actions and not any(map(_reacts, lent)) else lent
+        if not (agent.open and agent.actions):
+            return lent
+        actions = [action for each in lent for action in each.actions]
+        takes = ((each.settings.trigger, *(one.type for one in each.inputs if one.required)) for each in actions)
+        return lent if any(kind is not None and fits(UserMessage, kind) for each in takes for kind in each) else ()
 
     @cached_property
     def goals(self) -> tuple[tuple[Agent, Goal], ...]:
@@ -114,7 +121,11 @@ class Deployments:
                 f' {agent.name!r}. Name one of them: @agent(name="…").'
             )
         self._refuse_missing_services(agent)
-        self._refuse_clashes(agent)
+        # An agent and a component may use one name for different things: this raises `DeclarationError` then.
+        components = (*self.components, agent) if agent.component else self.components
+        for each in (*self, Agent("", "", source=agent.source)) if agent.component else (agent,):
+            if not each.opaque:
+                each.with_components(components)
         with self._changing:
             self._now = _Deployed({**self._now.by_name, agent.name: agent})
         return agent
@@ -207,18 +218,16 @@ class Deployments:
             found = next((each for kind in classes_of(hint) if (each := self._service(kind)) is not None), None)
             if found is not None:
                 arguments[name] = found
+            elif required and isinstance(hint, type) and hint in SERVICE_TYPES:
+                raise DeclarationError(
+                    class_place(declared),
+                    expected="a constructor that takes what is the same for all runs",
+                    came=f"{name!r} is of the type {hint.__name__}, of which there is one for each run only",
+                    fix=f"Take it where it is used: `def an_action(self, …, {name}: {hint.__name__})`.",
+                )
             elif required:
-                _refuse_of_a_run(declared, name, hint)
                 return declared
         return declared(**arguments) if arguments else declared
-
-    def _refuse_clashes(self, agent: Agent) -> None:
-        """Raise `DeclarationError` where an agent and a component use one name for different things."""
-        components = (*self.components, agent) if agent.component else self.components
-        anybody = Agent("", "", source=agent.source)
-        for each in (*self, anybody) if agent.component else (agent,):
-            if not each.opaque:
-                each.with_components(components)
 
     def _refuse_missing_services(self, agent: Agent) -> None:
         figured = (each for action in agent.actions for each in (action.cost, action.value) if each is not None)
@@ -235,23 +244,36 @@ class Deployments:
                     )
 
 
-def _reacts(agent: Agent) -> bool:
-    """Whether some action of an agent reacts to messages, or takes one."""
-    kinds = ((each.settings.trigger, *(one.type for one in each.inputs if one.required)) for each in agent.actions)
-    return any(kind is not None and fits(UserMessage, kind) for each in kinds for kind in each)
-
-
 def _place(agent: Agent) -> str:
     owners = (type(each.owner) for each in agent.actions if each.owner is not None)
     return next(map(class_place, owners), agent.source or "an agent built by hand")
 
 
-def _refuse_of_a_run(cls: type, name: str, hint: object) -> None:
-    """Raise `DeclarationError` for a parameter whose object is another in each run, such as the process."""
-    if isinstance(hint, type) and hint in SERVICE_TYPES:
-        raise DeclarationError(
-            class_place(cls),
-            expected="a constructor that takes what is the same for all runs",
-            came=f"{name!r} is of the type {hint.__name__}, of which there is one for each run only",
-            fix=f"Take it where it is used: `def an_action(self, …, {name}: {hint.__name__})`.",
-        )
+def unstorable_in(agents: Iterable[Agent], *, sealed: bool) -> tuple[str, ...]:
+    """A sentence for each type whose objects surely cannot be written: where it is from, why, and the fix.
+
+    `sealed`: whether there is a key that encrypts secrets.
+    """
+    types, found = StoredTypes(), dict[object, str]()
+    for kind, by, verb in (each for agent in agents for each in _kinds(agent)):
+        if kind not in found:
+            why = storable(kind, types, sealed=sealed)
+            found[kind] = f"{by} {verb} {type_name(kind)}, so its process ends with the program: {why}" if why else ""
+            if why and isinstance(kind, type) and is_state(kind):
+                found[kind] += " Take services as parameters of its methods: `Annotated[Service, Provided]`."
+    return tuple(filter(None, found.values()))
+
+
+def _kinds(agent: Agent) -> Iterator[tuple[object, object, str]]:
+    """The types of what an agent's processes hold, each with where it is from; those that actions make come first."""
+    for action in agent.actions:
+        yield from ((kind, action.origin, "makes") for exit_ in action.outputs.exits for kind in exit_)
+        if action.outputs.may_wait:  # the types of questions may have fields of their own
+            declared = alternatives(action.origin.hints()["return"])
+            yield from ((each, action.origin, "asks") for each in declared if promised(each) is not None)
+    for action in agent.actions:
+        yield from ((each.type, action.origin, "takes") for each in action.inputs)
+    for goal in agent.goals:
+        starts = goal.export.starting_input_types
+        if isinstance(starts, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - reported when it is published
+            yield from ((kind, f"The goal {goal.name}", "starts from") for kind in starts)

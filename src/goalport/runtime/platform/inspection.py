@@ -27,7 +27,6 @@ from goalport.agents.plan import (
     Holds,
     LastResult,
     Operator,
-    Plan,
     Problem,
     WorldState,
     explain,
@@ -88,35 +87,28 @@ def remarks_on_chatbots(agents: Deployments) -> tuple[str, ...]:
 
 
 def _unreachable(scope: Scope, groups: ToolGroupResolver) -> Iterator[DeclarationError]:
+    told: Sequence[object] = ()
+    if scope.agent.chat is not None:  # it has its conversation, and is told what triggers its actions while it runs
+        triggers = (each.settings.trigger for each in scope.actions.values())
+        told = (Conversation, *dict.fromkeys(each for each in triggers if each is not None))
     for goal in scope.goals.values():
         # Without a plan, no types are derived; what no action makes is there then, since somebody has to give it.
         types = starting_types(scope, goal, groups) or scope.unmade
         for starts in [(each,) for each in types] if goal.export.starting_input_types else [types]:
-            found = explain_goal(scope, goal, (*starts, *_events_for(scope)), groups)
+            found = explain_goal(scope, goal, (*starts, *told), groups)
             # Which groups there are is a matter of deployment, and no mistake of the author's.
             if found.failures and not found.lacks_only_groups:
                 given = " and ".join(map(type_name, starts)) or "nothing"
                 lacks = [each.fact for each in found.failures[0].missing]
                 only_conditions = lacks and all(isinstance(each, Holds) for each in lacks)
-                plain = [each.type for each in lacks if isinstance(each, Available) and _is_plain(each.type)]
-                told = [*found.notes, *(_OWN_CLASS.format(type_name(each)) for each in plain)]
+                wanted = [each.type for each in lacks if isinstance(each, Available)]
+                plain = [each for each in wanted if isinstance(each, type) and each.__module__ == "builtins"]
+                notes = [*found.notes, *(_OWN_CLASS.format(type_name(each)) for each in plain)]
                 yield scope.actions[goal.action].origin.error(
                     expected=f"a way to the goal {goal.name} from {given}",
                     came=f"it cannot be reached: {found.failures[0].because}",
-                    fix=" ".join([*told, _LET_POST if only_conditions else _LET_OR_START]),
+                    fix=" ".join([*notes, _LET_POST if only_conditions else _LET_OR_START]),
                 )
-
-
-def _is_plain(kind: object) -> bool:
-    return isinstance(kind, type) and kind.__module__ == "builtins"
-
-
-def _events_for(scope: Scope) -> Sequence[object]:
-    """The types of what a chatbot has, its conversation, and is told while it runs: what triggers its actions."""
-    if scope.agent.chat is None:
-        return ()
-    triggers = (each.settings.trigger for each in scope.actions.values())
-    return (Conversation, *dict.fromkeys(each for each in triggers if each is not None))
 
 
 def _broken_loops(scope: Scope, groups: ToolGroupResolver) -> Iterator[DeclarationError]:
@@ -139,18 +131,14 @@ def _broken_loops(scope: Scope, groups: ToolGroupResolver) -> Iterator[Declarati
         goals = tuple(scope.plan_goals.values())
         found = explain(Problem(scope.system, state, goals, deadline=PLANNING_SECONDS))
         if found.plan is not None:
-            states |= {each: exit_ for each, exit_ in _other_exits(scope, state, found.plan) if each not in visited}
+            for step in found.plan.steps:  # the exits that the plan does not count on
+                for other in scope.system.operators:
+                    after = _after(scope, state, other)
+                    if other.action == step.action and other.name != step.name and after not in visited:
+                        states[after] = other
+                state = _after(scope, state, step)
         elif by is not None:
             yield from _held_back(scope, found, by)
-
-
-def _other_exits(scope: Scope, state: WorldState, found: Plan) -> Iterator[tuple[WorldState, Operator]]:
-    """The world state after each exit that a plan does not count on, with that exit."""
-    for step in found.steps:
-        for other in scope.system.operators:
-            if other.action == step.action and other.name != step.name:
-                yield _after(scope, state, other), other
-        state = _after(scope, state, step)
 
 
 def _after(scope: Scope, state: WorldState, step: Operator) -> WorldState:
@@ -204,8 +192,28 @@ def _action_mistakes(
         return
     lacks = [unusable(_everything_possible(each)) for each in scopes]
     for action in actions:
-        if action.name not in scopes[-1].goals and all(action.name in each for each in lacks):
-            yield _never_runs(action, lacks[-1][action.name], scopes[-1])
+        if action.name in scopes[-1].goals or not all(action.name in each for each in lacks):
+            continue
+        fact, value = lacks[-1][action.name][0]
+        givers = [each.action for each in scopes[-1].system.operators if each.effects.get(fact) is value]
+        only = f"only {givers[0]} brings that about, which can never run either" if givers else ""
+        yield action.origin.error(
+            expected="an action that can run at some time",
+            came=f"it needs {needed(fact, value=value)}, and {only or 'nothing brings that about'}",
+            fix="Let an action return it or a goal start from it, or remove this action.",
+        )
+
+
+def _everything_possible(scope: Scope) -> Problem:
+    """A problem in which each input may be there or not, and each fact that actions do not decide may hold or not."""
+    given = possible_inputs(scope)
+
+    def is_open(fact: Fact) -> bool:
+        if isinstance(fact, Available):
+            return fact.binding != DEFAULT_BINDING or any(related(each, fact.type) for each in given)
+        return not isinstance(fact, HasRun)
+
+    return Problem(scope.system, WorldState(unknown=frozenset(filter(is_open, scope.facts))), ())
 
 
 def _unposted(action: Action, scopes: Sequence[Scope], *, blocked: bool) -> Iterator[DeclarationError]:
@@ -224,7 +232,15 @@ def _unposted(action: Action, scopes: Sequence[Scope], *, blocked: bool) -> Iter
             askers = [each for each in scopes if name in each.conditions]
             late = [_made_on_the_way(each, name) for each in askers]
             if all(late):
-                yield _asked_late(action, name, askers[0], late[0][0])
+                wanted = Available(late[0][0])
+                makers = [maker for maker, facts in askers[0].add_effects.items() if wanted in facts]
+                those = f"{' or '.join(makers)}, which makes it," if makers else "the action that makes it"
+                yield action.origin.error(
+                    expected=f"an action that may make the condition {name!r} of pre=[…] true",
+                    came=f"it looks at {with_article(wanted.type)}, which is made on the way, so at first it is false,"
+                    " and no action posts it",
+                    fix=f'Give {those} post=["{name}"].',
+                )
 
 
 def _fix_of_condition(name: str, known: Collection[str]) -> str:
@@ -237,18 +253,6 @@ def _fix_of_condition(name: str, known: Collection[str]) -> str:
     if not name.isidentifier():
         return f'If it is an expression over objects, write pre=["expr: {name}"].'
     return f'Write a @condition method of that name, or give the action that brings it about post=["{name}"].'
-
-
-def _asked_late(action: Action, condition: str, scope: Scope, wanted: object) -> DeclarationError:
-    fact = Available(wanted)
-    makers = [name for name, facts in scope.add_effects.items() if fact in facts]
-    those = f"{' or '.join(makers)}, which makes it," if makers else "the action that makes it"
-    return action.origin.error(
-        expected=f"an action that may make the condition {condition!r} of pre=[…] true",
-        came=f"it looks at {with_article(wanted)}, which is made on the way, so at first it is false, and no action"
-        " posts it",
-        fix=f'Give {those} post=["{condition}"].',
-    )
 
 
 def _is_posted(scope: Scope, condition: str) -> bool:
@@ -291,42 +295,13 @@ def _may_be_given(scope: Scope, kind: object) -> bool:
     return any(related(each, kind) for each in possible_inputs(scope))
 
 
-def _never_runs(action: Action, lacks: Sequence[tuple[Fact, bool]], scope: Scope) -> DeclarationError:
-    fact, value = lacks[0]
-    givers = [each.action for each in scope.system.operators if each.effects.get(fact) is value]
-    source = (
-        f"only {givers[0]} brings that about, which can never run either" if givers else "nothing brings that about"
-    )
-    return action.origin.error(
-        expected="an action that can run at some time",
-        came=f"it needs {needed(fact, value=value)}, and {source}",
-        fix="Let an action return it or a goal start from it, or remove this action.",
-    )
-
-
-def _everything_possible(scope: Scope) -> Problem:
-    """A problem in which each input may be there or not, and each fact that actions do not decide may hold or not."""
-    given = possible_inputs(scope)
-    unknown = frozenset(each for each in scope.facts if _is_open(each, given))
-    return Problem(scope.system, WorldState(unknown=unknown), ())
-
-
-def _is_open(fact: Fact, given: Sequence[object]) -> bool:
-    match fact:
-        case Available(kind, binding):
-            return binding != DEFAULT_BINDING or any(related(each, kind) for each in given)
-        case HasRun():
-            return False
-        case _:
-            return True
-
-
 _ANSWERING = "@action(trigger=UserMessage, can_rerun=True)"
 
 
 def chatbot_mistakes(agent: Agent, scope: Scope) -> Iterator[DeclarationError]:
     """The mistakes in a chatbot: `agent` as it was read, and its scope with the actions that others lend it."""
-    if not any(_answers(each) for each in scope.actions.values()):
+    triggers = [each.settings.trigger for each in scope.actions.values()]
+    if not any(each is not None and fits(UserMessage, each) for each in triggers):
         yield DeclarationError(
             agent.source or f"Chatbot {agent.name}",
             expected="an action that answers what a person says",
@@ -336,7 +311,10 @@ def chatbot_mistakes(agent: Agent, scope: Scope) -> Iterator[DeclarationError]:
     for action in _own(agent, scope):
         if action.settings.trigger is None:
             yield from _endless(action)
-        elif _answers_once(action, scope):
+            continue
+        states = any(is_state(kind) for exit_ in action.outputs.exits for kind in exit_)
+        goes_on = states or action.name in scope.goals or is_state(action.origin.owner)
+        if not (action.settings.can_rerun or goes_on):
             yield action.origin.error(
                 expected="to run again, for each message or event",
                 came=f"it runs once in a conversation: after its first {action.settings.trigger.__name__} it is done",
@@ -373,10 +351,6 @@ def _own(agent: Agent, scope: Scope) -> Sequence[Action]:
     return [scope.actions[each.name] for each in agent.actions]
 
 
-def _answers(action: Action) -> bool:
-    return action.settings.trigger is not None and fits(UserMessage, action.settings.trigger)
-
-
 def _endless(action: Action) -> Iterator[DeclarationError]:
     """An action that a chatbot would repeat until the budget of the turn is spent. One with conditions may stop."""
     if action.settings.can_rerun and not action.settings.pre:
@@ -385,12 +359,6 @@ def _endless(action: Action) -> Iterator[DeclarationError]:
             came="without one, and with `can_rerun=True`, it runs again and again until the budget of a turn is spent",
             fix="Write `trigger=UserMessage` for what answers a message, or the type of the event that it reacts to.",
         )
-
-
-def _answers_once(action: Action, scope: Scope) -> bool:
-    """Whether an action with a trigger is done after the first time, and leads nowhere from where others go on."""
-    ends = action.name in scope.goals or any(is_state(kind) for exit_ in action.outputs.exits for kind in exit_)
-    return not (action.settings.can_rerun or ends or is_state(action.origin.owner))
 
 
 def _begins_by_itself(action: Action, scope: Scope) -> bool:

@@ -26,9 +26,8 @@ from goalport.base.secrecy import register_secrets, secrets_in_environment
 from goalport.models.llm import AssistantMessage
 from goalport.runtime.ai import Engine, Operation
 from goalport.runtime.chat import ConversationTurns
-from goalport.runtime.platform.process_engine import Deliveries, ProcessEngine
 from goalport.runtime.platform.process_factory import Inputs, ProcessFactory, given_to_child
-from goalport.runtime.platform.replicas import Command, Replicas
+from goalport.runtime.platform.replicas import Command, Deliveries, ProcessEngine, Replicas
 from goalport.runtime.process import (
     AgentProcess,
     AgentProcessRepository,
@@ -115,8 +114,8 @@ class Processes(ProcessPlatform):
         self._repository = AgentProcessRepository(store, self._factory, seals)
         self.checkpoint, self.store_steps = self._repository.checkpoint, self._repository.store_steps
         self.unfollowed, self.live = self._repository.let_go, self._repository.live
-        lists = self._repository.lists
-        self.records, self.page_of_records, self.counts = lists.records, lists.page, lists.counts
+        self.records, self.counts = self._repository.records, self._repository.counts
+        self.page_of_records = self._repository.page_of_records
         self._replicas = Replicas(self._repository, self._continue_family, self._execute, lease_seconds)
         self._deliveries = Deliveries(process_engine, self._repository, self._continue_family, lease_seconds)
 
@@ -520,9 +519,11 @@ class Processes(ProcessPlatform):
             self._continue_others(process)
             process.beside(self._save(process))
         else:
-            process.beside(self._end_idle(process))
+            # Who waits for the process above waits until that knows of it.
+            told = (process.parent or process).expect(lambda: None)
+            process.beside(self._end_idle(process, told))
 
-    async def _end_idle(self, process: AgentProcess) -> None:
+    async def _end_idle(self, process: AgentProcess, told: Callable[[], None]) -> None:
         """End a process that was ended here, and of which another program may have the lease."""
         wanted = process.end_requested
         assert isinstance(wanted, Killed | Terminated)
@@ -531,9 +532,13 @@ class Processes(ProcessPlatform):
             return await self._repository.claim(process) or not await self._replicas.send(process, _to_end(wanted))
 
         try:
-            mine = await retried(process, taken)
+            try:
+                mine = await retried(process, taken)
+                if mine and process.over:
+                    self._continue_others(process)
+            finally:
+                told()
             if mine and process.over:
-                self._continue_others(process)
                 await self._save(process)
         finally:
             process.stored()
@@ -569,7 +574,7 @@ class Processes(ProcessPlatform):
         stored. Raises `UnknownName`, `BadInput` and `AlreadyAnswered`, as `AgentPlatform.answer` says; `StoreError`.
         """
         had = self._repository.has(process)
-        if self._durable and not await self._repository.claim(process):
+        if not await self._repository.claim(process):
             codec = self.codec(process.id)
             try:  # the response is encrypted if there is a key, as it may be a password
                 given = codec.encode(Sealed(response))
@@ -586,8 +591,7 @@ class Processes(ProcessPlatform):
                 self._expire(asker)
             settle(asker, question, response, declined)
         except GoalportError:
-            if self._durable:
-                await self._repository.release(process)
+            await self._repository.release(process)
             raise
         await self._store_and_continue(asker)
 
@@ -608,7 +612,7 @@ class Processes(ProcessPlatform):
             return
         while True:
             had = self._repository.has(process)
-            if self._durable and not await self._repository.claim(process):
+            if not await self._repository.claim(process):
                 codec = self.codec(process.id)
                 written, by = [codec.encode(each) for each in objects], codec.encode(caller)
                 if await self._replicas.send(process, {"do": "tell", "objects": written, "caller": by, "token": token}):
@@ -636,7 +640,7 @@ class Processes(ProcessPlatform):
 
     async def _store_and_continue(self, process: AgentProcess) -> None:
         """Let a process go on that was told something, once that is stored. Raises `StoreError` if that takes long."""
-        if not (self._durable and self._repository.is_stored(process)):
+        if not self._repository.is_stored(process):
             self._let_go_on(process)
             return
         # As long as something is expected of it, its family is not let go.
@@ -690,7 +694,7 @@ class Processes(ProcessPlatform):
 
     async def stop_turn(self, process: AgentProcess, reason: str) -> None:
         """Stop the turn of a process, whoever runs it; nothing happens if nobody does. Raises `StoreError`."""
-        if process.driven or not self._durable or await self._repository.claim(process):
+        if process.driven or await self._repository.claim(process):
             process.stop_turn(reason)
             await self._repository.release(process)
         else:

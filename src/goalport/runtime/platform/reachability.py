@@ -7,10 +7,10 @@ tells it. Nothing else is called. Below: the planner and scopes. Above: the plat
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeAlias, cast, get_args, get_origin
+from typing import Any, TypeAlias, get_args, get_origin
 
 from goalport.agents.blackboard import DEFAULT_BINDING, field_kinds, fits, related
 from goalport.agents.domain import Agent, Aggregation, Cost, Goal, Input, ProvidedInput, inputs_among, unmarked_givers
@@ -18,7 +18,6 @@ from goalport.agents.plan import (
     Available,
     Explanation,
     Fact,
-    Holds,
     Plan,
     Problem,
     WorldState,
@@ -88,7 +87,15 @@ def _start(scope: Scope, given: tuple[object, ...], groups: frozenset[Fact]) -> 
         if len(scope.starts) >= _STARTS:
             scope.starts.clear()
         kinds = tuple(_with_parts(given))
-        conditions = frozenset(each for each in scope.evaluated_conditions if _can_be_asked(scope, each, kinds))
+        conditions = scope.evaluated_conditions
+        if planner_for(scope.agent).looks_ahead:  # who takes one step at a time asks on the way
+            inputs = {each: inputs_among(scope.conditions[each.condition].parameters) for each in conditions}
+            needed = {each: [every.type for every in found if every.required] for each, found in inputs.items()}
+            conditions = frozenset(
+                each
+                for each in conditions
+                if all(any(related(kind, wanted) for kind in kinds) for wanted in needed[each])
+            )
         start = scope.starts[question] = WorldState(groups.union(*map(scope.facts_given_by, kinds)), conditions)
     return start
 
@@ -145,15 +152,6 @@ def _with_parts(kinds: Iterable[object]) -> Iterator[object]:
             yield from field_kinds(kind).values()
 
 
-def _can_be_asked(scope: Scope, question: Holds, given: Sequence[object]) -> bool:
-    # Who takes one step at a time asks on the way.
-    if not planner_for(scope.agent).looks_ahead:
-        return True
-    parameters = scope.conditions[question.condition].parameters
-    needed = [each for each in inputs_among(parameters) if each.required]
-    return all(any(related(kind, each.type) for kind in given) for each in needed)
-
-
 class _OnlyAtRunTime(Exception):
     """Why a cost or value cannot be known before the process runs."""
 
@@ -200,14 +198,20 @@ def _estimate(cost: Cost, given: Sequence[object], service: Service, least: floa
     arguments = {each.name: _argument(each, cost.owner, given, service) for each in cost.parameters}
     try:
         found = cost.function(**arguments)
-        figure = _result_without_waiting(cast("Awaitable[object]", found)) if inspect.isawaitable(found) else found
+        if inspect.isawaitable(found):  # the result of an async method, if that does not have to wait
+            step: Any = found.__await__()
+            next(step)
+            step.close()
+            raise _OnlyAtRunTime("waits for something")  # noqa: TRY301
     except _OnlyAtRunTime:
         raise
+    except StopIteration as end:
+        found = end.value
     except Exception as error:
         raise _Faulty(f"raised {type(error).__name__} when asked") from error
-    usable = usable_figure(figure, least)
+    usable = usable_figure(found, least)
     if usable is None:
-        raise _Faulty(f"gave {figure!r:.100}, which is no such figure")
+        raise _Faulty(f"gave {found!r:.100}, which is no such figure")
     return min(usable, DEAREST)
 
 
@@ -223,14 +227,3 @@ def _argument(parameter: object, owner: object, given: Sequence[object], service
             return parameter.default if found is None else found
         case _:
             raise _OnlyAtRunTime("looks at the process")
-
-
-def _result_without_waiting(figure: Awaitable[object]) -> object:
-    """The result of an async method that does not have to wait. Raises `_OnlyAtRunTime` where it has to."""
-    step: Any = figure.__await__()
-    try:
-        next(step)
-    except StopIteration as end:
-        return end.value
-    step.close()
-    raise _OnlyAtRunTime("waits for something")

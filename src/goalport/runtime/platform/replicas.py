@@ -10,12 +10,21 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from logging import getLogger
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
-from goalport.base.errors import AlreadyAnswered, BadInput, GoalportError, StoreError, Unreadable
-from goalport.runtime.process import AgentProcess, AgentProcessRepository, ProcessStatus
+from goalport.base.errors import (
+    AlreadyAnswered,
+    BadInput,
+    GoalportError,
+    LeaseLost,
+    SettingsError,
+    StoreError,
+    Unreadable,
+)
+from goalport.runtime.process import AgentProcess, AgentProcessRepository, ProcessStatus, family_of
 from goalport.store import Json, Lease, Message
 
 Command = Mapping[str, Json]
@@ -127,11 +136,16 @@ class Replicas:
                 if time.monotonic() - last_heartbeat >= self._seconds / 3:
                     await self._store.heartbeat(self._seconds)
                     await self._repository.check_leases()
-                    await self._find_orphans()
+                    if self.takes_over:  # families whose leases this program has, and does not know for some time
+                        before, self._orphans = self._orphans, await self._repository.orphans()
+                        known = {each.root for each in self._taken}
+                        again = (each for root, each in self._orphans.items() if before.get(root) == each)
+                        self._taken += [each for each in again if each.root not in known]
                     last_heartbeat = time.monotonic()
                 await self._look()
                 await self._repository.store_events(_EVENTS_WAIT)
-                self._tell()
+                looked, self._looked = self._looked, asyncio.Event()
+                looked.set()
                 await self._store.wait_for_changes(min(_PAUSE, self._seconds / 6))
                 self._away = False
             except StoreError as error:
@@ -142,18 +156,6 @@ class Replicas:
             except Exception:
                 _log.exception("Processes of other programs were not looked after; it is tried again.")
                 await asyncio.sleep(_PAUSE)
-
-    async def _find_orphans(self) -> None:
-        """Go on with families of which this program has the leases and does not know for some time."""
-        if not self.takes_over:
-            return
-        before, self._orphans = self._orphans, await self._repository.orphans()
-        known = {each.root for each in self._taken}
-        self._taken += [each for root, each in self._orphans.items() if root not in known and before.get(root) == each]
-
-    def _tell(self) -> None:
-        looked, self._looked = self._looked, asyncio.Event()
-        looked.set()
 
     async def _look(self) -> None:
         if self.takes_over:
@@ -196,3 +198,109 @@ class Replicas:
             _log.warning(
                 "A command of another program for process %s is carried out; it is not told: %s", message.process, error
             )
+
+
+Drive = Callable[[str], Awaitable[bool]]
+"""Runs a process, by its id, until it rests. Returns False at once if another program runs it."""
+
+
+class ProcessEngine(Protocol):
+    """Has processes run by the programs of a store."""
+
+    async def start(self, drive: Drive, /) -> None:
+        """Call `drive` from now on with what falls to this program. Nothing happens if it has started already."""
+        ...
+
+    async def submit(self, process_id: str, version: int, /) -> None:
+        """Have some program call `drive` with a process that nobody runs, perhaps this one, soon and once.
+
+        It is called once for a version, however often that is submitted. What was submitted earlier and is not
+        delivered yet keeps its place; what was delivered to a program that has died is delivered again. Raises
+        `StoreError`.
+        """
+        ...
+
+    async def stop(self) -> None:
+        """Call `drive` no more, and give up what it runs."""
+        ...
+
+
+class Deliveries:
+    """Hands families over to an engine, and runs those that it delivers here.
+
+    Parameters: `go_on` continues the family of a root whose lease this program has. What was not taken `lease_seconds`
+    after it was submitted is submitted again. Raises `SettingsError` for an engine without a store that is shared.
+    """
+
+    def __init__(
+        self,
+        engine: ProcessEngine | None,
+        repository: AgentProcessRepository,
+        go_on: Callable[[AgentProcess], Awaitable[None]],
+        lease_seconds: float,
+    ) -> None:
+        if engine is not None and not repository.store.durable:
+            raise SettingsError("An engine needs a store that programs share, and this one is in the memory of one.")
+        self._engine, self._repository, self._go_on = engine, repository, go_on
+        self._again = timedelta(seconds=lease_seconds)
+        self._delivered: set[str] = set()
+        """The roots of the families that were delivered here and do not rest."""
+        self._closed = False
+
+    async def open(self) -> None:
+        """Run from now on what is delivered to this program. Raises `StoreError` and `SettingsError`."""
+        if self._engine is not None:
+            await self._engine.start(self._deliver)
+
+    def stand_aside(self) -> None:
+        """Leave the engine to others: this program runs at once what it begins, and nothing else."""
+        self._engine = None
+
+    async def close(self) -> None:
+        """Run nothing more that is delivered; what runs goes on until it is left."""
+        self._closed = True
+        if self._engine is not None:
+            await self._engine.stop()
+
+    def wanted(self, process: AgentProcess) -> bool:
+        """Whether the engine decides who runs a process: it is stored at each step, and none of its family runs."""
+        if self._engine is None or self._closed or process.stepped or not process.lasting:
+            return False
+        family = family_of(process)
+        return family[0].id not in self._delivered and all(each.cancel_scope is None for each in family)
+
+    async def hand_over(self, process: AgentProcess) -> None:
+        """Give the family of a process that is stored to the engine; this program follows it from now on."""
+        assert self._engine is not None
+        root = process.root
+        try:
+            version = await self._repository.hand_over(process, datetime.now(UTC) + self._again)
+            if version is None:
+                return
+            await self._engine.start(self._deliver)
+            await self._engine.submit(root.id, version)
+        except LeaseLost:
+            return
+        except StoreError as error:
+            _log.warning("Process %s is submitted again in %g s: %s", root.id, self._again.total_seconds(), error)
+
+    async def _deliver(self, process_id: str) -> bool:
+        try:
+            process = None if self._closed else await self._repository.find(process_id)
+            if process is None:
+                return True
+            root = process.root
+            if root.id in self._delivered:
+                return True
+            if not await self._repository.claim(root):
+                return False
+        except (StoreError, Unreadable) as error:  # it comes due in the store
+            _log.warning("Process %s cannot go on here now: %s", process_id, error)
+            return False
+        self._delivered.add(root.id)
+        try:
+            await self._go_on(root)
+            await root.rest()
+        finally:
+            self._delivered.discard(root.id)
+        return True

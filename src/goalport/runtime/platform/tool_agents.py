@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from goalport.agents.domain import Action, Agent, Export, Goal, Injected, Input
+from goalport.agents.domain import Action, Agent, Export, Goal, Injected, Input, achieves_goal, agent
 from goalport.agents.domain.decorators import ActionMark
 from goalport.agents.domain.signature import Outputs
 from goalport.base.errors import NonRetryable
 from goalport.runtime.ai import AgenticTool, Ai
+from goalport.store import persistent
 from goalport.tools import Tool, ToolResult
 from goalport.tools.functions import FunctionHandler
 
@@ -66,3 +67,24 @@ def _asks_models(tool: Tool) -> bool:
     """Whether a tool surely asks a model, so that it is said when none is ready."""
     handler = tool.handler
     return isinstance(tool, AgenticTool) or (isinstance(handler, FunctionHandler) and Ai in handler.arguments.injected)
+
+
+KEEPER = "goalport_result"
+
+
+@persistent("goalport.platform.kept_results:KeptResult")
+@dataclass(frozen=True)
+class KeptResult:
+    """What a tool gave, as a text."""
+
+    text: str
+
+
+@agent(name=KEEPER, description="Keeps a result of a tool that is too large for one answer", opaque=True)
+class ResultKeeper:
+    """It is deployed nowhere, and known by its name, so that its processes are found again."""
+
+    @achieves_goal(description="The result of a tool")
+    async def keep(self, kept: KeptResult) -> str:
+        """Give the text."""
+        return kept.text

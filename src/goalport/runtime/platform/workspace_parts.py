@@ -18,7 +18,7 @@ from goalport.models.llm import LlmOptions, UserMessage
 from goalport.runtime.autonomy import Autonomy, front_agent, start_objects
 from goalport.runtime.autonomy.autonomy import Platform
 from goalport.runtime.chat import Conversation, chatbot
-from goalport.runtime.platform.retention import Retention
+from goalport.runtime.platform.erasure import Retention
 from goalport.runtime.process import SERVICE_TYPES, ActionContext, Budget, ProcessOptions, Verbosity
 from goalport.store import ProcessStore
 from goalport.workspace import Declaration, Workspace

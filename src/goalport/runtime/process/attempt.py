@@ -108,7 +108,12 @@ class ActionCalls:
         if tool.needs_approval and (refusal := await self._refusal(name, tool, arguments)):
             return ToolResult.of_error(refusal)
         with at_place(name):
-            result = await self._run(name, tool, arguments)
+            try:
+                result = await (self._run_open_call(name, tool, arguments) if tool.server else tool.run(arguments))
+            except BaseExceptionGroup:
+                if journal.parked:
+                    raise Parked from None
+                raise
         journal.note_result(name, result)
         await self.attempt.process.store_steps()
         return result
@@ -132,22 +137,19 @@ class ActionCalls:
 
     async def _refusal(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> str:
         """The message for the model when a person did not approve the call; empty when the call may be made."""
-        words = _approval_question(tool, arguments) if tool.confirmation is None else tool.confirmation(arguments)
+        if tool.confirmation is None:
+            written = json.dumps(dict(arguments), ensure_ascii=False, default=str)
+            of = f" of the server {tool.server!r}" if tool.server else ""
+            words = f"May the tool {tool.name!r}{of} be called with {excerpt(written, _SHOWN)}?"
+        else:
+            words = tool.confirmation(arguments)
         try:
             wait = WaitFor[bool].form_submission(words, bool)
-            agreed = await self.attempt.asked(name, wait, approval=True)
+            reason = "" if await self.attempt.asked(name, wait, approval=True) else "The answer was no."
         except Declined as declined:
-            return _refused(tool, declined.reason)
-        return "" if agreed else _refused(tool, "The answer was no.")
-
-    async def _run(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
-        journal = self.attempt.journal
-        try:
-            return await (self._run_open_call(name, tool, arguments) if tool.server else tool.run(arguments))
-        except BaseExceptionGroup:
-            if journal.parked:
-                raise Parked from None
-            raise
+            reason = declined.reason
+        refusal = f"A person was asked whether {tool.name!r} may be called, and it was not: {reason}"
+        return f"{refusal} Do without this call." if reason else ""
 
     async def _run_open_call(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
         """Return the result of a call that stays open while a person is asked, and ends if nobody waits for it."""
@@ -202,7 +204,9 @@ def wait_for_server(server: str, message: str, asked: Asked) -> WaitFor[Any]:
             case str():
                 return WaitFor.url(words, _unfilled(asked))
             case _:
-                return _form(words, asked)
+                if not isinstance(asked.get("properties"), Mapping) or "$ref" in json.dumps(asked, default=str):
+                    raise TypeError("Expected fields, each described where it stands.")  # noqa: TRY301
+                return SchemaSubmission(words, asked)
     except TypeError as error:
         raise ToolError(f"The server {server!r} asked for something that is no form: {error}") from None
 
@@ -212,24 +216,8 @@ def _unfilled(url: str) -> str:
     return url.replace("{", "%7B").replace("}", "%7D")
 
 
-def _form(message: str, schema: Mapping[str, object]) -> WaitFor[Any]:
-    if not isinstance(schema.get("properties"), Mapping) or "$ref" in json.dumps(schema, default=str):
-        raise TypeError("Expected fields, each described where it stands.")
-    return SchemaSubmission(message, schema)
-
-
 def _fingerprint(tool: Tool, arguments: Mapping[str, object]) -> str:
     return fingerprint_of_tool_call(tool.name, arguments)
-
-
-def _approval_question(tool: Tool, arguments: Mapping[str, object]) -> str:
-    written = json.dumps(dict(arguments), ensure_ascii=False, default=str)
-    of = f" of the server {tool.server!r}" if tool.server else ""
-    return f"May the tool {tool.name!r}{of} be called with {excerpt(written, _SHOWN)}?"
-
-
-def _refused(tool: Tool, reason: str) -> str:
-    return f"A person was asked whether {tool.name!r} may be called, and it was not: {reason} Do without this call."
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,19 +302,12 @@ class ActionOperation:
 def _refuse_to_go_on(attempt: Attempt) -> None:
     if attempt.cancelled:
         raise NonRetryable(f"Process {attempt.process.id} no longer waits for this: no model and no tool is called.")
-    if reason := _end_of(attempt.process):
-        raise TerminateAction(reason)
-
-
-def _end_of(process: AgentProcess) -> str | None:
-    """Why the process must not go on; a process above it that has spent its budget is ended here, or its turn is."""
-    for each in _ancestors(process):
+    for each in _ancestors(attempt.process):  # one above that has spent its budget is ended here, or its turn is
         if each.end_requested is not None:
-            return each.end_requested.reason
+            raise TerminateAction(each.end_requested.reason)
         if overspent := each.options.overspent(each):
             each.exceed(overspent)
-            return overspent
-    return None
+            raise TerminateAction(overspent)
 
 
 def _ancestors(process: AgentProcess) -> Iterator[AgentProcess]:

@@ -5,7 +5,7 @@ asked at its end. Below: the process and its questions. Above: `execution`, whic
 receives answers.
 """
 
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Collection, Coroutine
 from traceback import clear_frames
 from typing import cast
 
@@ -31,7 +31,15 @@ def apply_result(process: AgentProcess, action: Action, result: object, kind: ob
     enters = is_state(type(result))
     before = _open_states(process) if enters else []
     if not gave_nothing(action, result):
-        _apply_settings(process, action)
+        # Conditions that the action itself has stated keep their values.
+        post = action.settings.post
+        decided = process.scope.conditions.keys() | blackboard.stated if post else ()
+        if action.settings.clear_blackboard:
+            blackboard.clear()
+            process.progress.start_anew()
+        for condition, value in promises_of(post).items() if post else ():
+            if condition not in decided:
+                blackboard.set_condition(condition, value)
     if enters:
         _enter_state(process, result, before)
     if result is None:
@@ -46,19 +54,6 @@ def apply_result(process: AgentProcess, action: Action, result: object, kind: ob
 def gave_nothing(action: Action, result: object) -> bool:
     """Whether an action that declares a result has returned None."""
     return result is None and bool(action.outputs.exits)
-
-
-def _apply_settings(process: AgentProcess, action: Action) -> None:
-    """Clear the blackboard if the action says so, and set the conditions in its `post`."""
-    blackboard, post = process.blackboard, action.settings.post
-    # Conditions that the action itself has stated keep their values.
-    decided = process.scope.conditions.keys() | blackboard.stated if post else ()
-    if action.settings.clear_blackboard:
-        blackboard.clear()
-        process.progress.start_anew()
-    for condition, value in promises_of(post).items() if post else ():
-        if condition not in decided:
-            blackboard.set_condition(condition, value)
 
 
 def _open_states(process: AgentProcess) -> list[object]:
@@ -128,7 +123,13 @@ def find_question(process: AgentProcess, question_id: str | None) -> tuple[Agent
     """
     everywhere = _questions(process)
     if question_id is None:
-        return _only([pair for pair in everywhere if pair[1].status == "open"])
+        open_ = [pair for pair in everywhere if pair[1].status == "open"]
+        if not open_:
+            raise BadInput("No question is open, so nothing can be answered.")
+        if len(open_) > 1:
+            listed = ", ".join(f"{question.id} ({question.message})" for _, question in open_)
+            raise BadInput(f"{len(open_)} questions are open. Say which is answered: {listed}.")
+        return open_[0]
     found = next((pair for pair in everywhere if pair[1].id == question_id), None)
     if found is None:
         raise UnknownName("question", question_id, [question.id for _, question in everywhere])
@@ -140,33 +141,17 @@ def _questions(process: AgentProcess) -> list[tuple[AgentProcess, Question]]:
     return own + [pair for child in process.children for pair in _questions(child)]
 
 
-def _only(open_: Sequence[tuple[AgentProcess, Question]]) -> tuple[AgentProcess, Question]:
-    if not open_:
-        raise BadInput("No question is open, so nothing can be answered.")
-    if len(open_) > 1:
-        listed = ", ".join(f"{question.id} ({question.message})" for _, question in open_)
-        raise BadInput(f"{len(open_)} questions are open. Say which is answered: {listed}.")
-    return open_[0]
-
-
-def settle(asker: AgentProcess, question: Question, response: object, declined: str) -> None:
+def settle(process: AgentProcess, question: Question, response: object, declined: str) -> None:
     """Take a person's response to a question of a process, or with the reason in `declined` their no.
 
-    Raises what `answer` and `decline` raise, and `BadInput` if the process has ended.
+    Raises `BadInput` if the process has ended or for an answer of another type, which leaves the question open, and
+    `AlreadyAnswered`.
     """
-    if asker.status.ended and question.status == "open":
-        raise BadInput(f"Process {asker.id} has ended: {asker.status}. Nothing more can be answered.")
+    if process.status.ended and question.status == "open":
+        raise BadInput(f"Process {process.id} has ended: {process.status}. Nothing more can be answered.")
     if declined:
-        decline(asker, question, declined)
-    else:
-        answer(asker, question, response)
-
-
-def answer(process: AgentProcess, question: Question, response: object) -> None:
-    """Settle a question and apply the answer to the process; a no declines the question.
-
-    Raises `BadInput` for an answer of another type, which leaves the question open, and `AlreadyAnswered`.
-    """
+        decline(process, question, declined)
+        return
     accepted = question.validated(response)
     if accepted is None:
         decline(process, question, "The answer was no.")

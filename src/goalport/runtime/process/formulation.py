@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from logging import getLogger
-from typing import TypeGuard
 
 from goalport.agents.blackboard import Blackboard
 from goalport.agents.domain import Action, Condition, Cost
@@ -37,12 +36,24 @@ async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | Out
 
     Conditions are evaluated one by one, and only those that can change the plan.
     """
-    costs, values = await _figures(process) if process.scope.with_computed_cost else _NO_FIGURES
+    costs, values = _NO_FIGURES
+    if process.scope.with_computed_cost:
+        costs, values = {}, {}
+    for action in process.scope.with_computed_cost:  # anew for each plan; an infinite cost means never
+        if action.cost is not None:
+            declared = action.settings.cost
+            costs[action.name] = await _figure(process, action, action.cost, declared, DEAREST, least=0.0)
+        if action.value is not None:
+            value = action.settings.value
+            values[action.name] = await _figure(process, action, action.value, value, value)
     answers: dict[Fact, bool | None] = {}
     while True:
         actual = observe(process, answers)
-        if planner.looks_ahead and (reached := _reached(process, actual)):
-            return reached, actual
+        if planner.looks_ahead and len(goals := process.goals) == 1 and not process.pending:
+            reached = process.scope.reached[goals[0]]  # no search would find another plan, if the only goal holds
+            has_run = process.scope.goals[goals[0]].action in process.progress.has_run
+            if has_run and reached.goal.requires.keys() <= actual.true:
+                return reached, actual
         problem = _problem(process, actual, costs, values)
         if process.pending:
             problem = planner.while_waiting(process, problem)
@@ -51,15 +62,6 @@ async def formulate(process: AgentProcess, planner: Planner) -> tuple[Plan | Out
             return found, actual
         assert isinstance(found.fact, Holds)
         answers[found.fact] = await _evaluate(process, process.scope.conditions[found.fact.condition])
-
-
-def _reached(process: AgentProcess, actual: WorldState) -> Plan | None:
-    """The plan without steps, if the only goal holds: no search would find another."""
-    goals = process.goals
-    if len(goals) != 1 or process.scope.goals[goals[0]].action not in process.progress.has_run or process.pending:
-        return None
-    plan = process.scope.reached[goals[0]]
-    return plan if plan.goal.requires.keys() <= actual.true else None
 
 
 def _problem(
@@ -95,32 +97,14 @@ async def _evaluate(process: AgentProcess, condition: Condition) -> bool | None:
     context = ActionContext(process, action=condition.name)
     try:
         answer = await context.call(condition.function, **await fill(condition.parameters, condition.owner, context))
-        _require_answer(condition, answer)
+        if answer not in (True, False) and not (answer is None and condition.may_be_unknown):
+            raise TypeError(f"{condition.origin} gave {answer!r}, neither True nor False.")  # noqa: TRY301
     except Exception as error:
         _log.warning("Condition %s failed and is unknown: %s", condition.name, in_words(error))
         process.progress.note_condition(condition.name, process.words_for(error))
         return None
     process.progress.note_condition(condition.name, "")
     return None if answer is None else bool(answer)
-
-
-def _require_answer(condition: Condition, answer: object) -> None:
-    if answer not in (True, False) and not (answer is None and condition.may_be_unknown):
-        raise TypeError(f"{condition.origin} gave {answer!r}, neither True nor False.")
-
-
-async def _figures(process: AgentProcess) -> tuple[dict[str, float], dict[str, float]]:
-    """The costs and values of actions that are computed anew for each plan; an infinite cost means never."""
-    costs: dict[str, float] = {}
-    values: dict[str, float] = {}
-    for action in process.scope.with_computed_cost:
-        if action.cost is not None:
-            declared = action.settings.cost
-            costs[action.name] = await _figure(process, action, action.cost, declared, DEAREST, least=0.0)
-        if action.value is not None:
-            value = action.settings.value
-            values[action.name] = await _figure(process, action, action.value, value, value)
-    return costs, values
 
 
 async def _figure(
@@ -147,15 +131,11 @@ async def _figure(
 
 def usable_figure(figure: object, least: float) -> float | None:
     """A figure as a float, if it is a number of at least `least`; else None. Only a cost may be infinite."""
-    if least == 0 and isinstance(figure, (float, Decimal)) and figure == math.inf:
+    if not isinstance(figure, (int, float, Decimal)) or (isinstance(figure, Decimal) and figure.is_nan()):
+        return None  # a Decimal NaN cannot be compared
+    if least == 0 and figure == math.inf:
         return math.inf
-    return float(figure) if _is_finite(figure) and figure >= least else None
-
-
-def _is_finite(figure: object) -> TypeGuard[float]:
-    if isinstance(figure, Decimal):  # a Decimal NaN cannot be compared
-        return figure.is_finite() and abs(figure) <= _LARGEST
-    return isinstance(figure, (int, float)) and abs(figure) <= _LARGEST
+    return float(figure) if abs(figure) <= _LARGEST and figure >= least else None
 
 
 def pruned(scope: Scope, blackboard: Blackboard, goals: Collection[str], groups: ToolGroupResolver) -> Scope:

@@ -1,19 +1,23 @@
-"""Makes records of processes: what a store is told of one, each time what is new.
+"""Makes the records of processes: what a store is told at each step, and when they rest, each time what is new.
 
-Nothing is kept or run: a store keeps records, and the platform decides when they are made. The calls of upstream
+Nothing is kept or run: a store keeps records, and the repository decides when they are made. The calls of upstream
 servers that go on while their action is parked cannot be recorded. `restoring` makes processes of records again.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from logging import getLogger
-from typing import Annotated, Final, NamedTuple, cast
+from typing import Annotated, Final, NamedTuple, Protocol, cast
+from weakref import WeakKeyDictionary, WeakSet
 
 from goalport.agents.blackboard import DEFAULT_BINDING, Entry
-from goalport.base.errors import Unstorable
+from goalport.base.errors import StoreError, Unstorable
+from goalport.base.events import ProcessNotStored
 from goalport.models.llm import TokenUsage
-from goalport.runtime.process.action_progress import ActionInvocation, ActionProgressState, Failure
+from goalport.runtime.process.action_progress import ActionProgressState, Failure
 from goalport.runtime.process.agent_process import AgentProcess
+from goalport.runtime.process.family import family_of
 from goalport.runtime.process.journal import Step
 from goalport.runtime.process.ledger import FIRST_TURN, Spending, TurnStart
 from goalport.runtime.process.lifecycle import Completed, Outcome, ProcessStatus, Terminated, Waiting
@@ -24,10 +28,13 @@ from goalport.store import (
     OPEN,
     Codec,
     JournalRecord,
+    Json,
     ObjectRecord,
     ProcessRecord,
     QuestionRecord,
+    Seals,
     StoredProcess,
+    StoredTypes,
     closed,
     encoded,
     persistent,
@@ -212,10 +219,25 @@ class Recorder:
         stored = StoredProcess(
             record_of(process, state, None if value is None else self._number_of(value)),
             [ObjectRecord(first + place, each.value, each.kind) for place, each in enumerate(self._entries[first:])],
-            [self._writable(each) for each in history[self._invocations :]],
+            [
+                replace(each, steps=tuple(step for step in each.steps if self._can_be_written(each.action, step)))
+                if each.steps and self._codec is not None
+                else each
+                for each in history[self._invocations :]
+            ],
             _own_spendings(process)[self._spendings :],
             [
-                _question_record(number, each)
+                QuestionRecord(
+                    number,
+                    each.id,
+                    each.action,
+                    each.wait,
+                    each.in_action,
+                    each.asked_at,
+                    each.status,
+                    each.answer,
+                    each.reason,
+                )
                 for number, each in enumerate(process.questions)
                 if self._questions.get(each.id) != each.status
             ],
@@ -261,13 +283,6 @@ class Recorder:
         stored = StoredProcess(record, over=over, whole=False)
         return stored if self._codec is None else encoded(stored, self._codec)
 
-    def _writable(self, invocation: ActionInvocation) -> ActionInvocation:
-        """An entry of the history without those of its steps that cannot be written."""
-        if self._codec is None or not invocation.steps:
-            return invocation
-        kept = tuple(each for each in invocation.steps if self._can_be_written(invocation.action, each))
-        return replace(invocation, steps=kept)
-
     def _can_be_written(self, action: str, step: Step) -> bool:
         key = (action, *step[:2])
         if key in self._unwritable:
@@ -294,7 +309,7 @@ class Recorder:
             if action in over or key not in self._steps.get(action, ())
         ]
         return over, [
-            _journal_record(number, action, kind, name, value)
+            JournalRecord(number, action, kind, name, value.id if isinstance(value, Question | AgentProcess) else value)
             for number, (action, kind, name, value) in enumerate(new, start=self._next_step)
         ]
 
@@ -348,13 +363,16 @@ def remains_of(process: AgentProcess) -> StoredProcess:
 
 def _end_state(process: AgentProcess) -> ProcessState:
     """The state of a process without its objects and without what it waits for."""
+    outcome = process.outcome  # its objects and questions have records of their own
+    if isinstance(outcome, Completed | Waiting):
+        outcome = _COMPLETED if isinstance(outcome, Completed) else Waiting(())
     return ProcessState(
         goals=process.goals,
         goal=process.goal.name if process.goal is not None else "",
         plan=process.plan,
         started_by=process.started_by,
         stepped=process.stepped,
-        outcome=_outcome(process.outcome),
+        outcome=outcome,
         end_requested=process.end_requested,
         failure=process.failure,
         progress=process.progress.state,
@@ -374,17 +392,6 @@ def recordable(process: AgentProcess) -> bool:
 def _own_spendings(process: AgentProcess) -> list[Spending]:
     entries = process.ledger.entries
     return [each for each in entries if each.process_id == process.id] if entries else []
-
-
-def _outcome(outcome: Outcome | None) -> Outcome | None:
-    """An outcome without the objects and the questions, which have records of their own."""
-    match outcome:
-        case Completed():
-            return _COMPLETED
-        case Waiting():
-            return Waiting(())
-        case _:
-            return outcome
 
 
 def record_of(process: AgentProcess, state: ProcessState | None = None, result: int | None = None) -> ProcessRecord:
@@ -417,20 +424,176 @@ def record_of(process: AgentProcess, state: ProcessState | None = None, result: 
     )
 
 
-def _question_record(number: int, question: Question) -> QuestionRecord:
-    return QuestionRecord(
-        number=number,
-        id=question.id,
-        action=question.action,
-        wait=question.wait,
-        in_action=question.in_action,
-        asked_at=question.asked_at,
-        status=question.status,
-        answer=question.answer,
-        reason=question.reason,
-    )
+_WHOLE: Final = 100
+"""How many families keep everything after their end, if their store does not."""
 
 
-def _journal_record(number: int, action: str, kind: str, name: str, value: object) -> JournalRecord:
-    told = value.id if isinstance(value, Question | AgentProcess) else value
-    return JournalRecord(number, action, kind, name, told)
+class Definitions(Protocol):
+    """What processes run by, as the platform knows it."""
+
+    def written(self, process: AgentProcess, codec: Codec, /) -> Json: ...
+    def restored(self, record: ProcessRecord, parent: AgentProcess | None, codec: Codec, /) -> AgentProcess: ...
+
+
+class FamilyRecords:
+    """The records of the processes that live in this program, as far as a store does not have them.
+
+    Parameters: `definitions` says what processes run by. `seals` encrypts their secrets. `durable`: the store outlives
+    the program, so that the records have to be what JSON can say.
+    """
+
+    def __init__(self, definitions: Definitions, seals: Seals | None, *, durable: bool) -> None:
+        self._definitions, self._seals, self._durable = definitions, seals, durable
+        self._types = StoredTypes()
+        self._recorders: WeakKeyDictionary[AgentProcess, Recorder] = WeakKeyDictionary()
+        self._not_stored = NotStored()
+        self._unwritable: WeakSet[AgentProcess] = WeakSet()
+        """The processes whose records cannot say how they stand."""
+        self._ended: deque[AgentProcess] = deque(maxlen=_WHOLE)
+
+    def stored(self, process: AgentProcess) -> bool:
+        """Whether the store has records of a process."""
+        recorder = self._recorders.get(process)
+        return recorder is not None and recorder.defined
+
+    def made(self, record: ProcessRecord, parent: AgentProcess | None) -> AgentProcess:
+        """A process for a record of it, which has nothing on its blackboard yet. Raises `Unreadable`."""
+        return self._definitions.restored(record, parent, Codec(self._types))
+
+    def know(self, found: Mapping[AgentProcess, Recorder]) -> None:
+        """Go on with the records of processes that were made of records."""
+        self._recorders.update(found)
+
+    def forget(self, root: AgentProcess) -> None:
+        """Say everything of a family again, because the store has dropped it."""
+        for each in family_of(root):
+            self._recorders.pop(each, None)
+
+    def changes(self, process: AgentProcess) -> StoredProcess:
+        """The records of a process between two actions. Raises `Unstorable`."""
+        recorder = self._recorders.get(process)
+        if recorder is None:
+            recorder = self._recorders[process] = Recorder(self.codec_for(process.id))
+        stored = recorder.changes(process)
+        if self._durable:
+            written = None if recorder.defined else self._definitions.written(process, Codec(self._types))
+            stored = stored._replace(process=stored.process._replace(definition=written))
+        return stored
+
+    def at_rest(self, family: Sequence[AgentProcess]) -> dict[AgentProcess, StoredProcess]:
+        """The records of a family in which nothing runs; of one that is over, only the end if the store ends with us.
+
+        Raises `Unstorable`.
+        """
+        over = not self._durable and all(each.over for each in family)
+        return {each: remains_of(each) if over else self.changes(each) for each in family}
+
+    def steps(self, process: AgentProcess, *, begins: AgentProcess | None = None) -> StoredProcess:
+        """What the running actions of a stored process have done since.
+
+        A process that they have started is told of when it is stored itself: with `begins`, which is stored now.
+        """
+        return self._with_stored_children(process, self._recorders[process].steps(process), begins)
+
+    def _with_stored_children(
+        self, process: AgentProcess, change: StoredProcess, begins: AgentProcess | None = None
+    ) -> StoredProcess:
+        missing = {each.id for each in process.children if each is not begins and not self.stored(each)}
+        if not missing:
+            return change
+        journal = [each for each in change.journal if each.kind != "child" or each.value not in missing]
+        return change._replace(journal=journal)
+
+    def checkpoint(self, process: AgentProcess) -> dict[AgentProcess, StoredProcess]:
+        """The records of a process, with the steps of the action that started it if it is new. Raises `Unstorable`."""
+        changes: dict[AgentProcess, StoredProcess] = {}
+        parent = process.parent
+        if parent is not None and not self.stored(process):
+            changes[parent] = self.steps(parent, begins=process)
+        changes[process] = self._with_stored_children(process, self.changes(process))
+        return {each: stored for each, stored in changes.items() if self._recorders[each].has_changes(stored)}
+
+    def resting(self, root: AgentProcess) -> dict[AgentProcess, StoredProcess]:
+        """The records of a family that have changed, of the processes that nothing runs.
+
+        Of one that is over, only the end if the store ends with us.
+        """
+        family = family_of(root)
+        if not self._durable and all(each.over for each in family):
+            return {each: remains_of(each) for each in family}
+        changes: dict[AgentProcess, StoredProcess] = {}
+        for each in family:
+            if each.driven or each.options.ephemeral:
+                continue
+            try:
+                stored = self._with_stored_children(each, self.changes(each))
+            except Unstorable as error:
+                self.tell_not_stored(each, error)
+                self._unwritable.add(each)
+                if not (each.over and self._recorders[each].defined):
+                    continue
+                stored = self._recorders[each].ending(
+                    each, f"It ended as {each.status}, which cannot be stored: {error}"
+                )
+            if self._recorders[each].has_changes(stored):
+                changes[each] = stored
+        return changes
+
+    def confirm(self, process: AgentProcess, stored: StoredProcess) -> bool:
+        """Note that the store has records of a process. Returns whether this program may let it go."""
+        if not self._durable and not stored.whole:
+            if process.parent is None:
+                self._ended.append(process)
+            return True
+        self._recorders[process].confirm(stored)
+        self._not_stored.stored(process)
+        return self.say_all(process)
+
+    def say_all(self, process: AgentProcess) -> bool:
+        """Whether a process that rests can be made of its records without anybody missing anything."""
+        return recordable(process) and process not in self._unwritable
+
+    def only_here(self, process: AgentProcess) -> bool:
+        """Whether only this program can go on with a process, because its records cannot be written."""
+        return process in self._unwritable and not process.over
+
+    def tell_not_stored(self, process: AgentProcess, error: Exception) -> None:
+        """Tell the log and the listeners that a process is kept in memory only."""
+        self._not_stored.tell(process, error)
+
+    def renew_types(self) -> None:
+        """Look classes up anew from now on, because a workspace was loaded again."""
+        self._types = StoredTypes()
+
+    def codec(self, process_id: str) -> Codec:
+        """What writes and reads what belongs to a process."""
+        return Codec(self._types, seal=None if self._seals is None else self._seals.of(process_id))
+
+    def codec_for(self, process_id: str) -> Codec | None:
+        """What writes and reads the records of a process; None: they hold the values themselves."""
+        return self.codec(process_id) if self._durable else None
+
+
+class NotStored:
+    """Says of processes that they are kept in memory only, and why, once for each reason: in the log, and as an event.
+
+    They go on all the same.
+    """
+
+    def __init__(self) -> None:
+        self._reasons: WeakKeyDictionary[AgentProcess, str] = WeakKeyDictionary()
+
+    def tell(self, process: AgentProcess, error: Exception) -> None:
+        """Tell that a process could not be stored, unless the same was told before and it was not stored since."""
+        expected = isinstance(error, StoreError | Unstorable)
+        reason = str(error) if expected else f"Unexpected {type(error).__name__}; the log has the traceback."
+        if self._reasons.get(process) == reason:
+            return
+        self._reasons[process] = reason
+        _log.warning("Process %s is kept in memory only: %s", process.id, reason, exc_info=None if expected else error)
+        if process.listeners.attentive:
+            process.emit(ProcessNotStored(reason, process_id=process.id))
+
+    def stored(self, process: AgentProcess) -> None:
+        """Note that a process was stored; if it cannot be later, that is told again."""
+        self._reasons.pop(process, None)

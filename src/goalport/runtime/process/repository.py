@@ -2,9 +2,9 @@
 
 A process that rests is given to the store and let go here. It is made of its records again when somebody asks for it or
 lets it go on; as long as the program references it, it stays the same object. One whose steps are stored is saved
-between any two of its actions; of any other, the family is stored when nothing runs in it any more. In a store that
-outlives the program, a family is saved under its lease, which this program takes before anything of the family runs or
-changes here. Below: the records. Above: the platform, which runs processes.
+between any two of its actions; of any other, the family is stored when nothing runs in it any more. A family that is
+stored is saved under its lease, which this program takes before anything of the family runs or changes here. It is the
+same for a store in memory, whose leases nobody else wants. Below: the records. Above: the platform.
 """
 
 from collections import Counter
@@ -23,10 +23,9 @@ from goalport.base.errors import LeaseHeld, LeaseLost, StoreError, Unreadable, U
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.event_log import EventLogs
 from goalport.runtime.process.family import DUE_NOW, due_at, family_of, is_busy, is_watched
-from goalport.runtime.process.family_records import Definitions, FamilyRecords, is_alone
 from goalport.runtime.process.ids import ID
 from goalport.runtime.process.lifecycle import ProcessStatus, Terminated
-from goalport.runtime.process.recording import record_of, remains_of
+from goalport.runtime.process.recording import Definitions, FamilyRecords, record_of
 from goalport.runtime.process.restoring import restored
 from goalport.runtime.process.unsaved import UnsavedFamilies
 from goalport.store import EventRecord, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
@@ -53,20 +52,16 @@ class AgentProcessRepository:
         """The lock under which a family is saved and its lease changes hands, by the id of its root."""
         self._doubtful: WeakSet[AgentProcess] = WeakSet()
         """The roots that were written for the first time, and of which it is not known whether that was committed."""
-        self._followed: WeakSet[AgentProcess] = WeakSet()
-        """Those that are held, although they rest and are stored, because somebody follows them."""
         self._leases: dict[str, Lease] = {}
         """The leases of this program, by the id of the root."""
         self._unsaved = UnsavedFamilies(store)
         self.events = EventLogs(store, self._holds)
-        self.lists = ProcessLists(store, self._held, self._known)
         store.attach(lambda root: is_watched(self._known.get(root)))
 
     def hold(self, process: AgentProcess) -> None:
         """Keep a process that begins to run, with its family, until it is stored."""
         if not process.options.ephemeral:
             self._held[process.id] = self._known[process.id] = process
-            self._followed.discard(process)
 
     def is_stored(self, process: AgentProcess) -> bool:
         """Whether the store has records of a process that lives in this program."""
@@ -83,7 +78,7 @@ class AgentProcessRepository:
 
     def has(self, process: AgentProcess) -> bool:
         """Whether this program may run and change a process without asking the store first."""
-        return not self.store.durable or self._holds(process.root)
+        return self._holds(process.root)
 
     def _holds(self, root: AgentProcess) -> bool:
         """Whether this program has the lease of a family, or made it and has stored nothing of it yet."""
@@ -106,19 +101,16 @@ class AgentProcessRepository:
                 await self.checkpoint(process)
         elif process.lasting:
             async with self._lock(root):
-                await self._commit_first(root, process)
+                try:
+                    await self._commit_records(root, process)
+                except StoreError as error:
+                    if not error.unknown:
+                        raise
+                    self._doubtful.add(root)
+                    await retried(process, lambda: self._commit_records(root, process))
         elif self._unsaved.full and process.status is ProcessStatus.NOT_STARTED and process.parent is None:
             await self._unsaved.room_for(process, self.save)
         return not process.elsewhere
-
-    async def _commit_first(self, root: AgentProcess, process: AgentProcess) -> None:
-        try:
-            await self._commit_records(root, process)
-        except StoreError as error:
-            if not error.unknown:
-                raise
-            self._doubtful.add(root)
-            await retried(process, lambda: self._commit_records(root, process))
 
     async def claim(self, process: AgentProcess) -> bool:
         """Take the lease of the family of a process, to run or change it. Returns False if another program has it.
@@ -126,13 +118,6 @@ class AgentProcessRepository:
         What another program has changed is read first. Raises `StoreError`, and `Unreadable`.
         """
         root = process.root
-        if not self.store.durable:
-            lease = await self.store.claim(root.id)
-            if lease is None:
-                self.records_of.forget(root)
-            else:
-                self._arrive(root, lease)
-            return True
         async with self._lock(root):
             if root.id in self._leases or not self.is_stored(root):
                 return True
@@ -144,7 +129,11 @@ class AgentProcessRepository:
                 self.records_of.forget(root)
                 return True
             if lease.version != root.version:
-                await self._read_taken(root, lease)
+                try:
+                    await self._read_again(root)
+                except Unreadable:
+                    await self.store.release(lease)
+                    raise
             self._arrive(root, lease)
             return True
 
@@ -226,42 +215,25 @@ class AgentProcessRepository:
         """Store what rests in the family of a process; a family that is not stored yet, when nothing runs in it."""
         if process.options.ephemeral:
             return
-        if not self.store.durable:
-            await self._save_at_rest(process)
-            return
         root = process.root
         async with self._lock(root):  # records are increments: the next follow these
-            if not self.is_stored(root):
-                await self._save_at_rest(process)
-            elif not process.elsewhere:
-                await retried(process, lambda: self._commit_resting(root))
+            if self.is_stored(root):
+                if not process.elsewhere:
+                    await retried(process, lambda: self._commit_resting(root))
+                return
+            try:
+                await self._save_first(root)
+            except Exception as error:
+                self.records_of.tell_not_stored(process, error)
 
-    async def _save_at_rest(self, process: AgentProcess) -> None:
-        try:
-            remains = not self.store.durable and is_alone(process) and not self.is_stored(process)
-            await (self._remember(process) if remains else self._save_family(process))
-        except Exception as error:
-            self.records_of.tell_not_stored(process, error)
-
-    async def _remember(self, process: AgentProcess) -> None:
-        remains = remains_of(process)
-        lease = await self.store.save((remains,), Lease(process.id), wake_at=None, release=True)
-        process.note_version(lease.version)
-        self.records_of.confirm(process, remains)
-        self._held.pop(process.id, None)
-
-    async def _save_family(self, process: AgentProcess) -> None:
-        family = [each for each in family_of(process) if not each.options.ephemeral]
+    async def _save_first(self, root: AgentProcess) -> None:
+        family = [each for each in family_of(root) if not each.options.ephemeral]
         if any(each.driven or each.outcome is None for each in family):
             return
-        root = family[0]
-        if self.is_stored(root) and root.id not in self._leases:
-            await self.claim(root)
         changes, events = self.records_of.at_rest(family), self.events.unstored(root)
-        lease = self._leases.pop(root.id, None) or Lease(root.id)
         with self._unsaved.saving(family):
             lease = await self.store.save(
-                [*changes.values()], lease, wake_at=due_at(family), release=True, events=events
+                [*changes.values()], Lease(root.id), wake_at=due_at(family), release=True, events=events
             )
         self._confirm(root, changes, events)
         root.note_version(lease.version)
@@ -350,13 +322,10 @@ class AgentProcessRepository:
                 continue
             if all_said:
                 self._held.pop(each.id, None)
-            elif each.followed:
-                self._followed.add(each)
 
     def let_go(self, process: AgentProcess) -> None:
         """Keep a process no longer that was stored at rest, now that nobody follows it any more."""
-        if process in self._followed and self.records_of.say_all(process):
-            self._followed.discard(process)
+        if self.is_stored(process) and not is_busy(process) and self.records_of.say_all(process):
             self._held.pop(process.id, None)
 
     async def store_events(self, seconds: float) -> None:
@@ -367,12 +336,8 @@ class AgentProcessRepository:
                     if root.id in self._leases:
                         await self._commit(root, {}, release=False)
 
-    def version(self, root: AgentProcess) -> int:
-        """How often a family was saved that lives in this program, as far as it knows."""
-        return root.version or 0
-
     def _lock(self, root: AgentProcess) -> anyio.Lock:
-        return self._locks.setdefault(root.id, anyio.Lock())
+        return self._locks.setdefault(root.id, anyio.Lock(fast_acquire=True))
 
     def live(self, process_id: str) -> AgentProcess | None:
         """The process of that id as it is in the memory of this program; None: it is not there."""
@@ -389,18 +354,15 @@ class AgentProcessRepository:
         if not stored:
             return None
         known = self._known.get(process_id)
-        if known is not None and self._is_newer(known, version):  # somebody was faster, and what was read is old
-            return known
+        if known is not None:  # somebody may have been faster, and what was read is old
+            root = known.root
+            if root.id in self._leases or (root.version is not None and root.version >= version):
+                return known
         return self._read(stored, version).get(process_id)
-
-    def _is_newer(self, process: AgentProcess, version: int) -> bool:
-        root = process.root
-        return root.id in self._leases or (root.version is not None and root.version >= version)
 
     async def _is_current(self, process: AgentProcess) -> bool:
         root = process.root
-        here = process.id in self._held and not (self.store.durable and self.is_stored(root))
-        if here or root.id in self._leases:
+        if root.id in self._leases or (process.id in self._held and not self.is_stored(root)):
             return True
         return root.version is not None and (await self.store.versions([root.id])).get(root.id) == root.version
 
@@ -451,23 +413,14 @@ class AgentProcessRepository:
         for root_id, root in roots.items():
             if versions.get(root_id) != root.version:
                 async with self._lock(root):
-                    if root_id not in self._leases and not any(each.driven for each in family_of(root)):
-                        await self._follow(root)
-
-    async def _follow(self, root: AgentProcess) -> None:
-        try:
-            await self._read_again(root)
-        except Unreadable as error:  # the program that runs it may be a newer one
-            _log.warning("Process %s is not followed here any more: %s", root.id, error)
-            for each in family_of(root):
-                each.leave(gone=True)
-
-    async def _read_taken(self, root: AgentProcess, lease: Lease) -> None:
-        try:
-            await self._read_again(root)
-        except Unreadable:
-            await self.store.release(lease)
-            raise
+                    if root_id in self._leases or any(each.driven for each in family_of(root)):
+                        continue
+                    try:
+                        await self._read_again(root)
+                    except Unreadable as error:  # the program that runs it may be a newer one
+                        _log.warning("Process %s is not followed here any more: %s", root.id, error)
+                        for each in family_of(root):
+                            each.leave(gone=True)
 
     async def _read_again(self, root: AgentProcess) -> None:
         stored, version = await self.store.family(root.id)
@@ -497,43 +450,30 @@ class AgentProcessRepository:
         root.note_version(version)
         return {each.id: each for each in found}
 
-
-class ProcessLists:
-    """Lists and counts processes.
-
-    Parameters: `held` are those, by id, of which the records in the store do not say everything; `known` all that live
-    in the memory of the program.
-    """
-
-    def __init__(
-        self, store: ProcessStore, held: Mapping[str, AgentProcess], known: Mapping[str, AgentProcess]
-    ) -> None:
-        self._store, self._held, self._known = store, held, known
-
     async def counts(self) -> Mapping[str, int]:
         """How many processes have each status; those that live in this program count as they are now."""
         held = dict(self._held)  # one that is stored while the store answers is held no more
-        counts = Counter(await self._store.counts(without=held.keys()))
+        counts = Counter(await self.store.counts(without=held.keys()))
         counts.update(str(each.status) for each in held.values())
         return counts
 
     async def records(self) -> list[ProcessRecord]:
         """The records of all processes, oldest first; of one that lives in this program, as it is now."""
         held = dict(self._held)  # one that is stored while the store answers is held no more
-        records = {each.id: each for each in await self._store.records()}
+        records = {each.id: each for each in await self.store.records()}
         kept = {*records, *held, *self._held}
         records.update((each.id, record_of(each)) for each in {**held, **self._known}.values() if each.id in kept)
         return sorted(records.values(), key=lambda each: each.created_at)
 
-    async def page(
+    async def page_of_records(
         self, caller: Caller | None, *, after: str, limit: int, statuses: Collection[str], newest_first: bool
     ) -> Sequence[ProcessRecord]:
         """At most `limit` records of a caller's processes, or of all, from the one that follows the process `after`.
 
         A store that outlives the program does not know processes yet that it only gets when they have ended.
         """
-        if self._store.durable:
-            return await self._store.records(
+        if self.store.durable:
+            return await self.store.records(
                 after=after, limit=limit, caller=caller, statuses=statuses, newest_first=newest_first
             )
         known = await self.records()

@@ -25,7 +25,6 @@ from goalport.store import (
     Codec,
     ProcessRecord,
     ProcessStore,
-    QuestionRecord,
     StoredProcess,
     StoredTypes,
     decoded,
@@ -88,11 +87,28 @@ def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) 
     entries = {each.number: Entry(each.value, each.kind) for each in stored.objects}
     journaled = {each.value for each in stored.journal if each.kind in {"question", "approval"}}
     for each in stored.questions:
-        process.questions.restore(_question(process.id, each, journaled=each.id in journaled))
+        wait, status = cast("WaitFor[Any]", each.wait), cast("QuestionStatus", each.status)
+        if each.in_action and each.id not in journaled and isinstance(wait, UrlVisit):
+            # A call asked it that has ended with its program, so its page calls nobody back. A yes makes the call anew.
+            wait = replace(wait, calls_back=False)
+        settled = status, each.answer, each.reason
+        process.questions.restore(
+            Question(each.id, process.id, each.action, wait, each.in_action, each.asked_at, *settled)
+        )
     for each in stored.history:
         process.progress.record(cast("ActionInvocation", each))
     if stored.whole:
-        process.blackboard.restore(_board_state(state, entries))
+        numbers = [number for first, end in state.entries for number in range(first, end)]
+        hidden = state.hidden.numbers if isinstance(state.hidden, Ranges) else state.hidden
+        board = BoardState(
+            tuple(entries[number] for number in numbers),
+            {name: entries[number] for name, number in state.names.items()},
+            [place for place, number in enumerate(numbers) if number in hidden],
+            state.protected,
+            state.conditions,
+            None if state.last_entry is None else entries[state.last_entry],
+        )
+        process.blackboard.restore(board)
     results = {action: entries[number].value for action, number in state.results.items() if number in entries}
     triggers = {action: entries[number] for action, number in state.triggers.items() if number in entries}
     process.progress.restore(state.progress, results, triggers)
@@ -129,37 +145,6 @@ def _stand(process: AgentProcess, stored: StoredProcess) -> None:
     )
     if isinstance(outcome, Waiting) and not outcome.questions and not process.progress.parked:
         process.reopen()  # the sub-process that it waited for could not be stored: its action begins anew
-
-
-def _board_state(state: ProcessState, entries: Mapping[int, Entry]) -> BoardState:
-    numbers = [number for first, end in state.entries for number in range(first, end)]
-    hidden = state.hidden.numbers if isinstance(state.hidden, Ranges) else state.hidden
-    return BoardState(
-        tuple(entries[number] for number in numbers),
-        {name: entries[number] for name, number in state.names.items()},
-        [place for place, number in enumerate(numbers) if number in hidden],
-        state.protected,
-        state.conditions,
-        None if state.last_entry is None else entries[state.last_entry],
-    )
-
-
-def _question(process_id: str, record: QuestionRecord, *, journaled: bool) -> Question:
-    wait, status = cast("WaitFor[Any]", record.wait), cast("QuestionStatus", record.status)
-    if record.in_action and not journaled and isinstance(wait, UrlVisit):
-        # A call asked it that has ended with its program, so its page calls nobody back. A yes makes the call anew.
-        wait = replace(wait, calls_back=False)
-    return Question(
-        record.id,
-        process_id,
-        record.action,
-        wait,
-        record.in_action,
-        record.asked_at,
-        status,
-        record.answer,
-        record.reason,
-    )
 
 
 def _restore_journals(process: AgentProcess, stored: StoredProcess, family: Mapping[str, AgentProcess]) -> None:

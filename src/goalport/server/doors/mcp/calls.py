@@ -12,8 +12,8 @@ from mcp_types import INVALID_PARAMS, CallToolRequestParams, InputRequiredResult
 
 from goalport.base.errors import BadInput, HandedOver, StoreError, UnknownName
 from goalport.base.words import first_line
-from goalport.runtime.platform.kept_results import KEEPER, KeptResult
 from goalport.runtime.platform.runs import IDEMPOTENCY_KEY, IdempotentCall
+from goalport.runtime.platform.tool_agents import KEEPER, KeptResult
 from goalport.runtime.process import DirectCalls, Failed, Stuck, Terminated
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.admission import GONE, Admission, limit_wire

@@ -21,7 +21,7 @@ from goalport.base.errors import BadInput, ModelError, Unreadable
 from goalport.models.llm import AssistantMessage, Message, SystemMessage, UserMessage
 from goalport.models.prompts.quotation import as_data
 from goalport.runtime.chat import ChatSession, HistoryMatch, Turn, compare, conversation_of
-from goalport.runtime.chat.cheapest import CHEAPEST, cheapest
+from goalport.runtime.chat.compaction import CHEAPEST, cheapest
 from goalport.runtime.chat.conversation import REPLY_SEPARATOR, ConversationMessage
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.platform.runs import process_of
