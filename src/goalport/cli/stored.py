@@ -168,7 +168,7 @@ async def driven(settings: Settings, *, drive: bool) -> AsyncGenerator[LoadedWor
     """A workspace whose stored processes can be changed; `drive`: they go on here after that."""
     loaded = open_with_settings(settings.workspace, settings, migrates=drive)
     warn_of_problems(loaded)
-    loaded.platform.processes.stand_aside(drive=drive)
+    loaded.platform.processes.disable_takeover(drive=drive)
     try:
         if drive:
             await loaded.platform.upstream.open()

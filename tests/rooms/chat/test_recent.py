@@ -19,12 +19,12 @@ async def test_an_idle_session_keeps_no_process_and_goes_on_all_the_same() -> No
         for each in sessions:
             await each.on_user_message(UserMessage("one"))
         gc.collect()
-        assert [each.behind.last_seen is None for each in sessions] == [True] + [False] * 100
+        assert [each.last_seen is None for each in sessions] == [True] + [False] * 100
         assert [each.message for each in asking.questions] == ["Really jump?"]
         assert sessions[0].idle
         assert not sessions[0].questions
         assert (await sessions[0].on_user_message(UserMessage("two"))).text == "2: one … two"
-        assert sessions[0].behind.last_seen is not None
+        assert sessions[0].last_seen is not None
         assert (await (await asking.answer(response=True)).result()).text == "Done: jump"
 
 

@@ -126,7 +126,7 @@ async def test_each_kind_is_entered_in_order_and_left_in_reverse(tmp_path: Path)
         process = await platform.run("Kinds", UserInput("x"))
         assert isinstance(process.outcome, Completed)
         assert vars(module())["notes"] == ["both", "plain", "awaited"]
-        assert platform.agents.scope("Kinds").lasting_goals, "it asks a model, though it was not constructed at first"
+        assert platform.agents.scope("Kinds").durable_goals, "it asks a model, though it was not constructed at first"
     assert vars(module())["notes"][3:] == ["no plain", "no both"]
 
 

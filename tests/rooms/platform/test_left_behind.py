@@ -140,7 +140,7 @@ async def test_an_answer_to_one_process_of_a_family_that_was_left_behind_lets_th
         SqliteProcessStore(file) as store,
         AgentPlatform([Painter, Asker, mixer], store=store) as platform,
     ):
-        platform.processes.stand_aside(drive=True)  # the answer comes before it looks for what was left
+        platform.processes.disable_takeover(drive=True)  # the answer comes before it looks for what was left
         with anyio.fail_after(60):
             answered = await platform.answer(process.id, question, {"name": "red"})
             assert await answered.wait() == Completed(Wall("red", 6))
@@ -215,7 +215,7 @@ async def test_a_process_that_did_not_begin_is_not_known_and_its_key_is_free(tmp
 
     async def begun(platform: AgentPlatform) -> AgentProcess:
         process = platform.create_agent_process("Mint", UserInput("gold"))
-        found = await platform.processes.once("key", "digest", process)
+        found = await platform.processes.begin_once("key", "digest", process)
         assert found is not None
         return found
 

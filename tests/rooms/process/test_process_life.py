@@ -237,7 +237,7 @@ class Walker:
 
     @achieves_goal(description="Arrive")
     @action(pre=["expr: draft.text | size > 6"])
-    async def arrive(self, draft: Draft) -> Reply:
+    async def attach(self, draft: Draft) -> Reply:
         return Reply(draft.text)
 
     @action(can_rerun=True, post=["expr: draft.text | size > 6"], cost=1)
@@ -432,4 +432,4 @@ async def test_pruning_leaves_out_what_can_have_no_part() -> None:
     whole = await platform.run("Desk", Ticket("hi"))
     pruned = await platform.run("Desk", Ticket("hi"), options=ProcessOptions().with_(prune=True))
     assert whole.outcome == pruned.outcome == Completed(Reply("by hand: hi"))
-    assert set(whole.scope.actions) - set(pruned.scope.actions) == {"Lends.elsewhere"}
+    assert set(whole.scope.actions) - set(pruned.scope.actions) == {"Lends.remote"}

@@ -28,20 +28,11 @@ class Chatbot(Protocol):
     """Somebody to talk to."""
 
     @property
-    def name(self) -> str:
-        """Its name, unique on the platform."""
-        ...
-
+    def name(self) -> str: ...
     @property
-    def description(self) -> str:
-        """What it is for, for people and models."""
-        ...
-
+    def description(self) -> str: ...
     @property
-    def mark(self) -> ChatbotMark:
-        """How people talk to it."""
-        ...
-
+    def mark(self) -> ChatbotMark: ...
     async def create_session(
         self,
         caller: Caller = ANONYMOUS,
@@ -50,15 +41,10 @@ class Chatbot(Protocol):
         system_message: str = "",
         conversation_id: str = "",
         context_id: str = "",
-    ) -> "ChatSession":
-        """Begin a conversation, or go on with the one of that id."""
-        ...
-
+    ) -> "ChatSession": ...
     async def find_session(
         self, conversation_id: str, caller: Caller = ANONYMOUS, channel: EventListener | None = None
-    ) -> "ChatSession | None":
-        """The session of a conversation that there is."""
-        ...
+    ) -> "ChatSession | None": ...
 
 
 class ChatSession:
@@ -75,9 +61,10 @@ class ChatSession:
     ) -> None:
         """`new_process` makes a process of the chatbot that has not begun."""
         self.chatbot, self.conversation, self.caller, self.channel = chatbot, conversation, caller, channel
-        self._platform = platform
-        self.behind = ProcessBehind(platform, conversation, lambda: new_process(conversation, caller))
-        """The process behind it, as it was found last."""
+        self._platform, self._new_process = platform, new_process
+        self._busy: AgentProcess | None = None
+        """The process behind it, if it ran or waited for people when it was seen last."""
+        self._seen: ref[AgentProcess] | None = None
 
     @property
     def process_id(self) -> str:
@@ -85,15 +72,20 @@ class ChatSession:
         return self.conversation.loaded.record.process
 
     @property
+    def last_seen(self) -> AgentProcess | None:
+        """The process behind it, as it was seen last; None: there is none, or it rests, and is in memory no longer."""
+        return self._busy or (None if self._seen is None else self._seen())
+
+    @property
     def idle(self) -> bool:
         """Whether nothing runs: it waits for a message, or for the answer to a question."""
-        process = self.behind.last_seen
+        process = self.last_seen
         return process is None or not (process.active or runs(process))
 
     @property
     def questions(self) -> tuple[Question, ...]:
         """What people have to answer before it goes on; the answer to any of them may come over any door."""
-        process = self.behind.last_seen
+        process = self.last_seen
         return () if process is None else process.open_questions
 
     def is_finished(self) -> bool:
@@ -153,7 +145,7 @@ class ChatSession:
 
         Raises what that raises.
         """
-        process = await self.behind.find()
+        process = await self._find()
         if process is None:
             raise BadInput("No question is open, so nothing can be answered.")
         turn = self._turn(process, reacts=False)
@@ -169,7 +161,7 @@ class ChatSession:
         turn = self._running
         if turn is not None:
             return turn
-        process = await self.behind.find()
+        process = await self._find()
         return self._watch(process) if process is not None and runs(process) else None
 
     async def last_turn(self) -> Turn | None:
@@ -180,7 +172,7 @@ class ChatSession:
         turn = self._running
         if turn is not None:
             return turn
-        process = await self.behind.find()
+        process = await self._find()
         return None if process is None else self._watch(process)
 
     @property
@@ -214,7 +206,7 @@ class ChatSession:
         with ExitStack() as undo:
             await loaded.turns.acquire()
             undo.callback(loaded.turns.release)
-            process = await self.behind.ready(after, again=again)
+            process = await self._ready(after, again=again)
             with CancelScope(shield=True):  # what is stored is told too, if whoever says it goes away meanwhile
                 await self._platform.conversations.append(self.conversation, *added)
                 turn = self._turn(process, reacts=reacts)
@@ -229,7 +221,7 @@ class ChatSession:
 
     def _follow(self, turn: Turn, after: Callable[[], None] = lambda: None) -> None:
         def over() -> None:
-            self.behind.see(turn.process)
+            self._see(turn.process)
             after()
 
         turn.go_on(over)
@@ -240,96 +232,60 @@ class ChatSession:
 
     async def look_up(self) -> None:
         """Find the process behind it, so that `questions` and `idle` say how it stands."""
-        await self.behind.find()
+        await self._find()
+
+    def _see(self, process: AgentProcess) -> None:
+        """Note how the process is now: one that rests is kept only as long as the conversation was used lately."""
+        self._busy = process if runs(process) or process.open_questions else None
+        self._seen = ref(process)
+        self._platform.conversations.recent.keep(process, len(self.conversation.loaded.messages))
+
+    async def _find(self) -> AgentProcess | None:
+        """The process, if it can go on or has reached its goal; None: another one is needed. Raises `StoreError`."""
+        if not self.process_id:
+            return None
+        try:
+            process = await self._platform.process(self.process_id)
+            if runs(process):
+                await self._platform.processes.recover(process)
+        except (UnknownName, Unreadable):
+            return None
+        self._see(process)
+        return None if process.over and not isinstance(process.outcome, Completed) else process
+
+    async def _ready(self, after: str | None, *, again: bool) -> AgentProcess:
+        """The process that is told next, once nothing runs in it, where the conversation ends with the message `after`.
+
+        If another message is the last one, or with `again`, the conversation is forked first. Raises
+        `ConversationEnded`, `BadInput` for the id of no message, and `StoreError`.
+        """
+        conversation, stored = self.conversation, self._platform.conversations
+        await stored.load(conversation)
+        process = await self._find()
+        if process is not None and runs(process):  # here or elsewhere
+            while runs(process):
+                await process.changed()
+            await stored.load(conversation)
+            process = await self._find()
+        last_said = conversation.entries[-1].id if conversation.entries else ""
+        if again or (after is not None and after != last_said):
+            await stored.fork(conversation, after or "")
+            if process is not None:
+                process.terminate("The conversation goes on from an earlier message, in another process.")
+            process = self._busy = self._seen = None
+        if conversation.finished or (process is not None and process.over):
+            raise ConversationEnded(f"Conversation {conversation.id} has reached its goal. Begin another one.")
+        if process is None:
+            process = new = self._new_process(conversation, self.caller)
+            new.blackboard.bind_protected("conversation", conversation)
+            await stored.change(conversation, lambda record: record._replace(process=new.id))
+            self._see(new)
+        return process
 
     async def instruct(self, text: str) -> None:
         """Begin the conversation with instructions for the model."""
         said = ConversationMessage(role="system", message=SystemMessage(text))
         await self._platform.conversations.append(self.conversation, said)
-
-
-class ProcessBehind:
-    """Knows the process of a conversation.
-
-    Parameters: `make` makes another process, which has not begun, where that one is gone, or was ended, or cannot be
-    read any more, or where the conversation goes on from an earlier message.
-    """
-
-    def __init__(self, platform: Platform, conversation: Conversation, make: Callable[[], AgentProcess]) -> None:
-        self._platform, self._conversation, self._make = platform, conversation, make
-        self._busy: AgentProcess | None = None
-        """The process, if it ran or waited for people when it was seen last."""
-        self._seen: ref[AgentProcess] | None = None
-
-    @property
-    def last_seen(self) -> AgentProcess | None:
-        """The process as it was seen last; None: there is none, or it rests, and is in memory no longer."""
-        return self._busy or (None if self._seen is None else self._seen())
-
-    def see(self, process: AgentProcess) -> None:
-        """Note how the process is now: one that rests is kept only as long as the conversation was used lately."""
-        self._busy = process if runs(process) or process.open_questions else None
-        self._seen = ref(process)
-        self._platform.conversations.recent.keep(process, len(self._conversation.loaded.messages))
-
-    async def find(self) -> AgentProcess | None:
-        """The process, if it can go on or has reached its goal; None: another one is needed. Raises `StoreError`."""
-        process_id = self._conversation.loaded.record.process
-        if not process_id:
-            return None
-        try:
-            process = await self._platform.process(process_id)
-            if runs(process):
-                await self._platform.processes.recover(process)
-        except (UnknownName, Unreadable):
-            return None
-        self.see(process)
-        return None if process.over and not isinstance(process.outcome, Completed) else process
-
-    async def ready(self, after: str | None, *, again: bool) -> AgentProcess:
-        """The process that is told next, at rest, where the conversation ends with the message `after`.
-
-        If another message is the last one, or with `again`, the conversation is forked first. Raises
-        `ConversationEnded`, `BadInput` for the id of no message, and `StoreError`.
-        """
-        process = await self._at_rest()
-        if again or (after is not None and after != self._last_said):
-            await self._fork(process, after or "")
-            process = None
-        if self._conversation.finished or (process is not None and process.over):
-            raise ConversationEnded(f"Conversation {self._conversation.id} has reached its goal. Begin another one.")
-        return process or await self._begin()
-
-    async def _at_rest(self) -> AgentProcess | None:
-        """The process, once nothing runs in it, here or elsewhere; the conversation shows what is stored by then."""
-        await self._platform.conversations.load(self._conversation)
-        process = await self.find()
-        if process is None or not runs(process):
-            return process
-        while runs(process):
-            await process.changed()
-        await self._platform.conversations.load(self._conversation)
-        return await self.find()
-
-    async def _begin(self) -> AgentProcess:
-        process = self._make()
-        process.blackboard.bind_protected("conversation", self._conversation)
-        await self._platform.conversations.change(
-            self._conversation, lambda record: record._replace(process=process.id)
-        )
-        self.see(process)
-        return process
-
-    async def _fork(self, process: AgentProcess | None, after: str) -> None:
-        await self._platform.conversations.fork(self._conversation, after)
-        if process is not None:
-            process.terminate("The conversation goes on from an earlier message, in another process.")
-        self._busy = self._seen = None
-
-    @property
-    def _last_said(self) -> str:
-        said = self._conversation.entries
-        return said[-1].id if said else ""
 
 
 def runs(process: AgentProcess) -> bool:

@@ -110,7 +110,7 @@ class Turn:
     def cancel(self, reason: str = "The reply was stopped.") -> None:
         """Stop the reply: what runs is cancelled. The conversation goes on with the next message."""
         if not self.over:
-            self.process.beside(self._stop(self.process.id, reason))
+            self.process.in_background(self._stop(self.process.id, reason))
 
     async def _follow(self) -> TurnResult:
         outcome = await self.process.wait()

@@ -6,11 +6,11 @@ crash. Below: conversations. Above: the platform, whose processes call this.
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from goalport.agents.blackboard import DEFAULT_BINDING, Blackboard
+from goalport.agents.blackboard import DEFAULT_BINDING
 from goalport.agents.domain import ChatbotMark, is_state
 from goalport.base.errors import GoalportError, Unstorable
 from goalport.base.words import excerpt, one_line
@@ -135,8 +135,6 @@ async def better_title(conversation: Conversation, instead_of: str, conversation
         _log.info("Conversation %s keeps the title %r: %s", conversation.id, instead_of, error)
 
 
-Named = tuple[str, object]
-"""An object with its name; without one, that is empty."""
 _OF_CONVERSATIONS: Final = (Conversation, FrontEnd, UserMessage, AssistantMessage, SystemMessage, ToolReply)
 
 
@@ -146,39 +144,48 @@ async def save_context(process: AgentProcess, contexts: ContextRepository) -> No
     What others have saved meanwhile stays. Objects that cannot be written are not saved, and the log says so. Nothing
     happens without a context, or if it is shared by a scope that the caller lacks. Raises `StoreError`.
     """
-    if not process.options.context_id or not _empty(process).open_to(process.caller):
+    options = process.options
+
+    def empty() -> Context:
+        return Context(options.context_id, process.caller, scope=options.context_scope)
+
+    if not options.context_id or not empty().open_to(process.caller):
         return
-    found = await _news(process, contexts)
+
+    async def found() -> Context:
+        return await contexts.find(options.context_id, process.caller, scope=options.context_scope) or empty()
+
+    async def save(news: Sequence[tuple[str, object]]) -> None:
+        context = await found()
+        for name, value in news:
+            context.bind(name, value) if name else context.add(value)
+        await contexts.save(context)
+
+    held = await found()
+    news = _news(process, [*held.objects, *held.names.values()])
     try:
-        await _save(found, process, contexts)
+        if news:
+            await save(news)
     except Unstorable:
-        for each in found:  # others may be writable
+        for each in news:  # others may be writable
             try:
-                await _save([each], process, contexts)
+                await save([each])
             except Unstorable as error:
                 told = "Context %s does not get what process %s knows: %s"
-                _log.warning(told, process.options.context_id, process.id, error)
+                _log.warning(told, options.context_id, process.id, error)
 
 
-def _empty(process: AgentProcess) -> Context:
-    """The context of a process before anything is saved in it."""
-    return Context(process.options.context_id, process.caller, scope=process.options.context_scope)
-
-
-async def _context_of(process: AgentProcess, contexts: ContextRepository) -> Context:
-    options = process.options
-    found = await contexts.find(options.context_id, process.caller, scope=options.context_scope)
-    return found or _empty(process)
-
-
-async def _news(process: AgentProcess, contexts: ContextRepository) -> Sequence[Named]:
-    """What a process knows and its context does not, each once."""
-    context = await _context_of(process, contexts)
-    known, news = [*context.objects, *context.names.values()], list[Named]()
-    for name, value in _shared(process):
-        if not _is_among(known, value):
+def _news(process: AgentProcess, known: list[object]) -> list[tuple[str, object]]:
+    """What others may know of a process and is not among what they know, each once, with its name if it has one."""
+    triggers = tuple({each.settings.trigger for each in process.scope.actions.values() if each.settings.trigger})
+    named = process.blackboard.state.names.items()
+    names = {id(entry.value): name for name, entry in named if name != DEFAULT_BINDING}
+    news: list[tuple[str, object]] = []
+    for value in process.blackboard.objects:
+        of_conversation = isinstance(value, (*_OF_CONVERSATIONS, *triggers)) or is_state(type(value))
+        if not of_conversation and not _is_among(known, value):
             known.append(value)
-            news.append((name, value))
+            news.append((names.get(id(value), ""), value))
     return news
 
 
@@ -191,26 +198,3 @@ def _is_among(known: Sequence[object], value: object) -> bool:
         except (TypeError, ValueError):
             continue
     return False
-
-
-async def _save(news: Sequence[Named], process: AgentProcess, contexts: ContextRepository) -> None:
-    """Add objects to a context. Raises `Unstorable` and `StoreError`."""
-    if not news:
-        return
-    context = await _context_of(process, contexts)
-    for name, value in news:
-        context.bind(name, value) if name else context.add(value)
-    await contexts.save(context)
-
-
-def _shared(process: AgentProcess) -> Iterator[Named]:
-    """What others may know, each with its name, if it has one of its own."""
-    triggers = tuple({each.settings.trigger for each in process.scope.actions.values() if each.settings.trigger})
-    names = {id(value): name for name, value in _named(process.blackboard)}
-    for value in process.blackboard.objects:
-        if not (isinstance(value, (*_OF_CONVERSATIONS, *triggers)) or is_state(type(value))):
-            yield names.get(id(value), ""), value
-
-
-def _named(blackboard: Blackboard) -> Iterator[Named]:
-    return ((name, entry.value) for name, entry in blackboard.state.names.items() if name != DEFAULT_BINDING)

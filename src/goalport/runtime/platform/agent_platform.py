@@ -444,7 +444,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         `digest` identifies what it is started with; None is returned if the other one has a different one. A process
         that was killed, or is no longer kept, is started again. Raises `UnknownName`, and `StoreError`.
         """
-        return await self.processes.once(key, digest, self.create_agent_process(agent, *inputs, **how))
+        return await self.processes.begin_once(key, digest, self.create_agent_process(agent, *inputs, **how))
 
     async def start_stored(
         self,
@@ -464,7 +464,7 @@ class AgentPlatform(AbstractAsyncContextManager["AgentPlatform"]):
         process = self.create_agent_process(agent, *inputs, **how)
         if listener is not None:
             process.subscribe(listener)
-        return await self.processes.once(*(once or ("", "")), process)
+        return await self.processes.begin_once(*(once or ("", "")), process)
 
     async def run(self, agent: str | Agent, *inputs: object, **how: Unpack[Start]) -> AgentProcess:
         """Run a process to its end; its `outcome` says how it ended. Cancelling this kills the process."""

@@ -18,7 +18,7 @@ from goalport.models.llm import AssistantMessage, EmbeddingService, Image, Langu
 from goalport.models.prompts import Templates
 from goalport.runtime.ai import Ai, Engine, Guard, LlmEngine, LlmOperations, Operation, Services
 from goalport.runtime.platform.replicas import ProcessEngine
-from goalport.runtime.process import CurrentOperation, agent_tool
+from goalport.runtime.process import agent_tool, current_operation
 from goalport.store import InMemoryProcessStore, ProcessStore
 from goalport.tools import ToolGroup, ToolGroupResolver
 from goalport.tools.groups import Requirement
@@ -160,7 +160,7 @@ class Engines:
 
         Elsewhere the listener receives its events.
         """
-        return Ai(self._engine(CurrentOperation(listener), groups))
+        return Ai(self._engine(current_operation(listener), groups))
 
     def _engine(self, operation: Operation, groups: Callable[[], ToolGroupResolver]) -> Engine:
         return LlmEngine(

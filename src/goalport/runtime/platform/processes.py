@@ -125,10 +125,10 @@ class Processes(ProcessPlatform):
         self._replicas.start()
         await self._deliveries.open()
 
-    def stand_aside(self, *, drive: bool) -> None:
+    def disable_takeover(self, *, drive: bool) -> None:
         """From now on, take nothing over that others left in a store; without `drive`, leave to them what can go on."""
         self._replicas.takes_over, self.drives = False, drive
-        self._deliveries.stand_aside()
+        self._deliveries.disable_takeover()
 
     @property
     def limiter(self) -> CapacityLimiter:
@@ -164,10 +164,10 @@ class Processes(ProcessPlatform):
         process = self._factory.create(scope, inputs, options, groups)
         if self._durable and not options.ephemeral:
             parent = inputs.parent
-            lasts = not scope.lasting_goals.isdisjoint(process.goals) if parent is None else parent.lasting
+            lasts = not scope.durable_goals.isdisjoint(process.goals) if parent is None else parent.durable
             if lasts or options.turns or self.keep_journals:
-                process.store_each_step()
-        if inputs.parent is None and (process.lasting or options.keep_events):
+                process.set_durable(durable=True)
+        if inputs.parent is None and (process.durable or options.keep_events):
             self._repository.events.open(process, new=True)
         return process
 
@@ -175,14 +175,14 @@ class Processes(ProcessPlatform):
         if self._closed:
             raise GoalportError("This platform is closed. Start processes inside its `async with`, or make a new one.")
 
-    async def once(self, key: str, digest: str, process: AgentProcess) -> AgentProcess | None:
+    async def begin_once(self, key: str, digest: str, process: AgentProcess) -> AgentProcess | None:
         """Begin a process, stored; or find the one that began under its key, if any. None: that has another digest.
 
         A process that was killed, or is not known any more, has no result: then the given one takes its place. Raises
         `StoreError`.
         """
         if self._durable:
-            process.store_each_step()
+            process.set_durable(durable=True)
             self._repository.events.open(process, new=True)
         waits, instead_of = iter(_WRITTEN_WITHIN if self._durable else ()), ""
         while True:
@@ -190,12 +190,12 @@ class Processes(ProcessPlatform):
             known_digest, known_id = await joined if joined else (digest, process.id)
             if known_id == process.id:
                 self.begin(process)
-                return await self._repository.once_stored(process)
+                return await self._repository.when_stored(process)
             if known_digest != digest:
                 return None
             found = await self._repository.find(known_id)
             if found is not None and not isinstance(found.outcome, Killed) and found.end_requested is None:
-                return await self._repository.once_stored(found)
+                return await self._repository.when_stored(found)
             if found is None and (pause := next(waits, None)) is not None:
                 await asyncio.sleep(pause)
             else:
@@ -203,7 +203,7 @@ class Processes(ProcessPlatform):
 
     def codec(self, owner: str) -> Codec:
         """What reads and writes the values of a process, by its id, or of what else has values of its own."""
-        return self._repository.records_of.codec(owner)
+        return self._repository.family_records.codec(owner)
 
     def start_child(
         self, parent: AgentProcess, action: str, agent: object, kind: type, inputs: Sequence[object], /
@@ -244,7 +244,7 @@ class Processes(ProcessPlatform):
         unsubscribe = root.subscribe(Alarm(root.notify_waiters))
         try:
             while True:
-                ended, version = process.status.ended and not process.untold, root.version or 0
+                ended, version = process.status.ended and not process.withheld, root.version or 0
                 found = await self._repository.events.read(root, after, _AT_A_TIME)
                 members = {each.id for each in with_descendants(process)}
                 for number, event in found:
@@ -261,7 +261,7 @@ class Processes(ProcessPlatform):
 
     def renew_types(self) -> None:
         """Find the classes of stored objects anew, because a workspace was loaded again."""
-        self._repository.records_of.renew_types()
+        self._repository.family_records.renew_types()
         self._replicas.renew()
 
     @property
@@ -274,11 +274,11 @@ class Processes(ProcessPlatform):
         """The processes that run in this program, oldest first."""
         return tuple(self._running.values())
 
-    def leave_to_others(self) -> None:
+    def hand_over_waits(self) -> None:
         """Tell who waits here for processes that other programs run to ask again there, since this program ends."""
         for process in self._repository.watched if self._durable else ():
             if process.status is ProcessStatus.RUNNING and not process.active:
-                process.leave(gone=True)
+                process.detach(closing=True)
 
     async def close(self) -> None:
         """Kill the processes that run, and wait until they have ended; on other event loops they end later.
@@ -294,7 +294,7 @@ class Processes(ProcessPlatform):
         waiting = [await self._repository.find(each.id) for each in left]
         for process in (*running.values(), *waiting, *self._repository.watched):
             if process is not None and self._durable and self._repository.may_be_stored(process):
-                process.leave(gone=True)
+                process.detach(closing=True)
             elif process is not None and not process.status.ended:
                 process.kill("The platform was closed.")
         await asyncio.gather(*(task for task in running if task.get_loop() is here), return_exceptions=True)
@@ -327,7 +327,7 @@ class Processes(ProcessPlatform):
             if self._repository.has(process):
                 go_on()
             else:
-                process.beside(self._repository.claim_for(process, process.expect(go_on)))
+                process.in_background(self._repository.claim_for(process, process.expect(go_on)))
 
         process.on_loop(start)
 
@@ -367,23 +367,23 @@ class Processes(ProcessPlatform):
             return
         turns = self.turns if process.options.turns else None
         if turns is not None and not await self._begin_turn(process, turns):
-            await (self._repository.release(process) if process.elsewhere else self._save(process))
+            await (self._repository.release(process) if process.remote else self._save(process))
             return
         if self._durable:
-            process.tell_when_stored(ends=self._repository.is_stored(process))
+            process.withhold_outcome(ends=self._repository.is_stored(process))
         try:
             await (step if stepped else drive)(process)
         finally:
-            if turns is not None and not process.elsewhere:
+            if turns is not None and not process.remote:
                 await self._end_turn(process, turns)
-            if process.elsewhere:
+            if process.remote:
                 await self._repository.release(process)
             elif process.outcome is not None and not process.driven:
                 self._continue_others(process)
                 await self._save(process)
             elif stepped and self._repository.is_stored(process):
                 await self._repository.save(process)
-            process.stored()
+            process.publish_outcome()
 
     async def _begin_turn(self, process: AgentProcess, turns: ConversationTurns) -> bool:
         """Prepare a turn of a process. Returns False if it does not run: it is stuck, or another program has it.
@@ -398,15 +398,15 @@ class Processes(ProcessPlatform):
             expected = isinstance(error, GoalportError)
             if not expected:
                 _log.exception("The turn of process %s did not begin.", process.id)
-            if process.end_requested is None and not process.elsewhere:
+            if process.end_requested is None and not process.remote:
                 words = error if expected else process.words_for(error)
                 process.settle(Stuck(f"It cannot go on. {words}", turn_failed=True))
                 return False
         finally:
             process.cancel_scope = None
-        if process.elsewhere:
+        if process.remote:
             process.release()
-        return not process.elsewhere
+        return not process.remote
 
     async def _end_turn(self, process: AgentProcess, turns: ConversationTurns) -> None:
         """Keep what a process has done that rests now."""
@@ -491,7 +491,7 @@ class Processes(ProcessPlatform):
         try:
             await self._repository.save(process)
         finally:
-            process.stored()
+            process.publish_outcome()
         store = self._repository.store
         for overflow in await store.overflow() if process.status is ProcessStatus.WAITING else ():
             longest = await self._repository.find(overflow)
@@ -514,14 +514,14 @@ class Processes(ProcessPlatform):
 
     def ended_idle(self, process: AgentProcess, /) -> None:
         if self._durable:
-            process.tell_when_stored(ends=True)
+            process.withhold_outcome(ends=True)
         if self._repository.has(process):
             self._continue_others(process)
-            process.beside(self._save(process))
+            process.in_background(self._save(process))
         else:
             # Who waits for the process above waits until that knows of it.
             told = (process.parent or process).expect(lambda: None)
-            process.beside(self._end_idle(process, told))
+            process.in_background(self._end_idle(process, told))
 
     async def _end_idle(self, process: AgentProcess, told: Callable[[], None]) -> None:
         """End a process that was ended here, and of which another program may have the lease."""
@@ -541,7 +541,7 @@ class Processes(ProcessPlatform):
             if mine and process.over:
                 await self._save(process)
         finally:
-            process.stored()
+            process.publish_outcome()
         if mine and not process.over:  # the store knew something newer of it, from which it was made again
             process.end(wanted)
 
@@ -608,7 +608,7 @@ class Processes(ProcessPlatform):
         if process.status is ProcessStatus.NOT_STARTED and process.idle and not self._repository.is_stored(process):
             process.begin_turn(objects, caller, token)
             self.begin(process)
-            await self._repository.once_stored(process)
+            await self._repository.when_stored(process)
             return
         while True:
             had = self._repository.has(process)
@@ -656,7 +656,7 @@ class Processes(ProcessPlatform):
             if not self.drives:
                 await self._repository.release(process)
 
-        storing = process.beside(store())
+        storing = process.in_background(store())
         if not (await asyncio.wait([storing], timeout=_STORE_SECONDS))[0]:
             told = f"What the process was told could not be stored within {_STORE_SECONDS:g} s."
             look = (

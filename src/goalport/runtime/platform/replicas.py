@@ -252,7 +252,7 @@ class Deliveries:
         if self._engine is not None:
             await self._engine.start(self._deliver)
 
-    def stand_aside(self) -> None:
+    def disable_takeover(self) -> None:
         """Leave the engine to others: this program runs at once what it begins, and nothing else."""
         self._engine = None
 
@@ -264,7 +264,7 @@ class Deliveries:
 
     def wanted(self, process: AgentProcess) -> bool:
         """Whether the engine decides who runs a process: it is stored at each step, and none of its family runs."""
-        if self._engine is None or self._closed or process.stepped or not process.lasting:
+        if self._engine is None or self._closed or process.stepped or not process.durable:
             return False
         family = family_of(process)
         return family[0].id not in self._delivered and all(each.cancel_scope is None for each in family)

@@ -35,7 +35,7 @@ class Run:
 def end_for_caller(platform: AgentPlatform, process: AgentProcess, reason: str) -> None:
     """End a process whose result its caller wants no more; of a conversation, only the turn that runs."""
     if process.options.turns and process.outcome is None:
-        process.beside(platform.stop_turn(process.id, reason))
+        process.in_background(platform.stop_turn(process.id, reason))
     else:
         process.kill(reason)
 

@@ -86,5 +86,4 @@ class ResultKeeper:
 
     @achieves_goal(description="The result of a tool")
     async def keep(self, kept: KeptResult) -> str:
-        """Give the text."""
         return kept.text

@@ -67,7 +67,6 @@ def declared_extensions(
 
 
 def workspace_autonomy(platform: Platform, settings: AutonomySettings) -> Autonomy:
-    """How the platform chooses agents and goals."""
     return Autonomy(
         platform=platform,
         agent_confidence_cut_off=settings.agent_confidence_cut_off,

@@ -23,7 +23,7 @@ from goalport.runtime.process.lifecycle import (
     Waiting,
 )
 from goalport.runtime.process.listeners import Alarm, Listeners
-from goalport.runtime.process.outside import CurrentOperation, DirectCalls, spending_outside
+from goalport.runtime.process.outside import DirectCalls, current_operation, spending_outside
 from goalport.runtime.process.parameters import SERVICE_TYPES, ArgumentResolver
 from goalport.runtime.process.planners import Planner, planner_for
 from goalport.runtime.process.process_options import (
@@ -62,7 +62,6 @@ __all__ = [
     "Completed",
     "Context",
     "ContextRepository",
-    "CurrentOperation",
     "Decider",
     "Definition",
     "Delay",
@@ -107,6 +106,7 @@ __all__ = [
     "asks_a_model",
     "asks_models",
     "blackboard_for_child",
+    "current_operation",
     "decline",
     "drive",
     "family_of",

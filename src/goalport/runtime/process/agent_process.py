@@ -146,9 +146,9 @@ class AgentProcess(Lifecycle):
         super().__init__(process_id, parent)
         self.traced = False
         """Whether spans are recorded of its work."""
-        self.lasting = False
+        self.durable = False
         """Whether each of its steps is stored, so that it goes on when the program has ended in its middle."""
-        self.forgotten = False
+        self.summarized = False
         """Whether only its outcome and its history are kept, because it ended long ago."""
         self.started_by = started_by
         """The name of the action that started it."""
@@ -369,7 +369,7 @@ class AgentProcess(Lifecycle):
 
     def last(self, kind: type[T]) -> T | None:
         """The newest visible object of a type, or None. Raises `ProcessEnded` when the blackboard is no longer kept."""
-        if self.forgotten:
+        if self.summarized:
             what = f"Whether there was {with_article(kind)} is not known any more: of what ended long ago, only the"
             raise ProcessEnded(
                 self.id, f"{what} outcome and the history are kept. Hold on to the process to keep what it knew."
@@ -445,13 +445,9 @@ class AgentProcess(Lifecycle):
             return False
         return True
 
-    def store_each_step(self) -> None:
-        """Store each of its steps from now on."""
-        self.lasting = True
-
-    def store_at_rest(self) -> None:
-        """Store it only when nothing of its family runs, from now on."""
-        self.lasting = False
+    def set_durable(self, *, durable: bool) -> None:
+        """From now on, store each of its steps; or only how it is when nothing of its family runs."""
+        self.durable = durable
 
     @property
     def seconds_run(self) -> float:
@@ -463,15 +459,15 @@ class AgentProcess(Lifecycle):
 
         `soon`: not now, but before the next action or with its end; `late`: only if that was said after the last one.
         """
-        due = self.lasting and not soon and (self._behind or not late)
-        self._behind = self.lasting and soon
+        due = self.durable and not soon and (self._behind or not late)
+        self._behind = self.durable and soon
         if due:
             await self.platform.checkpoint(self)
             await checkpoint_if_cancelled()
 
     async def store_steps(self) -> None:
         """Store what the running actions have done so far, if its steps are stored."""
-        if self.lasting:
+        if self.durable:
             await self.platform.store_steps(self)
             await checkpoint_if_cancelled()
 
@@ -499,7 +495,7 @@ class AgentProcess(Lifecycle):
         if self.parent is not None:
             self.parent.children.append(self)
 
-    def tell_what_happened(self, known: int) -> None:
+    def emit_missed(self, known: int) -> None:
         """Tell who subscribed to it or waits what another program did after the first `known` actions."""
         if self._subscribers is not None:
             planned, tell = len(self.progress.history) + len(self.plan), self._subscribers.on_event
@@ -519,13 +515,13 @@ class AgentProcess(Lifecycle):
         *,
         trace: Trace,
         turn_start: TurnStart | None,
-        forgotten: bool,
+        summarized: bool,
     ) -> None:
-        """Pursue what a process pursued of which there are records; `forgotten`: only its end and its history."""
+        """Pursue what a process pursued of which there are records; `summarized`: only its end and its history."""
         self.trace, self.turn_start = trace, turn_start or FIRST_TURN
         self.goal, self.plan, self.failure = self.scope.goals.get(goal), tuple(plan), failure
         self._seconds_run, self._behind = seconds_run, False
-        self.forgotten = forgotten
+        self.summarized = summarized
 
     def fail(self, reason: str, action: str = "", error: BaseException | None = None) -> None:
         """Note a failure, of an action or of the process itself, whether or not there is another way.
@@ -575,7 +571,7 @@ class AgentProcess(Lifecycle):
 
     def end_run(self, scope: CancelScope) -> None:
         """Note that a run has ended, with its scope: perhaps because the deadline has passed."""
-        if scope.cancelled_caught and self.end_requested is None and not self.elsewhere:
+        if scope.cancelled_caught and self.end_requested is None and not self.remote:
             reason = f"The deadline of {self.options.deadline:g} s has passed."
             self.end_requested = Stuck(reason, turn_failed=True) if self.options.turns else Terminated(reason)
         self.cancel_scope = None

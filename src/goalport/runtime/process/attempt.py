@@ -81,7 +81,6 @@ class ActionCalls:
         return self.attempt.process.caller
 
     def emit(self, event: SourcesShown, /) -> None:
-        """Emit an event of the process and the action."""
         process = self.attempt.process
         process.emit(replace(event, process_id=process.id, action=self.attempt.action))
 
@@ -245,12 +244,11 @@ class ActionOperation:
 
     @property
     def place(self) -> tuple[str, str]:
-        """The id of the process and the name of the action."""
         return self._process.id, self._attempt.action
 
     def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
         """The record for the reply to a request; it holds the reply already if the action began again."""
-        if not self._attempt.journal.again and not self._process.lasting:
+        if not self._attempt.journal.again and not self._process.durable:
             return self._attempt.journal.note_request(model, call)
         name = self._attempt.names.next("model", fingerprint_of_model_call(model, call))
         return _ReplyRecord(self._attempt, name)
@@ -283,7 +281,6 @@ class ActionOperation:
 
     @property
     def prompts(self) -> SentPrompts:
-        """What models were sent so far for the process."""
         return self._process.prompts
 
     async def before_turn(self, tool: str, /) -> None:

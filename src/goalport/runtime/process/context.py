@@ -384,7 +384,7 @@ class ActionContext(OperationContext):
         try:
             outcome = await child.wait()
         except get_cancelled_exc_class():
-            if not self.process.elsewhere:
+            if not self.process.remote:
                 child.kill("What it was started for was cancelled.")
             raise
         if isinstance(outcome, Waiting):

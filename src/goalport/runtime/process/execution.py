@@ -70,7 +70,7 @@ async def invoke(process: AgentProcess, action: Action) -> Failed | None:
     """
     progress = process.progress
     number, planned = len(progress.history) + 1, len(progress.history) + len(process.plan)
-    if process.lasting:
+    if process.durable:
         await process.checkpoint(late=True)
     progress.begin(action.name)
     if not action.settings.repeatable:
@@ -130,7 +130,7 @@ async def _conclude(
     if process.listeners.attentive:
         number = len(progress.history)
         process.emit(ActionFinished(action.name, number, planned, end.status, seconds, words, process_id=process.id))
-    if process.lasting:  # the end of the goal's action is probably that of the process, with which it is stored
+    if process.durable:  # the end of the goal's action is probably that of the process, with which it is stored
         at_goal = process.goal is not None and process.goal.action == action.name
         await process.checkpoint(soon=at_goal and end.status == "succeeded")
 

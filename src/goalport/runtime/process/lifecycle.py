@@ -178,7 +178,7 @@ class Lifecycle:
         """When it got its outcome; None while it has none."""
         self.driven = False
         """Whether a task runs it. A process that only waits for its sub-processes counts as running without one."""
-        self.elsewhere = False
+        self.remote = False
         """Whether another program runs it, or is going to: here it shows what the store knows of it."""
         self._tasks = 0
         """The number of tasks that run it, or have run it and whose callbacks have not been called yet."""
@@ -186,7 +186,7 @@ class Lifecycle:
         """Whether its outcome is not told yet, because it is not stored yet."""
         self._storing_ends = False
         """Whether that is so also if it has ended, and can be run again from its beginning otherwise."""
-        self._gone = False
+        self._closing = False
         """Whether this program ends and follows it no longer."""
         self._due = 0
         """The number of changes that were requested, perhaps by other threads, and are not made yet."""
@@ -224,14 +224,10 @@ class Lifecycle:
         After an answer the outcome that follows from the answer is returned. Cancelling the wait does not change the
         process. Raises `HandedOver` when this program ends first, and `GoalportError` if nothing has started it.
         """
-        if (
-            self.status is ProcessStatus.NOT_STARTED
-            and self.root.version is None
-            and not (self.active or self.elsewhere)
-        ):
+        if self.status is ProcessStatus.NOT_STARTED and self.root.version is None and not (self.active or self.remote):
             raise GoalportError(f"Process {self.id} has not been started. Call run(), resume() or tick() first.")
-        while self.outcome is None or self.untold or (not self.over and self.changing):
-            if self._gone:
+        while self.outcome is None or self.withheld or (not self.over and self.changing):
+            if self._closing:
                 raise HandedOver(self.id)
             await self._change()
         return self.outcome
@@ -259,9 +255,9 @@ class Lifecycle:
 
     async def changed(self) -> None:
         """Wait until anything about it changes. Raises `HandedOver` when this program ends first."""
-        if not self._gone:
+        if not self._closing:
             await self._change()
-        if self._gone:
+        if self._closing:
             raise HandedOver(self.id)
 
     def begin_action(self) -> None:
@@ -341,27 +337,27 @@ class Lifecycle:
         task.add_done_callback(ended)
         return task
 
-    def tell_when_stored(self, *, ends: bool) -> None:
-        """Do not tell those who wait that it waits or is stuck before `stored` is called; nor its end, with `ends`."""
+    def withhold_outcome(self, *, ends: bool) -> None:
+        """Tell nobody that it waits or is stuck before `publish_outcome` is called; nor its end, with `ends`."""
         self._storing, self._storing_ends = True, ends
 
     @property
-    def untold(self) -> bool:
+    def withheld(self) -> bool:
         """Whether its outcome is not told yet, because it is not stored yet."""
         return self._storing and (self._storing_ends or not self.over)
 
     @property
-    def to_be_stored(self) -> bool:
+    def storing(self) -> bool:
         """Whether this program is going to store its outcome."""
-        return self._storing and not self.elsewhere
+        return self._storing and not self.remote
 
-    def stored(self) -> None:
+    def publish_outcome(self) -> None:
         """Tell its outcome: it is stored, or cannot be."""
         if self._storing:
             self._storing = False
             self.notify_waiters()
 
-    def beside(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def in_background(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Do something for it in a task of its own, while nothing runs it; `rest` waits for that."""
         self._tasks += 1
 
@@ -390,7 +386,7 @@ class Lifecycle:
             if self.status is ProcessStatus.PAUSED:
                 self.status = ProcessStatus.RUNNING
 
-    def stand(
+    def restore_status(
         self,
         status: ProcessStatus,
         outcome: Outcome | None,
@@ -403,7 +399,7 @@ class Lifecycle:
         """Stand where a process stood that nothing ran, of which there are records."""
         self.status, self.outcome = status, outcome
         self.created_at, self.finished_at = created_at, finished_at
-        self.end_requested, self.stepped, self._gone = end_requested, stepped, False
+        self.end_requested, self.stepped, self._closing = end_requested, stepped, False
 
     def end_turn(self, reason: str) -> None:
         """End the turn that runs, which has failed, as soon as it can; an end that was requested before counts.
@@ -425,21 +421,21 @@ class Lifecycle:
         self.outcome, self.finished_at = None, None
         self.status = ProcessStatus.RUNNING
 
-    def leave(self, *, gone: bool = False) -> None:
-        """Stop running it here, since another program runs it or is going to; `gone`: this program ends."""
-        self.elsewhere, self._gone = True, gone
+    def detach(self, *, closing: bool = False) -> None:
+        """Stop running it here, since another program runs it or is going to; `closing`: this program ends."""
+        self.remote, self._closing = True, closing
         if self.cancel_scope is not None:
             self.cancel_scope.cancel()
-        if gone:
+        if closing:
             self.notify_waiters()
 
     def note_version(self, version: int | None) -> None:
         """Note how often its family was saved; None: this program does not know it any more."""
         self.version = version
 
-    def arrive(self) -> None:
+    def attach(self) -> None:
         """Note that this program may run it."""
-        self.elsewhere = False
+        self.remote = False
 
     def release(self) -> None:
         """Note that the task has stopped: its sub-processes go on without it, or it continues step by step."""

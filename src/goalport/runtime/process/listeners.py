@@ -56,7 +56,6 @@ class Listeners:
         return False
 
     def on_event(self, event: Event, /) -> None:
-        """Pass an event to every listener."""
         if self._listeners:
             self.on_loop(partial(self._notify, _without_secrets(event)))
 
@@ -91,7 +90,6 @@ class Alarm:
         self._function = function
 
     def on_event(self, _event: Event, /) -> None:
-        """Call the function."""
         self._function()
 
 

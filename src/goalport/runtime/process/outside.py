@@ -9,12 +9,13 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import cast
 
 from goalport.base.caller import Caller
 from goalport.base.errors import GoalportError
 from goalport.base.events import Event, EventListener, SourcesShown
-from goalport.models.llm import ModelCall, TokenUsage
-from goalport.runtime.ai import NoOperation, Operation, ReplyRecord, SentPrompts
+from goalport.models.llm import TokenUsage
+from goalport.runtime.ai import NoOperation, Operation
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.attempt import ActionOperation
 from goalport.runtime.process.context import ActionContext
@@ -39,11 +40,9 @@ class _Outside(NoOperation):
     listener: EventListener
 
     def emit(self, event: Event, /) -> None:
-        """Send the event to the platform's listeners."""
         self.listener.on_event(event)
 
     def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
-        """Note one request to a model in all blocks of `spending_outside`."""
         _note(model, usage, seconds)
 
 
@@ -67,11 +66,9 @@ class DirectCalls:
         return await tool.run_unattended(arguments)
 
     async def call_once(self, tool: Tool, /) -> ToolResult:
-        """Return the result of calling a tool without arguments."""
         return await tool.run_unattended({})
 
     def emit(self, event: SourcesShown, /) -> None:
-        """Send an event to the listener."""
         self.listener.on_event(event)
 
     def before_request(self) -> None:
@@ -87,54 +84,22 @@ def _note(model: str, usage: TokenUsage, seconds: float) -> None:
         each.append(Spending("", "", model, usage, seconds))
 
 
-class CurrentOperation:
+def current_operation(listener: EventListener) -> Operation:
     """The operation of the running action, looked up at each use; elsewhere one whose events `listener` receives."""
+    return cast("Operation", _Current(_Outside(listener=listener)))
 
-    def __init__(self, listener: EventListener) -> None:
-        self._outside = _Outside(listener=listener)
 
-    @property
-    def place(self) -> tuple[str, str]:
-        """The id of the process and the name of the action; each is empty outside of one."""
-        return self._operation.place
+class _Current:
+    def __init__(self, outside: Operation) -> None:
+        self._outside = outside
 
-    def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
-        """The record for a reply, as for an action's own `Ai`."""
-        return self._operation.record(model, call)
-
-    def emit(self, event: Event, /) -> None:
-        """Emit an event of the process, or of the platform."""
-        self._operation.emit(event)
-
-    def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
-        """Add one request of a model to the cost of the process, if there is one."""
-        self._operation.spend(model, usage, seconds)
-
-    def decline(self, reason: str, /) -> None:
-        """Note why an action of the process may return nothing, if there is a process."""
-        self._operation.decline(reason)
-
-    def note_missing(self, role: str, why: str, /) -> None:
-        """Note what is missing of a tool group, for the action if there is one."""
-        self._operation.note_missing(role, why)
-
-    @property
-    def prompts(self) -> SentPrompts:
-        """What models were sent so far for the process, if there is one."""
-        return self._operation.prompts
-
-    async def before_turn(self, tool: str, /) -> None:
-        """Pause or end the action, as for an action's own `Ai`."""
-        await self._operation.before_turn(tool)
-
-    @property
-    def _operation(self) -> Operation:
+    def __getattr__(self, name: str) -> object:
         process = AgentProcess.current()
         if process is None:
-            return self._outside
+            return getattr(self._outside, name)
         try:
             context = ActionContext.current()
         except GoalportError:
-            return ActionOperation(ActionContext(process))
+            context = ActionContext(process)
         # A process that was started by an action inherits the context variable of that action.
-        return ActionOperation(context if context.process is process else ActionContext(process))
+        return getattr(ActionOperation(context if context.process is process else ActionContext(process)), name)

@@ -39,9 +39,7 @@ class ProcessView(Protocol):
 class EarlyTermination(Protocol):
     """A policy that ends a process before its goal. It is asked before each action, and when the process is stuck."""
 
-    def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
-        """Why the process should end now, in a sentence; None: it may go on."""
-        ...
+    def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,6 @@ class MaxActions:
         require_limit("limit", self.limit, whole=True)
 
     def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
-        """A reason as soon as that many actions have run."""
         return f"{self.limit} actions have run, and no more may." if len(process.history) >= self.limit else None
 
 
@@ -68,7 +65,6 @@ class MaxCost:
         require_limit("limit", self.limit)
 
     def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
-        """A reason as soon as that amount is reached."""
         spent = process.usage.cost
         return f"{in_dollars(spent)} are spent, of {in_dollars(self.limit)} allowed." if spent >= self.limit else None
 
@@ -83,7 +79,6 @@ class MaxTokens:
         require_limit("limit", self.limit, whole=True)
 
     def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
-        """A reason as soon as that number is reached."""
         used = process.usage.tokens
         return f"{used:,} tokens are used, of {self.limit:,} allowed." if used >= self.limit else None
 
@@ -93,7 +88,6 @@ class OnStuck:
     """Ends the process as soon as it is stuck, without asking stuck handlers."""
 
     def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
-        """A reason if the process is stuck."""
         return "It was stuck." if stuck else None
 
 
@@ -104,7 +98,6 @@ class FirstOf:
         self.policies = policies
 
     def reason_to_end(self, process: ProcessView, /, *, stuck: bool) -> str | None:
-        """The first reason that one of the policies gives; None: no policy gives one."""
         reasons = (each.reason_to_end(process, stuck=stuck) for each in self.policies)
         return next(filter(None, reasons), None)
 

@@ -353,7 +353,7 @@ class Recorder:
         return self._number(Entry(value)) if number is None else number
 
 
-def remains_of(process: AgentProcess) -> StoredProcess:
+def summary_of(process: AgentProcess) -> StoredProcess:
     """What a store that ends with the program keeps of a process that is over: its end, its history and its costs."""
     outcome = process.outcome
     result = [ObjectRecord(0, outcome.value)] if isinstance(outcome, Completed) else ()
@@ -486,7 +486,7 @@ class FamilyRecords:
         Raises `Unstorable`.
         """
         over = not self._durable and all(each.over for each in family)
-        return {each: remains_of(each) if over else self.changes(each) for each in family}
+        return {each: summary_of(each) if over else self.changes(each) for each in family}
 
     def steps(self, process: AgentProcess, *, begins: AgentProcess | None = None) -> StoredProcess:
         """What the running actions of a stored process have done since.
@@ -520,7 +520,7 @@ class FamilyRecords:
         """
         family = family_of(root)
         if not self._durable and all(each.over for each in family):
-            return {each: remains_of(each) for each in family}
+            return {each: summary_of(each) for each in family}
         changes: dict[AgentProcess, StoredProcess] = {}
         for each in family:
             if each.driven or each.options.ephemeral:
@@ -547,9 +547,9 @@ class FamilyRecords:
             return True
         self._recorders[process].confirm(stored)
         self._not_stored.stored(process)
-        return self.say_all(process)
+        return self.is_complete(process)
 
-    def say_all(self, process: AgentProcess) -> bool:
+    def is_complete(self, process: AgentProcess) -> bool:
         """Whether a process that rests can be made of its records without anybody missing anything."""
         return recordable(process) and process not in self._unwritable
 

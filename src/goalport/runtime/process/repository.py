@@ -43,7 +43,7 @@ class AgentProcessRepository:
     def __init__(self, store: ProcessStore, definitions: Definitions, seals: Seals | None = None) -> None:
         self.store = store
         self._definitions = definitions
-        self.records_of = FamilyRecords(definitions, seals, durable=store.durable)
+        self.family_records = FamilyRecords(definitions, seals, durable=store.durable)
         self._held: dict[str, AgentProcess] = {}
         """The processes that run, and those of which the records do not say everything."""
         self._known: WeakValueDictionary[str, AgentProcess] = WeakValueDictionary()
@@ -65,7 +65,7 @@ class AgentProcessRepository:
 
     def is_stored(self, process: AgentProcess) -> bool:
         """Whether the store has records of a process that lives in this program."""
-        return self.records_of.stored(process)
+        return self.family_records.stored(process)
 
     def may_be_stored(self, process: AgentProcess) -> bool:
         """Whether the store has records of the family of a process, as far as this program knows."""
@@ -97,9 +97,9 @@ class AgentProcessRepository:
         if self.is_stored(root):
             if not await retried(process, lambda: self.claim(process)):
                 return False
-            if process.lasting:
+            if process.durable:
                 await self.checkpoint(process)
-        elif process.lasting:
+        elif process.durable:
             async with self._lock(root):
                 try:
                     await self._commit_records(root, process)
@@ -110,7 +110,7 @@ class AgentProcessRepository:
                     await retried(process, lambda: self._commit_records(root, process))
         elif self._unsaved.full and process.status is ProcessStatus.NOT_STARTED and process.parent is None:
             await self._unsaved.room_for(process, self.save)
-        return not process.elsewhere
+        return not process.remote
 
     async def claim(self, process: AgentProcess) -> bool:
         """Take the lease of the family of a process, to run or change it. Returns False if another program has it.
@@ -126,7 +126,7 @@ class AgentProcessRepository:
             except LeaseHeld:
                 return False
             if lease is None:
-                self.records_of.forget(root)
+                self.family_records.forget(root)
                 return True
             if lease.version != root.version:
                 try:
@@ -142,7 +142,7 @@ class AgentProcessRepository:
         if log := self.events.get(root):
             log.continue_at(lease.version + lease.token)
         for each in family_of(root):
-            each.arrive()
+            each.attach()
 
     async def claim_for(self, process: AgentProcess, change: Callable[[], None]) -> None:
         """Take the lease of a family if that is possible, and make a change, which looks whether it was."""
@@ -156,7 +156,7 @@ class AgentProcessRepository:
         """Give the lease of a family back if nothing of it runs here, and no outcome is still to be stored."""
         root = process.root
         async with self._lock(root):
-            if root.id in self._leases and not any(is_busy(each) or each.to_be_stored for each in family_of(root)):
+            if root.id in self._leases and not any(is_busy(each) or each.storing for each in family_of(root)):
                 if self.events.unstored(root):
                     await self._commit(root, {}, release=True)
                 else:
@@ -176,9 +176,9 @@ class AgentProcessRepository:
                 process.release()
             return lease and lease.version
 
-    async def once_stored(self, process: AgentProcess) -> AgentProcess:
+    async def when_stored(self, process: AgentProcess) -> AgentProcess:
         """The process, which has begun, as soon as the store has it, if its steps are stored."""
-        while process.lasting and process.outcome is None and not self.is_stored(process):
+        while process.durable and process.outcome is None and not self.is_stored(process):
             await process.changed()
         return process
 
@@ -186,17 +186,17 @@ class AgentProcessRepository:
         """Store a process between two of its actions; wait for the store as long as it takes."""
         root = process.root
         async with self._lock(root):
-            if process.elsewhere or not self.is_stored(root):
+            if process.remote or not self.is_stored(root):
                 return
             await retried(process, lambda: self._commit_records(root, process))
 
     async def _commit_records(self, root: AgentProcess, process: AgentProcess) -> None:
         try:
-            changes = self.records_of.checkpoint(process)
+            changes = self.family_records.checkpoint(process)
         except Unstorable as error:
-            self.records_of.tell_not_stored(process, error)
+            self.family_records.tell_not_stored(process, error)
             for each in family_of(root):
-                each.store_at_rest()
+                each.set_durable(durable=False)
         else:
             if changes:
                 await self._commit(root, changes, release=False)
@@ -205,9 +205,9 @@ class AgentProcessRepository:
         """Store what the running actions of a process have done; wait for the store as long as it takes."""
         root = process.root
         async with self._lock(root):
-            if process.elsewhere or not self.is_stored(process):
+            if process.remote or not self.is_stored(process):
                 return
-            change = self.records_of.steps(process)
+            change = self.family_records.steps(process)
             if change.journal or change.over or change.spendings:
                 await retried(process, lambda: self._commit(root, {process: change}, release=False))
 
@@ -218,19 +218,19 @@ class AgentProcessRepository:
         root = process.root
         async with self._lock(root):  # records are increments: the next follow these
             if self.is_stored(root):
-                if not process.elsewhere:
+                if not process.remote:
                     await retried(process, lambda: self._commit_resting(root))
                 return
             try:
                 await self._save_first(root)
             except Exception as error:
-                self.records_of.tell_not_stored(process, error)
+                self.family_records.tell_not_stored(process, error)
 
     async def _save_first(self, root: AgentProcess) -> None:
         family = [each for each in family_of(root) if not each.options.ephemeral]
         if any(each.driven or each.outcome is None for each in family):
             return
-        changes, events = self.records_of.at_rest(family), self.events.unstored(root)
+        changes, events = self.family_records.at_rest(family), self.events.unstored(root)
         with self._unsaved.saving(family):
             lease = await self.store.save(
                 [*changes.values()], Lease(root.id), wake_at=due_at(family), release=True, events=events
@@ -246,9 +246,9 @@ class AgentProcessRepository:
 
     async def _commit_resting(self, root: AgentProcess) -> None:
         """Save what rests in a family, and give its lease back if nothing of it runs."""
-        changes = self.records_of.resting(root)
+        changes = self.family_records.resting(root)
         family = family_of(root)
-        kept = (is_busy(each) or self.records_of.only_here(each) for each in family)
+        kept = (is_busy(each) or self.family_records.only_here(each) for each in family)
         release = not any(kept)
         if changes or (release and root.id in self._leases):
             await self._commit(root, changes, release=release)
@@ -282,7 +282,7 @@ class AgentProcessRepository:
                 return False
             if root := self._known.get(root_id):
                 self._leave(root)
-                self.records_of.forget(root)
+                self.family_records.forget(root)
                 for each in family_of(root):
                     self.drop(each)
             return True
@@ -310,14 +310,14 @@ class AgentProcessRepository:
             log.forget()
         for each in family_of(root):
             self._held.pop(each.id, None)
-            each.leave()
+            each.detach()
 
     def _confirm(
         self, root: AgentProcess, changes: "Mapping[AgentProcess, StoredProcess]", events: Sequence[EventRecord]
     ) -> None:
         self.events.confirm(root, events)
         for each, stored in changes.items():
-            all_said = self.records_of.confirm(each, stored)
+            all_said = self.family_records.confirm(each, stored)
             if each.driven:  # it may have been continued meanwhile
                 continue
             if all_said:
@@ -325,7 +325,7 @@ class AgentProcessRepository:
 
     def let_go(self, process: AgentProcess) -> None:
         """Keep a process no longer that was stored at rest, now that nobody follows it any more."""
-        if self.is_stored(process) and not is_busy(process) and self.records_of.say_all(process):
+        if self.is_stored(process) and not is_busy(process) and self.family_records.is_complete(process):
             self._held.pop(process.id, None)
 
     async def store_events(self, seconds: float) -> None:
@@ -420,14 +420,14 @@ class AgentProcessRepository:
                     except Unreadable as error:  # the program that runs it may be a newer one
                         _log.warning("Process %s is not followed here any more: %s", root.id, error)
                         for each in family_of(root):
-                            each.leave(gone=True)
+                            each.detach(closing=True)
 
     async def _read_again(self, root: AgentProcess) -> None:
         stored, version = await self.store.family(root.id)
         if stored:
             self._read(stored, version)
             return
-        self.records_of.forget(root)
+        self.family_records.forget(root)
         for each in family_of(root):
             each.settle(Terminated("It has ended, and was dropped from the store before this program saw how."))
 
@@ -435,12 +435,12 @@ class AgentProcessRepository:
         """The processes of a family as the store has them; those that live in this program are changed to that."""
         here = {each.process.id: self._known[each.process.id] for each in stored if each.process.id in self._known}
         told = {each: len(each.progress.history) for each in here.values()}
-        found = restored(stored, self.records_of.made, self.records_of.codec_for, here)
+        found = restored(stored, self.family_records.made, self.family_records.codec_for, here)
         for process in found if self.store.durable else ():
-            process.store_each_step()
+            process.set_durable(durable=True)
         for process, count in told.items():
-            process.tell_what_happened(count)
-        self.records_of.know(found)
+            process.emit_missed(count)
+        self.family_records.know(found)
         self._known.update((each.id, each) for each in found)
         root = next(iter(found))
         if log := self.events.get(root):
@@ -496,7 +496,7 @@ async def retried(process: AgentProcess, work: Callable[[], Awaitable[T]]) -> T 
         try:
             return await work()
         except StoreError as error:
-            if process.elsewhere:
+            if process.remote:
                 return None
             if pause == _FIRST_PAUSE:
                 _log.warning("Process %s waits for the store: %s", process.id, error)

@@ -115,7 +115,7 @@ def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) 
     for each in stored.journal:
         if each.kind == "begun":
             process.progress.restore_begun(each.action, cast("int", each.value))
-    seconds, forgotten = stored.process.seconds_run, not stored.whole
+    seconds, summarized = stored.process.seconds_run, not stored.whole
     process.restore(
         state.goal,
         state.plan,
@@ -123,7 +123,7 @@ def _restore(process: AgentProcess, stored: StoredProcess, codec: Codec | None) 
         seconds,
         trace=state.trace,
         turn_start=state.turn_start,
-        forgotten=forgotten,
+        summarized=summarized,
     )
     return Recorder.after(stored, entries.values(), codec, state.given)
 
@@ -135,7 +135,7 @@ def _stand(process: AgentProcess, stored: StoredProcess) -> None:
         outcome = Completed(next((each.value for each in stored.objects if each.number == record.result), None))
     elif isinstance(outcome, Waiting):
         outcome = Waiting(process.open_questions)
-    process.stand(
+    process.restore_status(
         ProcessStatus(record.status),
         outcome,
         created_at=record.created_at,

@@ -249,7 +249,7 @@ class Scope:
         return {}
 
     @cached_property
-    def lasting_goals(self) -> frozenset[str]:
+    def durable_goals(self) -> frozenset[str]:
         """The goals whose processes are stored at each step: they are long or durable, or may ask people."""
         if any(each.outputs.may_wait for each in self.agent.actions):
             return frozenset(self.goals)

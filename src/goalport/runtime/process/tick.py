@@ -73,7 +73,7 @@ async def _advance(process: AgentProcess, steps: Callable[[AgentProcess], Awaita
             outcome = Failed(f"{where}: {process.words_for(bug.__cause__ or bug)}")
             process.fail(outcome.reason, error=bug)
         finally:
-            if goes_on or process.elsewhere:
+            if goes_on or process.remote:
                 process.release()
             else:
                 _end(process, outcome)

@@ -72,7 +72,7 @@ async def end_of_turn(session: ChatSession, task: Task) -> TurnEnd | None:
     end = next((place for place, each in enumerate(entries) if place > begin and each.role == "user"), None)
     said, failure = [each for each in entries[begin:end] if each.role == "assistant"], ""
     if end is None:
-        if process.outcome is None or isinstance(process.outcome, Waiting) or process.untold or process.active:
+        if process.outcome is None or isinstance(process.outcome, Waiting) or process.withheld or process.active:
             return None
         turn = await session.last_turn()
         failure = "" if turn is None else (await turn.result()).failure

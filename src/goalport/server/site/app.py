@@ -198,7 +198,7 @@ class Site:
         """End what a shutdown need not wait for: streams of news, and calls that wait for processes elsewhere."""
         for each in self.doors:
             each.close()
-        self.publisher.platform.processes.leave_to_others()
+        self.publisher.platform.processes.hand_over_waits()
 
     async def close(self) -> None:
         """Close the doors' open streams and kill the processes that run."""

@@ -111,9 +111,9 @@ class Received:
         work.call.name = chatbot.name
         session = await chatbot.open_thread(message.context_id or uuid4().hex, work.caller)
         entries = session.conversation.entries
-        if session.questions and session.behind.last_seen is not None:
+        if session.questions and session.last_seen is not None:
             last = [each.id for each in entries if each.role == "user"][-1]
-            view = await self.view(work, Task(session.behind.last_seen, last))
+            view = await self.view(work, Task(session.last_seen, last))
             return await self._answered(work, view, message, said, None)
         if not said.text.strip() and not said.images:
             raise BadInput(f"{chatbot.name} takes text and images, and the message has neither.")

@@ -118,7 +118,7 @@ class TaskView:
 
     def _state(self) -> tuple[a2a.TaskState, a2a.Message]:
         process = self.process
-        outcome = None if process.untold else process.outcome
+        outcome = None if process.withheld else process.outcome
         if self.end is not None:
             failure = self.end.failure
             stopped = failure == CANCELLED or isinstance(outcome, Killed)
@@ -173,7 +173,7 @@ class TaskView:
                 a2a.Artifact(artifact_id=each.id, name="reply", parts=[a2a.Part(text=hide_known(each.text))])
                 for each in said
             ]
-        outcome = None if self.process.untold else self.process.outcome
+        outcome = None if self.process.withheld else self.process.outcome
         if not isinstance(outcome, Completed) or self.failure is not None:
             return ()
         name = CallPolicy.of_process(self.process).name

@@ -420,8 +420,8 @@ class ChatRun:
     async def _resumed(self, session: ChatSession) -> Turn | None:
         """The turn that goes on with the answers of the run; None: it has none."""
         turn, resume = None, self._given.resume
-        read = answers(session.behind.last_seen, resume) if resume else ()
-        for each in (*read, *tool_answers(session.behind.last_seen, self._given.messages)):
+        read = answers(session.last_seen, resume) if resume else ()
+        for each in (*read, *tool_answers(session.last_seen, self._given.messages)):
             question, response, declined = each.question, each.response, each.declined
             turn = await self._begun(partial(session.answer, question.id, response, declined=declined))
             self._publisher.audit_trail.answered(self._caller, question, response, declined=bool(declined))

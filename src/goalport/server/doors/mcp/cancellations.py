@@ -51,7 +51,7 @@ class Cancellations:
     @contextmanager
     def reachable(self, session: bytes | None, request_id: object, watch: Watch) -> Generator[None]:
         """The time in which a call waits for a process, so that a cancellation can reach it from any server."""
-        if session is None or watch.detached or not (self._store.durable and watch.process.lasting):
+        if session is None or watch.detached or not (self._store.durable and watch.process.durable):
             yield
             return
         call = _key(session, request_id)

@@ -197,7 +197,7 @@ async def _status(context: Context, task: Task) -> Wire:
         return {"status": "completed", "result": reply.wire}
     # A turn whose process is stuck, and that has no reply yet, is about to end.
     ends = task.message_id and isinstance(process.outcome, Stuck)
-    outcome = None if process.untold or ends else process.outcome
+    outcome = None if process.withheld or ends else process.outcome
     if isinstance(outcome, Killed):
         return {"status": "cancelled", "statusMessage": _words(outcome.reason)}
     if outcome is None or isinstance(outcome, Waiting):

@@ -299,7 +299,7 @@ async def _outcome_within(process: AgentProcess, seconds: float) -> Outcome | No
             return await process.wait()
     except HandedOver:
         return None
-    return None if process.untold else process.outcome
+    return None if process.withheld else process.outcome
 
 
 EVENT_NAME: Final = "agent-process-event"
