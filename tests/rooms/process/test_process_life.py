@@ -432,4 +432,4 @@ async def test_pruning_leaves_out_what_can_have_no_part() -> None:
     whole = await platform.run("Desk", Ticket("hi"))
     pruned = await platform.run("Desk", Ticket("hi"), options=ProcessOptions().with_(prune=True))
     assert whole.outcome == pruned.outcome == Completed(Reply("by hand: hi"))
-    assert set(whole.scope.actions) - set(pruned.scope.actions) == {"Lends.remote"}
+    assert set(whole.scope.actions) - set(pruned.scope.actions) == {"Lends.elsewhere"}

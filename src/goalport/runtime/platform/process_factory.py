@@ -9,7 +9,7 @@ from logging import INFO, WARNING, getLogger
 from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
-from goalport.agents.blackboard import DEFAULT_BINDING, Blackboard, Typed, related
+from goalport.agents.blackboard import DEFAULT_BINDING, Typed, related
 from goalport.agents.domain import parts_of
 from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import NonRetryable, UnknownName, Unreadable, Unstorable
@@ -105,7 +105,10 @@ class ProcessFactory:
     def create(self, scope: Scope, inputs: Inputs, options: ProcessOptions, groups: ToolGroupResolver) -> AgentProcess:
         """A process that has not begun; it is found by its id once it has. Raises `TypeError` and `UnknownName`."""
         inputs.check()
-        goals = _goal_names(scope, inputs.goals)
+        goals = tuple(scope.goals if inputs.goals is None else inputs.goals)
+        for name in goals:
+            if name not in scope.goals:
+                raise UnknownName("goal", name, scope.goals)
         for name in goals if inputs.goals or len(goals) == 1 else ():
             options = options.within(**limits) if (limits := scope.goals[name].export.limits) else options
         labels = [scope.agent.name] if options.agent_name_in_id else []
@@ -125,7 +128,12 @@ class ProcessFactory:
         self._listen(process)
         if process.listeners.attentive:
             process.emit(ProcessCreated(scope.agent.name, inputs.caller.id, process_id=process.id))
-        _fill(process.blackboard, inputs)
+        for value in inputs.objects:
+            process.blackboard.add(value)
+            for part, declared in parts_of(Typed.value_of(value)):
+                process.blackboard.declare(DEFAULT_BINDING, part, declared)
+        for name, value in inputs.bindings.items():
+            process.blackboard.bind(name, value)
         for each in inputs.spent:
             process.charge(replace(each, process_id=process.id))
         return process
@@ -203,22 +211,3 @@ class ProcessFactory:
             raise Unreadable(record.agent, f"it has no goal {gone[0]!r} any more.", fix)
         options = cast("ProcessOptions", codec.decode(data["options"]))
         return Definition(scope, options, self._groups())
-
-
-def _goal_names(scope: Scope, goals: Iterable[str] | None) -> tuple[str, ...]:
-    if goals is None:
-        return tuple(scope.goals)
-    for name in goals:
-        if name not in scope.goals:
-            raise UnknownName("goal", name, scope.goals)
-    return tuple(goals)
-
-
-def _fill(blackboard: Blackboard, inputs: Inputs) -> None:
-    """Put what a process begins with on its blackboard."""
-    for value in inputs.objects:
-        blackboard.add(value)
-        for part, declared in parts_of(Typed.value_of(value)):
-            blackboard.declare(DEFAULT_BINDING, part, declared)
-    for name, value in inputs.bindings.items():
-        blackboard.bind(name, value)

@@ -226,7 +226,7 @@ class Processes(ProcessPlatform):
         for each in family_of(found):
             if not self._durable and each.status is ProcessStatus.WAITING and each not in self._timed:
                 self._set_timer(each)  # it was made of its records: no timer has run meanwhile
-                if any(question.expired for question in each.questions):
+                if any(question.expired for question in each.questions) and await self._repository.claim(each):
                     self._expire(each)
         return found
 
@@ -505,10 +505,18 @@ class Processes(ProcessPlatform):
             asyncio.get_running_loop().call_later(max(left, 0), self._expire, process)
 
     def _expire(self, process: AgentProcess) -> None:
-        for question in process.questions.open:
-            if question.expired:
-                decline(process, question, "Nobody answered in time.", "expired")
-        self._let_go_on(process)
+        """Decline the questions that have expired, as soon as this program has the process, and let it go on."""
+
+        def expire() -> None:
+            for question in process.questions.open if self._repository.has(process) else ():
+                if question.expired:
+                    decline(process, question, "Nobody answered in time.", "expired")
+            self._let_go_on(process)
+
+        if self._repository.has(process):
+            expire()
+        else:
+            process.in_background(self._repository.claim_for(process, process.expect(expire)))
 
     # What ends.
 

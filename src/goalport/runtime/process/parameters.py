@@ -66,21 +66,17 @@ def _argument(parameter: Parameter, owner: object, context: ActionContext) -> ob
 
 def _find(each: Input, blackboard: Blackboard) -> object | None:
     if each.parts:
-        return _aggregation(each, blackboard)
+        found: dict[str, object] = {}
+        for part in each.parts:
+            value = _find(part, blackboard)
+            if value is None and part.required:
+                return None
+            if value is not None or part.default is None:
+                found[part.name] = value
+        return cast("type[object]", each.type)(**found)
     if each.binding == DEFAULT_BINDING:
         return blackboard.last(each.type)
     return blackboard.get(each.binding, cast("type[object]", each.type))
-
-
-def _aggregation(each: Input, blackboard: Blackboard) -> object | None:
-    found: dict[str, object] = {}
-    for part in each.parts:
-        value = _find(part, blackboard)
-        if value is None and part.required:
-            return None
-        if value is not None or part.default is None:
-            found[part.name] = value
-    return cast("type[object]", each.type)(**found)
 
 
 def _service(kind: type, context: ActionContext) -> object:

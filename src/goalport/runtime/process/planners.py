@@ -37,7 +37,6 @@ from goalport.base.words import excerpt, in_json, type_label, type_name, with_ar
 from goalport.models.llm import LlmOptions, Models
 from goalport.runtime.ai import Ai, Interaction
 from goalport.runtime.ai.output_type import output_schema
-from goalport.runtime.process.action_progress import ActionInvocation
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.attempt import ActionOperation
 from goalport.runtime.process.context import ActionContext
@@ -133,19 +132,21 @@ class Utility:
             return Waiting(process.open_questions)
         ran = dict.fromkeys(each.action for each in process.turn_history if each.status == "succeeded")
         done = f"Nothing is left to do after {', '.join(ran)}" if ran else "There is nothing to do"
-        failure = None if _answered(process) else failed(process)
+        # In a turn in which actions have failed, another one may have done the work in their place.
+        history = process.progress.history
+        answered = process.options.turns and history and history[-1].status == "succeeded"
+        failure = None if answered else failed(process)
         return failure or Stuck(f"{declined_actions(process)}{done}: {idleness(problem)}.")
-
-
-def _answered(process: AgentProcess) -> bool:
-    """Whether, in a turn in which actions have failed, another one has done the work in their place."""
-    history = process.progress.history
-    return process.options.turns and bool(history) and history[-1].status == "succeeded"
 
 
 def next_steps(process: AgentProcess, found: Plan, actual: WorldState, *, at_once: bool) -> list[Operator]:
     """The steps to take now: one, or with `at_once` all that are possible and independent of one another."""
-    first = _next_step(process, found, actual)
+    possible = iter(found.steps)
+    if process.pending:  # some steps may have to wait for an answer, and none comes after one that clears what is there
+        clears = [process.scope.actions[step.action].settings.clear_blackboard for step in found.steps]
+        upto = clears.index(True) + 1 if True in clears else len(clears)
+        possible = (each for each in found.steps[:upto] if holds(each.requires.items(), actual))
+    first = next(possible, None)
     if first is None:
         return []
     steps = [first]
@@ -155,18 +156,6 @@ def next_steps(process: AgentProcess, found: Plan, actual: WorldState, *, at_onc
             if possible and all(independent(each, other) for other in steps):
                 steps.append(each)
     return steps
-
-
-def _next_step(process: AgentProcess, found: Plan, actual: WorldState) -> Operator | None:
-    """The first step of a plan that is possible with the actual facts; None: none is possible or needed."""
-    if not process.pending:
-        return found.steps[0] if found.steps else None
-    for step in found.steps:
-        if holds(step.requires.items(), actual):
-            return step
-        if process.scope.actions[step.action].settings.clear_blackboard:
-            return None
-    return None
 
 
 def may_run_concurrently(process: AgentProcess, step: Operator) -> bool:
@@ -201,22 +190,17 @@ def stuck(process: AgentProcess, explanation: Explanation) -> Stuck:
     explanation = explanation.with_reasons(
         process.groups.why_unmet, lambda condition: failed_conditions.get(condition, "")
     )
-    reason = declined_actions(process) + explanation.summary() + _hint(process, explanation)
-    return Stuck(reason, input_may_help=not explanation.lacks_only_groups)
-
-
-def _hint(process: AgentProcess, explanation: Explanation) -> str:
-    """A hint for the agent's author, when actions are held back only because they, or their outputs, count as done."""
+    reason = declined_actions(process) + explanation.summary()
     gave_nothing = {each.action for each in process.turn_history if each.status == "declined"}
     missing = [each for failure in explanation.failures[:1] for each in failure.missing]
     held_back = dict.fromkeys(each.held_back for each in missing)
     names = [each for each in held_back if each and each not in gave_nothing]
-    if not names or not all(held_back):
-        return ""
-    return (
-        f" If {' and '.join(names)} should run now all the same, write `can_rerun=True` there; in a loop, write"
-        " `clear_blackboard=True` on the action that begins each round anew."
-    )
+    if names and all(held_back):  # only because they, or their outputs, count as done
+        reason += (
+            f" If {' and '.join(names)} should run now all the same, write `can_rerun=True` there; in a loop, write"
+            " `clear_blackboard=True` on the action that begins each round anew."
+        )
+    return Stuck(reason, input_may_help=not explanation.lacks_only_groups)
 
 
 def declined_actions(process: AgentProcess) -> str:
@@ -317,15 +301,11 @@ def _choices(process: AgentProcess, problem: Problem) -> Iterator[_Choice]:
         if missing is None or (action.name in found and len(found[action.name].missing) <= len(missing)):
             continue
         again = action.name in process.progress.has_run
-        free = (each for each in action.inputs if again or not (each.required or _is_there(problem, each)))
+        free = (each for each in action.inputs if again or not (each.required or _fact(each) in problem.start.true))
         may_be_given = (each for each in free if each not in missing and _can_be_given(each))
         optional = tuple(each for each in may_be_given if not _is_made(process, each, action))
         found[action.name] = _Choice(action, operator, missing, optional, goal)
     yield from found.values()
-
-
-def _is_there(problem: Problem, needed: Input) -> bool:
-    return _fact(needed) in problem.start.true
 
 
 def _missing(
@@ -424,33 +404,23 @@ async def _decide(process: AgentProcess, problem: Problem, choices: Sequence[_Ch
 
 async def _ask(context: ActionContext, choices: Sequence[_Choice], calls: list[_Call], said: str) -> str:
     """Ask the model once; its calls are added to `calls`. Returns what it says; `said` is what it said before."""
-    tools = [_tool(each, name, calls) for name, each in _named(choices).items()]
-    prompt = _prompt(context.process)
-    if said:
-        answer = excerpt(said, _SHOWN)
-        prompt += f"\n\nThe goal is not reached yet, and you called no tool. You said: {answer}\nCall a tool now."
-    with context.active():
-        return await _ai(context).with_tools(*tools).with_id(context.action).generate_text(prompt)
-
-
-def _ai(context: ActionContext) -> Ai:
-    process = context.process
+    process, short = context.process, [each.action.short_name for each in choices]
+    # Tools are called as methods are, or by full names where two are called alike.
+    names = (
+        name if short.count(name) == 1 else snake(each.action.name) for name, each in zip(short, choices, strict=True)
+    )
+    tools = [_tool(each, name, calls) for name, each in zip(distinct(names), choices, strict=True)]
     chosen = process.options.supervisor_llm
     if chosen is None:
         models = process.platform.service(Models)
         chosen = LlmOptions(role=_ROLE) if isinstance(models, Models) and _ROLE in models.roles else LlmOptions()
-    ai = Ai(process.platform.engine(_Rounds(context), process.groups), Interaction())
-    return ai.with_llm(chosen).with_system_prompt(_TASK)
-
-
-def _named(choices: Iterable[_Choice]) -> dict[str, _Choice]:
-    """The choices by the names of their tools: those of the methods, or full names where two are called alike."""
-    listed = list(choices)
-    short = [each.action.short_name for each in listed]
-    names = (
-        name if short.count(name) == 1 else snake(each.action.name) for name, each in zip(short, listed, strict=True)
-    )
-    return dict(zip(distinct(names), listed, strict=True))
+    ai = Ai(process.platform.engine(_Rounds(context), process.groups), Interaction()).with_llm(chosen)
+    prompt = _prompt(process)
+    if said:
+        answer = excerpt(said, _SHOWN)
+        prompt += f"\n\nThe goal is not reached yet, and you called no tool. You said: {answer}\nCall a tool now."
+    with context.active():
+        return await ai.with_system_prompt(_TASK).with_tools(*tools).with_id(context.action).generate_text(prompt)
 
 
 def _tool(choice: _Choice, name: str, calls: list[_Call]) -> Tool:
@@ -477,20 +447,16 @@ def _tool(choice: _Choice, name: str, calls: list[_Call]) -> Tool:
 
 
 def _description(choice: _Choice) -> str:
-    action = choice.action
+    action, kind = choice.action, choice.action.outputs.type
     there = len([each for each in action.inputs if each.required]) - len(choice.missing)
     ready = "All that it needs is there." if not choice.missing else f"{there} of its inputs are there already."
     ends = " It reaches the goal and ends the work." if choice.goal is not None else ""
-    return f"{action.description}\n\n{ready}{ends} {_result(action)}".strip()
-
-
-def _result(action: Action) -> str:
-    kind = action.outputs.type
-    if kind is None:
-        return "It gives no object."
-    schema = _schema(kind)
-    shown = "" if schema is None else f": {excerpt(in_json(schema), _SHOWN_SCHEMA)}"
-    return f"It gives {type_name(kind)}{shown or '.'}"
+    gives = "It gives no object."
+    if kind is not None:
+        schema = _schema(kind)
+        shown = "." if schema is None else f": {excerpt(in_json(schema), _SHOWN_SCHEMA)}"
+        gives = f"It gives {type_name(kind)}{shown}"
+    return f"{action.description}\n\n{ready}{ends} {gives}".strip()
 
 
 @lru_cache(maxsize=256)
@@ -536,24 +502,20 @@ def _prompt(process: AgentProcess) -> str:
     """What the model decides by: the goal, the objects that are there, and what was done."""
     goals = [process.scope.goals[name] for name in process.goals]
     aims = [f"- {type_name(each.output) if each.output else each.short_name}: {each.description}" for each in goals]
-    lines = ["# Goal", *aims, "", "# Objects that are there", *(_objects(process) or ["None."])]
-    done = [f"{number}. {words}" for number, words in enumerate(map(_done, process.progress.history), start=1)]
-    return "\n".join([*lines, "", "# What was done", *(done or ["Nothing yet."])])
-
-
-def _done(entry: ActionInvocation) -> str:
-    return f"{entry.action}: {entry.status}{f' ({entry.error})' if entry.error else ''}"
-
-
-def _objects(process: AgentProcess) -> list[str]:
     names = process.blackboard.state.names
-    named = {id(each.value): name for name, each in names.items() if name != DEFAULT_BINDING}
+    named = {id(each.value): f" {name}" for name, each in names.items() if name != DEFAULT_BINDING}
     entries = {id(each.value): each for each in process.blackboard.entries}
-    return [
-        f"- {type_name(entry.kind or type(entry.value))}"
-        f"{f' {named[key]}' if key in named else ''}: {excerpt(hide(in_json(entry.value)[: 4 * _SHOWN]), _SHOWN)}"
+    objects = [
+        f"- {type_name(entry.kind or type(entry.value))}{named.get(key, '')}:"
+        f" {excerpt(hide(in_json(entry.value)[: 4 * _SHOWN]), _SHOWN)}"
         for key, entry in list(entries.items())[-_SHOWN_OBJECTS:]
     ]
+    done = [
+        f"{number}. {each.action}: {each.status}{f' ({each.error})' if each.error else ''}"
+        for number, each in enumerate(process.progress.history, start=1)
+    ]
+    lines = ["# Goal", *aims, "", "# Objects that are there", *(objects or ["None."])]
+    return "\n".join([*lines, "", "# What was done", *(done or ["Nothing yet."])])
 
 
 PLANNERS: Final[Mapping[PlannerType, Planner]] = {

@@ -70,25 +70,20 @@ class Question:
 
         Raises `BadInput` for a response of another type, or one that the question does not accept.
         """
-        read = self._read(response)
+        kind, read = self.response_type, cast("Any", response)
+        try:
+            if not matcher(kind)(response):
+                read = TypeAdapter[Any](cast("type", kind)).validate_python(response)
+        except ValidationError as error:
+            problems = validation_problems(error, response, root="answer", repeated=not may_hold_secret(kind))
+            raise BadInput(corrections(problems, of="answer"), problems) from None
+        except PydanticUserError:
+            raise BadInput(f"A {type_name(kind)} cannot be read from JSON: a program must give the object.") from None
         try:
             return self.wait.accept(read)
         except ValueError as error:
             problems = str(error).split("\n") if isinstance(self.wait, SchemaSubmission) else [f"answer: {error}"]
             raise BadInput(corrections(problems, of="answer"), problems) from error
-
-    def _read(self, response: object) -> Any:
-        if matcher(self.response_type)(response):
-            return response
-        try:
-            return TypeAdapter[Any](cast("type", self.response_type)).validate_python(response)
-        except ValidationError as error:
-            repeated = not may_hold_secret(self.response_type)
-            problems = validation_problems(error, response, root="answer", repeated=repeated)
-            raise BadInput(corrections(problems, of="answer"), problems) from None
-        except PydanticUserError:
-            wanted = type_name(self.response_type)
-            raise BadInput(f"A {wanted} cannot be read from JSON: a program must give the object.") from None
 
     def settle(self, status: QuestionStatus, *, answer: object = None, reason: str = "") -> None:
         """Settle it. Raises `AlreadyAnswered` if it was settled before; check and change are atomic."""

@@ -151,6 +151,7 @@ class AgentProcessRepository:
                 _log.warning("Process %s is not continued here: another program runs it.", process.id)
         finally:
             change()
+        await self.release(process)
 
     async def release(self, process: AgentProcess) -> None:
         """Give the lease of a family back if nothing of it runs here, and no outcome is still to be stored."""

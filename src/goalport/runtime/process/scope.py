@@ -87,7 +87,10 @@ class Scope:
             Holds(each.name): each.cost for each in self.agent.conditions if each.cost
         }
         self.system = PlanningSystem(operators_of(self.agent), self._condition_costs)
-        self.add_effects = _add_effects(self.actions, self.system.operators)
+        made = {name: set[Fact]() for name in self.actions}
+        for each in self.system.operators:
+            made[each.action].update(_made_true(each))
+        self.add_effects = {name: frozenset(facts) for name, facts in made.items()}
         """The facts that each action makes true when it succeeds and returns all its outputs."""
         self._systems_keeping: dict[frozenset[Fact], PlanningSystem] = {}
         self._problems: dict[object, Problem] = {}
@@ -158,9 +161,11 @@ class Scope:
             each for each in self.facts_on(left) if isinstance(each, Available) and not is_state(each.type)
         )
         if kept not in self._systems_keeping:
-            self._systems_keeping[kept] = PlanningSystem(
-                [_keeping(each, kept) for each in self.system.operators], self._condition_costs
-            )
+            operators = [
+                replace(each, effects={fact: to for fact, to in each.effects.items() if to or fact not in kept})
+                for each in self.system.operators
+            ]
+            self._systems_keeping[kept] = PlanningSystem(operators, self._condition_costs)
         return self._systems_keeping[kept]
 
     def facts_on(self, blackboard: Blackboard, groups: ToolGroupResolver | None = None) -> set[Fact]:
@@ -223,7 +228,12 @@ class Scope:
         if facts is None:
             classes = (*kind.__mro__, None) if is_told_by_bases(kind) else self._facts_by_class
             asked = chain.from_iterable(self._facts_by_class.get(each, ()) for each in classes)
-            facts = self._facts_by_type[kind] = frozenset(each for each in asked if _is_given_by(each, kind))
+            facts = self._facts_by_type[kind] = frozenset(
+                each
+                for each in asked
+                if (isinstance(each, LastResult) or (isinstance(each, Available) and each.binding == DEFAULT_BINDING))
+                and fits(kind, each.type)
+            )
         return facts
 
     @cached_property
@@ -294,30 +304,8 @@ def _triggered(action: Action) -> Action:
     return replace(action, settings=replace(action.settings, trigger=message))
 
 
-def _is_given_by(fact: Fact, kind: object) -> bool:
-    match fact:
-        case Available(wanted, binding) if binding == DEFAULT_BINDING:
-            return fits(kind, wanted)
-        case LastResult(wanted):
-            return fits(kind, wanted)
-        case _:
-            return False
-
-
-def _add_effects(actions: Iterable[str], operators: Iterable[Operator]) -> dict[str, frozenset[Fact]]:
-    found = {name: set[Fact]() for name in actions}
-    for each in operators:
-        found[each.action].update(_made_true(each))
-    return {name: frozenset(facts) for name, facts in found.items()}
-
-
 def _made_true(operator: Operator) -> Iterator[Fact]:
     return (fact for fact, value in operator.effects.items() if value)
-
-
-def _keeping(operator: Operator, kept: frozenset[Fact]) -> Operator:
-    effects = {fact: value for fact, value in operator.effects.items() if value or fact not in kept}
-    return replace(operator, effects=effects)
 
 
 def inputs_of(parameters: Iterable[Parameter]) -> Iterator[Available]:

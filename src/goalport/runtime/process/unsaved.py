@@ -45,7 +45,8 @@ class UnsavedFamilies:
     @contextmanager
     def _counting(self, family: Sequence[AgentProcess]) -> Generator[None]:
         root = family[0]
-        self._set(root, _size(family))
+        objects = (value for each in family for value in each.blackboard.history)
+        self._set(root, _PROCESS * len(family) + _COPIES * sum(map(estimated_size, objects)))
         try:
             yield
         except StoreError as error:
@@ -74,7 +75,11 @@ class UnsavedFamilies:
             while self.full and process.end_requested is None:
                 self._waiting[process] = None
                 if self._idle:
-                    await self._save_again(save)
+                    root = next(iter(self._refused))
+                    self._set(root, 0)
+                    await save(root)
+                    if error := self._refused.get(root):
+                        raise StoreError(error.where, error.problem, error.fix)
                 else:
                     await process.changed()
         finally:
@@ -84,13 +89,6 @@ class UnsavedFamilies:
     def _idle(self) -> bool:
         """Whether nothing is being saved."""
         return len(self._refused) == len(self._sizes)
-
-    async def _save_again(self, save: Callable[[AgentProcess], Awaitable[None]]) -> None:
-        root = next(iter(self._refused))
-        self._set(root, 0)
-        await save(root)
-        if error := self._refused.get(root):
-            raise StoreError(error.where, error.problem, error.fix)
 
     def _set(self, root: AgentProcess, size: int) -> None:
         with self._lock:
@@ -112,7 +110,3 @@ class UnsavedFamilies:
                 del self._waiting[each]
         for each in woken:
             each.listeners.on_loop(each.notify_waiters)
-
-
-def _size(family: Sequence[AgentProcess]) -> int:
-    return sum(_PROCESS + _COPIES * sum(estimated_size(value) for value in each.blackboard.history) for each in family)
