@@ -130,6 +130,36 @@ class ProcessPlatform(Protocol):
 class AgentProcess(Lifecycle):
     """A process of one agent, on behalf of one caller (user guide, section 3.2)."""
 
+    __slots__ = (
+        "_behind",
+        "_prompts",
+        "_runs_since",
+        "_seconds_run",
+        "_subscribers",
+        "agent",
+        "blackboard",
+        "caller",
+        "durable",
+        "failure",
+        "goal",
+        "goals",
+        "groups",
+        "ledger",
+        "listeners",
+        "options",
+        "plan",
+        "platform",
+        "progress",
+        "questions",
+        "scope",
+        "started_by",
+        "summarized",
+        "trace",
+        "traced",
+        "turn_start",
+        "usage",
+    )
+
     def __init__(
         self,
         process_id: str,

@@ -154,6 +154,31 @@ Outcome = Completed | Waiting | Stuck | Failed | Terminated | Killed
 class Lifecycle:
     """The state of a process from its beginning to its end, with the process that started it and those it started."""
 
+    # Without slots, a run of one action in memory takes a tenth longer.
+    __slots__ = (
+        "__weakref__",
+        "_closing",
+        "_due",
+        "_storing",
+        "_storing_ends",
+        "_tasks",
+        "_waiters",
+        "acting",
+        "cancel_scope",
+        "children",
+        "created_at",
+        "driven",
+        "end_requested",
+        "finished_at",
+        "id",
+        "outcome",
+        "parent",
+        "remote",
+        "status",
+        "stepped",
+        "version",
+    )
+
     def __init__(self, process_id: str, parent: Self | None) -> None:
         self.id = process_id
         self.parent = parent

@@ -9,6 +9,7 @@ same for a store in memory, whose leases nobody else wants. Below: the records. 
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime
 from itertools import islice
 from logging import getLogger
@@ -25,12 +26,13 @@ from goalport.runtime.process.event_log import EventLogs
 from goalport.runtime.process.family import DUE_NOW, due_at, family_of, is_busy, is_watched
 from goalport.runtime.process.ids import ID
 from goalport.runtime.process.lifecycle import ProcessStatus, Terminated
-from goalport.runtime.process.recording import Definitions, FamilyRecords, record_of
+from goalport.runtime.process.recording import Definitions, FamilyRecords, record_of, summary_of
 from goalport.runtime.process.restoring import restored
 from goalport.runtime.process.unsaved import UnsavedFamilies
 from goalport.store import EventRecord, Lease, ProcessRecord, ProcessStore, Seals, StoredProcess
 
 _log = getLogger(__name__)
+_UNLOCKED: Final = nullcontext()
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
 
@@ -228,6 +230,13 @@ class AgentProcessRepository:
                 self.family_records.tell_not_stored(process, error)
 
     async def _save_first(self, root: AgentProcess) -> None:
+        if not self.store.durable and root.over and not root.children and self.events.get(root) is None:
+            summary = summary_of(root)  # most processes in memory end so: this is a third of what follows
+            lease = await self.store.save((summary,), Lease(root.id), wake_at=None, release=True)
+            self.family_records.confirm(root, summary)
+            root.note_version(lease.version)
+            self._held.pop(root.id, None)
+            return
         family = [each for each in family_of(root) if not each.options.ephemeral]
         if any(each.driven or each.outcome is None for each in family):
             return
@@ -332,13 +341,15 @@ class AgentProcessRepository:
     async def store_events(self, seconds: float) -> None:
         """Store events that have waited for longer than that for the next save of their family."""
         for root in self.events.waiting(seconds):
-            if not self._lock(root).locked():
+            known = self._locks.get(root.id)
+            if known is None or not known.locked():
                 async with self._lock(root):
                     if root.id in self._leases:
                         await self._commit(root, {}, release=False)
 
-    def _lock(self, root: AgentProcess) -> anyio.Lock:
-        return self._locks.setdefault(root.id, anyio.Lock(fast_acquire=True))
+    def _lock(self, root: AgentProcess) -> AbstractAsyncContextManager[object]:
+        """The lock of a family; with a store in memory, which makes nobody wait, nothing can come in between."""
+        return self._locks.setdefault(root.id, anyio.Lock()) if self.store.durable else _UNLOCKED
 
     def live(self, process_id: str) -> AgentProcess | None:
         """The process of that id as it is in the memory of this program; None: it is not there."""
