@@ -74,7 +74,7 @@ class TaskView:
     @property
     def began(self) -> A2aMessage | None:
         """The message that began the process, if it came through this door."""
-        return None if self.process.forgotten else self.process.blackboard.last(A2aMessage)
+        return None if self.process.summarized else self.process.blackboard.last(A2aMessage)
 
     @property
     def context_id(self) -> str:
