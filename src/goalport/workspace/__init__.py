@@ -5,9 +5,8 @@ them: `platform`, above, does. Below are `domain` and `tools`, which define what
 """
 
 from goalport.workspace.declarations import Declaration, argument_resolver, guard, listener, ranker, service
-from goalport.workspace.folder import Command, Workspace, command, load_workspace
+from goalport.workspace.folder import Command, LoadedModule, LoadProblem, Workspace, command, load_workspace
 from goalport.workspace.importer import FOLDERS, PACKAGE, Importable, install_importer, workspace_importer
-from goalport.workspace.loading import LoadedModule, LoadProblem
 
 __all__ = [
     "FOLDERS",

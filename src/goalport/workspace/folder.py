@@ -1,26 +1,208 @@
 """A loaded workspace: its modules, the problems in some of them, and what goalport can use: agents, tools, values.
 
-Only the top level of modules is searched, and nothing is changed. Below: the loading of modules.
+Each module is loaded separately: a failure becomes a problem with the line that its author has to correct, and does
+not affect the others. Only the top level of modules is searched, and nothing is changed.
 """
 
+import importlib
+import keyword
+import re
+import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isabstract, isfunction
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar, cast, overload
 
 from pydantic import BaseModel
 
 from goalport.agents.domain import Agent, is_marked, is_state, lacks_mark
-from goalport.base.errors import WorkspaceError
+from goalport.base.errors import GoalportError, WorkspaceError
 from goalport.base.introspection import Origin, lacking_in
+from goalport.base.words import did_you_mean, error_summary, excerpt, nearest
 from goalport.tools import McpToolExport, Tool, mark_of
 from goalport.tools.definition import exported_methods
 from goalport.workspace.declarations import Declaration, declaration_of, table_of
-from goalport.workspace.importer import install_importer
-from goalport.workspace.loading import LoadedModule, LoadProblem, attempt, find_modules, load_module
+from goalport.workspace.importer import FOLDERS, PACKAGE, install_importer
 from goalport.workspace.settings import share_environment
+
+T = TypeVar("T")
+_MESSAGE_LIMIT = 1_000
+_NOT_IN_MODULE = re.compile(r"cannot import name '(\w+)'")
+
+
+@dataclass(frozen=True)
+class LoadProblem:
+    """Why a module, or something in it, is not served; everything else is."""
+
+    module: str
+    """Its name in the workspace: `agents.star_news`."""
+    path: Path
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        where = str(self.path) if self.line is None else f"{self.path}:{self.line}"
+        return f"{where}: {self.message}"
+
+
+@dataclass(frozen=True)
+class ModuleFile:
+    """A module of a workspace before it is loaded: its name and its file."""
+
+    name: str
+    """Its name in the workspace: `agents.star_news`."""
+    path: Path
+    """The path of the file; for a package, of its `__init__.py`."""
+
+    @property
+    def full_name(self) -> str:
+        """The name of the module in `sys.modules`."""
+        return f"{PACKAGE}.{self.name}"
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+    def owns(self, filename: str) -> bool:
+        """Whether a file belongs to the module: it is its file or, for a package, inside of it."""
+        path = Path(filename)
+        return self.path.parent in path.parents if self.is_package else path == self.path
+
+    def problem(self, message: str, line: int | None = None) -> LoadProblem:
+        return LoadProblem(self.name, self.path, line, message)
+
+
+@dataclass(frozen=True)
+class LoadedModule:
+    """A module of `agents/` or `tools/` that has been imported."""
+
+    file: ModuleFile
+    module: ModuleType
+
+    @property
+    def name(self) -> str:
+        """Its name in the workspace: `agents.star_news`."""
+        return self.file.name
+
+    @property
+    def path(self) -> Path:
+        return self.file.path
+
+    @property
+    def namespace(self) -> dict[str, object]:
+        """The names at the module's top level, in the order of definition."""
+        return {name: value for name, value in vars(self.module).items() if not name.startswith("__")}
+
+    def defines(self, thing: type) -> bool:
+        """Whether a class comes from this module or, for a package, from a module inside it."""
+        full = self.file.full_name
+        return thing.__module__ == full or thing.__module__.startswith(f"{full}.")
+
+
+def find_modules(root: Path) -> Iterator[ModuleFile | LoadProblem]:
+    """The modules of a workspace, in the order of their names: files, and folders with an `__init__.py`."""
+    for folder in FOLDERS:
+        # server/app.py would serve what is being loaded.
+        yield from (each for each in _find_in(root / folder) if each.path != root / "server" / "app.py")
+
+
+def load_module(file: ModuleFile) -> LoadedModule | LoadProblem:
+    """Import a module. Whatever it raises is returned as a problem."""
+    found = attempt(file, lambda: importlib.import_module(file.full_name))
+    return found if isinstance(found, LoadProblem) else LoadedModule(file, found)
+
+
+def attempt(file: ModuleFile, work: Callable[[], T]) -> T | LoadProblem:
+    """Run code of a module's author; exceptions become problems, and only KeyboardInterrupt is raised."""
+    try:
+        return work()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return problem_of(file, error)
+
+
+def _find_in(folder: Path) -> Iterator[ModuleFile | LoadProblem]:
+    if not folder.is_dir():
+        if folder.exists():
+            yield ModuleFile(folder.name, folder).problem("should be a folder with modules, but it is a file.")
+        return
+    init = folder / "__init__.py"
+    if init.is_file() and init.stat().st_size:
+        yield ModuleFile(folder.name, init).problem(
+            f"it is not run: {folder.name}/ is no package of its own. Move what it says to a module beside it."
+        )
+    for entry in sorted(folder.iterdir(), key=lambda each: each.name):
+        served = not entry.name.startswith(("_", ".")) and (entry.suffix == ".py" or entry.is_dir())
+        if served and (found := _module_at(folder, entry)) is not None:
+            yield found
+
+
+def _module_at(folder: Path, entry: Path) -> ModuleFile | LoadProblem | None:
+    """The module that a file or folder is; None for a folder without Python files."""
+    stem = entry.stem if entry.suffix == ".py" else entry.name
+    file = ModuleFile(f"{folder.name}.{stem}", entry / "__init__.py" if entry.is_dir() else entry)
+    if not file.path.is_file() and entry.is_dir():
+        lacks = "the folder has Python files but no __init__.py. Add one."
+        return LoadProblem(file.name, entry, None, lacks) if any(entry.glob("*.py")) else None
+    if not file.path.is_file():
+        return file.problem("there is no such file: it is a link that points nowhere.")
+    if not stem.isidentifier() or keyword.iskeyword(stem):
+        return file.problem(f"{stem!r} cannot be the name of a module. Rename it: letters, digits and underscores.")
+    if not file.is_package and (folder / stem / "__init__.py").is_file():
+        return file.problem(f"the folder {stem}/ beside it has the same name and hides it. Rename one of them.")
+    return file
+
+
+def problem_of(file: ModuleFile, error: BaseException) -> LoadProblem:
+    """The problem for an exception during loading, located at the innermost line in the module's own files."""
+    lines: list[tuple[str, int | None]] = [
+        (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    if isinstance(error, SyntaxError) and error.filename:
+        lines.append((error.filename, error.lineno))
+    own = [(filename, line) for filename, line in lines if file.owns(filename)]
+    if not own:
+        return file.problem(_message(error))
+    return LoadProblem(file.name, Path(own[-1][0]), own[-1][1], _message(error))
+
+
+def _message(error: BaseException) -> str:
+    text = excerpt(str(error), _MESSAGE_LIMIT)
+    match error:
+        case GoalportError():
+            return text
+        case SyntaxError():
+            return f"SyntaxError: {error.msg}"
+        case SystemExit():
+            return f"it ends the program when it is imported (exit code {error.code}). Remove the call of exit."
+        case ModuleNotFoundError() if error.name and error.name.partition(".")[0] in FOLDERS:
+            return f"{text}. Modules of a workspace are imported as {PACKAGE}.{error.name}, or relatively."
+        case ModuleNotFoundError() if error.name and error.name.partition(".")[0] == PACKAGE:
+            return f"{text}. There is no such file in {' or '.join(f'{each}/' for each in FOLDERS)} of the workspace."
+        case ModuleNotFoundError():
+            return f"{text}. Install it where goalport is installed, or correct the import."
+        case ImportError() | NameError():
+            return f"{type(error).__name__}: {text}{_nearest(error)}"
+        case _:
+            return excerpt(error_summary(error), _MESSAGE_LIMIT)
+
+
+def _nearest(error: ImportError | NameError) -> str:
+    """The existing names that are similar to the missing one, as a question or a list."""
+    if isinstance(error, NameError):
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        name, known = error.name, {**frames[-1].f_globals, **frames[-1].f_locals} if frames else {}
+    else:
+        wanted = _NOT_IN_MODULE.match(str(error))
+        name, known = wanted and wanted[1], dir(sys.modules.get(error.name or ""))
+    near = nearest(name or "", known)
+    return f". {did_you_mean(near)}" if near else ""
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ATTRIBUTE = "__goalport_command__"
@@ -61,9 +243,6 @@ def _put(name: str, function: Any) -> Any:
         raise TypeError(f"@command marks functions, but came to {function!r}. Mark the function itself.")
     setattr(function, _ATTRIBUTE, Command(name or function.__name__.strip("_").replace("_", "-"), function))
     return function
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -221,18 +400,15 @@ def _add(
         collected.problems.append(found if found.line else module.file.problem(found.message, line))
         return
     for each in found:
-        if _same(collected.tools.get(each.name), each):
+        known = collected.tools.get(each.name)
+        function = getattr(each.handler, "function", None)
+        # One method of one object may be marked and in an export too.
+        if function is not None and getattr(known and known.handler, "function", None) == function:
             continue
-        if each.name in collected.tools:
+        if known is not None:
             collected.problems.append(module.file.problem(_taken(each.name), line))
         else:
             collected.tools[each.name] = each
-
-
-def _same(first: Tool | None, second: Tool) -> bool:
-    """Whether two tools are one method of one object, which is marked and in an export too."""
-    function = getattr(second.handler, "function", None)
-    return function is not None and getattr(first and first.handler, "function", None) == function
 
 
 def _taken(name: str) -> str:
