@@ -271,7 +271,6 @@ class _Chat:
             "decline": lambda text: self._answer("", text),
             "export": self._export,
             "help": lambda _: show_lines(_command_lines()),
-            "quit": lambda _: self._leave(),
         }
 
     def run(self) -> int:
@@ -316,7 +315,10 @@ class _Chat:
                 " A message that begins with a slash is written with two."
             )
         self._after = None
-        self._commands[match[1]](line[match.end() :].strip())
+        if match[1] == "quit":
+            self._over = True
+        else:
+            self._commands[match[1]](line[match.end() :].strip())
 
     def _begun(self) -> None:
         """Say with whom, and go on with what the conversation was left with: a reply that comes, or a question."""
@@ -385,9 +387,6 @@ class _Chat:
         except (OSError, RuntimeError) as error:  # the latter: there is no such user
             raise BadInput(f"{file} cannot be written. {error}") from None
         say(f"Written: {file}")
-
-    def _leave(self) -> None:
-        self._over = True
 
     def _say_how_to_go_on(self) -> None:
         if self._attended and self._dialogue.said and not self._replies.finished:

@@ -1,7 +1,4 @@
-"""`goalport check`: everything that `serve` would complain about and what cannot work, without serving.
-
-Below the program; platform and publish are below it.
-"""
+"""`goalport check`: everything that `serve` would complain about and what cannot work, without serving."""
 
 import json
 import sys

@@ -1,12 +1,11 @@
 """`goalport ingest` and `goalport rag`: documents are taken in, searched, listed and removed.
 
-They are kept where the settings of the workspace say, unless `--index` names a file or a PostgreSQL database. Below the
-program; `platform`, `rag` and `documents` are below it.
+They are kept where the settings of the workspace say, unless `--index` names a file or a PostgreSQL database.
 """
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar, get_args
@@ -322,22 +321,18 @@ def remove(
             uri = each if "://" in each else absolute(each).as_uri()
             if await store.remove(uri):
                 say(f"Removed {uri}.")
-            elif within := await _within(store, each, uri):
-                for one in within:
-                    await store.remove(one)
+                continue
+            folder = f"{uri.rstrip('/')}/"
+            within = await stored_within(store, folder) if "://" not in each or each.endswith("/") else ()
+            for one in within:
+                await store.remove(one)
+            if within:
                 say(f"Removed {counted(len(within), 'document')} within {uri}.")
             else:
                 known = [each.root.uri for each in await store.documents()]
                 raise UnknownName("document", each, known)
 
     _with_store(open_with_warnings(workspace), index, removed, reads=True)
-
-
-async def _within(store: DocumentIndex, named: str, uri: str) -> Collection[str]:
-    """The URIs of the documents in what somebody named: a folder, or a URI that ends with a slash."""
-    if "://" in named and not named.endswith("/"):
-        return ()
-    return await stored_within(store, f"{uri.rstrip('/')}/")
 
 
 def reembed(*, index: Index = None, workspace: WorkspaceFolder = Path()) -> None:

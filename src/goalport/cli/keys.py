@@ -1,7 +1,6 @@
 """`goalport keys`: API keys are made, listed, replaced and revoked. A key is shown when it is made, and never again.
 
-A running server follows. It works on the key file of the workspace and loads no agents. Below the program; auth and
-settings are below it.
+A running server follows. It works on the key file of the workspace and loads no agents.
 """
 
 import json

@@ -1,7 +1,7 @@
 """`goalport new`: makes a folder with everything that a workspace needs and an example of each part.
 
 The files are under `templates/`; in them, `@name@` is replaced by the name of the folder and `@goalport@` by the
-requirement that installs this goalport. Below the program.
+requirement that installs this goalport.
 """
 
 import json
@@ -42,7 +42,13 @@ def new(folder: Path, /) -> None:
         cd my-agents && goalport serve
     """
     root = folder.expanduser().absolute()
-    _refuse_occupied(root, folder)
+    if root.exists() and not root.is_dir():
+        raise WorkspaceError(f"{root} is a file; {_FIX}: goalport new {folder}-agents")
+    # A new git repository counts as empty, since many people begin with one.
+    occupants = sorted(each.name for each in root.iterdir() if each.name != ".git") if root.exists() else []
+    if occupants:
+        shown = ", ".join([*occupants[:_SHOWN], *(["…"] if occupants[_SHOWN:] else [])])
+        raise WorkspaceError(f"{root} is not empty (it holds {shown}); {_FIX}: goalport new {folder / 'agents'}")
     name = re.sub(r"[^a-z0-9]+", "-", root.name.lower()).strip("-") or "my-agents"
     requirement = _requirement()
     words = {"@name@": name, "@goalport@": requirement}
@@ -92,16 +98,6 @@ def _link_typings(root: Path) -> None:
             say(
                 f"warning: {place / folder} cannot be a link ({error.strerror}); type checkers will not find {PACKAGE}."
             )
-
-
-def _refuse_occupied(root: Path, typed: Path) -> None:
-    if root.exists() and not root.is_dir():
-        raise WorkspaceError(f"{root} is a file; {_FIX}: goalport new {typed}-agents")
-    # A new git repository counts as empty, since many people begin with one.
-    occupants = sorted(each.name for each in root.iterdir() if each.name != ".git") if root.exists() else []
-    if occupants:
-        shown = ", ".join([*occupants[:_SHOWN], *(["…"] if occupants[_SHOWN:] else [])])
-        raise WorkspaceError(f"{root} is not empty (it holds {shown}); {_FIX}: goalport new {typed / 'agents'}")
 
 
 def _templates(folder: Traversable, place: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:

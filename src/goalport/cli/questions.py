@@ -1,7 +1,7 @@
 """A question as the terminal asks it: a prompt for each field of the answer, until the answer is taken.
 
 A question is JSON data with `message`, `schema` and perhaps `url`, wherever it comes from. A mistake is shown at its
-field, and only that field is asked for again. Above: `run` and `answering`; below: `prompts`.
+field, and only that field is asked for again.
 """
 
 import asyncio
@@ -23,7 +23,6 @@ T = TypeVar("T")
 Question = Mapping[str, Any]
 Status = Callable[[], Awaitable[str]]
 """Says what has become of a question: open, answered, declined, expired or withdrawn."""
-_OPEN: Final = "open"
 _LOOK_SECONDS: Final = 1.0
 """How often it is looked whether somebody else has answered meanwhile."""
 _ANSWER: Final = "answer"
@@ -46,8 +45,17 @@ async def answer_of(question: Question, send: Callable[[object], Awaitable[T]], 
     say(f"\n{cleaned(message, len(message))}")
     if url := question.get("url"):
         say(f"Do it at {one_line(url, len(url))} and come back.")
+
+    async def settled() -> str:
+        """What has become of it, once it is not open any more."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            with suppress(GoalportError):  # the answer itself tells what is wrong
+                if (now := await status()) != "open":
+                    return now
+
     asking = asyncio.ensure_future(_taken(_TerminalForm(question["schema"]), send))
-    watching = asyncio.ensure_future(_settled(status))
+    watching = asyncio.ensure_future(settled())
     try:
         await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
         if not asking.done():
@@ -57,15 +65,6 @@ async def answer_of(question: Question, send: Callable[[object], Awaitable[T]], 
         for task in (asking, watching):
             task.cancel()
         await asyncio.gather(asking, watching, return_exceptions=True)
-
-
-async def _settled(status: Status) -> str:
-    """What has become of a question, once it is not open any more."""
-    while True:
-        await asyncio.sleep(_LOOK_SECONDS)
-        with suppress(GoalportError):  # the answer itself tells what is wrong
-            if (now := await status()) != _OPEN:
-                return now
 
 
 async def _taken(form: "_TerminalForm", send: Callable[[object], Awaitable[T]]) -> T:

@@ -1,7 +1,4 @@
-"""`goalport skills`: skills are checked, listed and trusted.
-
-Below the program; `skills` and `platform` are below it.
-"""
+"""`goalport skills`: skills are checked, listed and trusted."""
 
 from collections.abc import Iterator
 from pathlib import Path

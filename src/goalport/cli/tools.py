@@ -1,7 +1,6 @@
 """`goalport tools` and `goalport mcp`: upstream servers, tool groups and tools, listed, called, trusted or tried.
 
 The servers are connected for it. None is required then, because these commands also inspect servers that are down.
-Below the program; platform and publish are below it.
 """
 
 import sys
