@@ -80,8 +80,8 @@ _COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "keys list": ("keys:list_keys", "List the keys."),
         "keys rotate": ("keys:rotate", "Replace a key; the earlier one ends after a while."),
         "keys revoke": ("keys:revoke", "Revoke a key, or all keys of a name."),
-        "audit": ("upkeep:audit", "Print who called, answered, approved and ended what."),
-        "backup": ("upkeep:backup", "Copy all that a server keeps, while it runs."),
+        "audit": ("data_folder:audit", "Print who called, answered, approved and ended what."),
+        "backup": ("data_folder:backup", "Copy all that a server keeps, while it runs."),
     },
     "Processes": {
         "ps": ("processes:ps", "List processes, the newest first."),
