@@ -320,18 +320,17 @@ def operators_of(agent: Agent) -> tuple[Operator, ...]:
     facts, namesakes = _KnownFacts(_facts_of(agent, terms)), defaultdict[str, list[Action]](list)
     for action in agent.actions:
         namesakes[action.short_name].append(action)
-    return tuple(
-        replace(
-            each,
-            requires={
-                **each.requires,
-                **dict.fromkeys(_overriding_states(action, namesakes[action.short_name]), False),
-            },
-        )
-        for action in agent.actions
-        for term in sorted(terms[action.name], key=lambda term: sum(costs.get(name, 0.0) for name in term))
-        for each in _operators(action, term, facts, alone=len(terms[action.name]) == 1)
-    )
+    found: list[Operator] = []
+    for action in agent.actions:
+        # In substates of an action's state that override the action, their own action runs.
+        base = action.origin.owner
+        owners = [each.origin.owner for each in namesakes[action.short_name]] if is_state(base) else []
+        below = [each for each in owners if base and each and each is not base and issubclass(each, base)]
+        elsewhere: dict[Fact, bool] = {Available(each, DEFAULT_BINDING): False for each in below}
+        for term in sorted(terms[action.name], key=lambda term: sum(costs.get(name, 0.0) for name in term)):
+            made = _operators(action, term, facts, alone=len(terms[action.name]) == 1)
+            found += (replace(each, requires={**each.requires, **elsewhere}) for each in made)
+    return tuple(found)
 
 
 class _KnownFacts:
@@ -370,14 +369,6 @@ class _KnownFacts:
             else:
                 others.append(number)
         return by_class, by_base, others
-
-
-def _overriding_states(action: Action, namesakes: Sequence[Action]) -> Iterator[Available]:
-    """The substates of an action's state that override the action: in those states their own action runs."""
-    base = action.origin.owner
-    for kind in (each.origin.owner for each in namesakes) if is_state(base) else ():
-        if base is not None and kind is not None and kind is not base and issubclass(kind, base):
-            yield Available(kind, DEFAULT_BINDING)
 
 
 def _facts_of(agent: Agent, terms: Mapping[str, Sequence[Term]]) -> Iterator[Fact]:

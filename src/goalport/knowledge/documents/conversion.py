@@ -72,7 +72,13 @@ class Conversion:
                 with anyio.CancelScope(shield=True):
                     await to_thread.run_sync(folder.cleanup)
         if answer.error:
-            raise UnreadableDocument(uri, _worded(answer.error))
+            if "password" in answer.error.lower() or "encrypted" in answer.error.lower():
+                raise UnreadableDocument(uri, "it is protected by a password")
+            # The library's own errors hold their message twice.
+            error = one_line(answer.error, _LONGEST_REASON).removeprefix("ParsingError: ")
+            reason = ": ".join(dict.fromkeys(error.split(": ")))
+            is_said = reason.startswith("its ")
+            raise UnreadableDocument(uri, reason if is_said else f"it is damaged, or in no known format ({reason})")
         return Converted(answer.text, {name: one_line(each) for name, each in answer.metadata.items()})
 
     async def _answer(self, folder: Path, media_type: str, uri: str) -> _Answer:
@@ -110,12 +116,3 @@ def _folder_with(data: bytes) -> TemporaryDirectory[str]:
     folder = TemporaryDirectory(prefix="goalport-conversion-", ignore_cleanup_errors=True)
     Path(folder.name, "document").write_bytes(data)
     return folder
-
-
-def _worded(error: str) -> str:
-    """The reason that the library gives, for a person."""
-    if "password" in error.lower() or "encrypted" in error.lower():
-        return "it is protected by a password"
-    # The library's own errors hold their message twice.
-    reason = ": ".join(dict.fromkeys(one_line(error, _LONGEST_REASON).removeprefix("ParsingError: ").split(": ")))
-    return reason if reason.startswith("its ") else f"it is damaged, or in no known format ({reason})"

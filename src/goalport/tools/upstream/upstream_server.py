@@ -562,7 +562,14 @@ class UpstreamServer:
         except Exception as error:
             why = failure_reason(self.config, error, connection.last_error, self._transport.stderr_tail())
             needs_sign_in = any(isinstance(each, SignInNeeded) for each in leaves(error))
-            self._fail(hide(why), ServerState.SIGN_IN if needs_sign_in else ServerState.DOWN)
+            # A reason that repeats is logged once as a warning.
+            reason = hide(why)
+            level = logging.DEBUG if reason == self.last_error else logging.WARNING
+            _log.log(level, "Upstream server %r is down: %s", self._shown, reason)
+            self.last_error = reason
+            self._decided = self._begun
+            if not self._stopping:
+                self._set_state(ServerState.SIGN_IN if needs_sign_in else ServerState.DOWN)
         finally:
             self._connection = None
         return monotonic() - up_since if up_since and not connection.flooded else 0.0
@@ -611,15 +618,6 @@ class UpstreamServer:
                 _log.warning("Upstream server %r: %s", self._shown, note)
         self._notes = notes
         self._on_change()
-
-    def _fail(self, reason: str, state: ServerState) -> None:
-        # A reason that repeats is logged once as a warning.
-        level = logging.DEBUG if reason == self.last_error else logging.WARNING
-        _log.log(level, "Upstream server %r is down: %s", self._shown, reason)
-        self.last_error = reason
-        self._decided = self._begun
-        if not self._stopping:
-            self._set_state(state)
 
     def _set_state(self, state: ServerState) -> None:
         self.state = state
