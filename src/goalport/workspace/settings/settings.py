@@ -151,9 +151,7 @@ class Settings(Sources):
     """Whether goals and chatbots are also served to other agents over A2A; None: as `rest` by default, if the extra
     `a2a` is installed."""
     a2a_signing_key: str = ""
-    """A file with the private key, in PEM, that signs agent cards and push notifications; relative to the workspace."""
-    a2a_push_allow: Words = ()
-    """Hosts, hosts with a port and networks that push notifications may be sent to although they are not public."""
+    """A file with the private key, in PEM, that signs agent cards; relative to the workspace."""
     stateless: bool = False
     """No sessions: for replicas behind a load balancer."""
     max_body_bytes: Size = 4 * 1024 * 1024

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from a2a.types import Message, Part, Role
 from a2a.utils.errors import ContentTypeNotSupportedError
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 from google.protobuf.message import Message as Protobuf
 from pydantic_core import from_json
 
@@ -177,6 +177,10 @@ def input_of(tool: GoalTool, said: Said) -> Mapping[str, Any]:
 
 def checked(message: Message) -> Message:
     """A message whose ids and role can be used. Raises `BadInput`."""
+    try:
+        as_json(message)
+    except SerializeToJsonError as error:
+        raise BadInput(f"The message holds what JSON does not have: {error}") from None
     problems = [
         f"{name}: should have at most {_LONGEST_ID} characters; came {len(value)}"
         for name, value in (("messageId", message.message_id), ("contextId", message.context_id))

@@ -1,4 +1,4 @@
-"""The key that signs agent cards and push notifications, by which others can see whom they come from."""
+"""The key that signs agent cards, by which others can see whom they come from."""
 
 import json
 from dataclasses import dataclass, field
