@@ -81,14 +81,15 @@ def chosen(count: int, seed: int) -> Iterator[tuple[Path, int, str, str]]:
 
 
 def tests_of(module: Path) -> list[str]:
-    """The test files that name the module, then the folder of its room."""
+    """The test files that name the module or have its name, then the folders of its room."""
     dotted = ".".join(module.with_suffix("").parts[1:])
-    room = module.parent.name
+    room = {"mcp": "serve"}.get(module.parent.name, module.parent.name)
     named = re.compile(rf"\b{re.escape(dotted)}\b")
     files = sorted((ROOT / "tests" / "rooms").rglob("test_*.py"))
-    first = [str(file.relative_to(ROOT)) for file in files if named.search(file.read_text("utf-8"))]
-    folders = [each for each in (f"tests/rooms/{room}", f"tests/rooms/{module.stem}") if (ROOT / each).is_dir()]
-    return [*first, *folders] or ["tests/stories/guide", "tests/stories/test_every_way.py"]
+    first = [file for file in files if module.stem in file.stem or named.search(file.read_text("utf-8"))]
+    folders = [each for each in (ROOT / "tests" / "rooms").iterdir() if each.name.startswith((room, module.stem))]
+    found = [str(each.relative_to(ROOT)) for each in (*first, *folders)]
+    return found or ["tests/stories/guide", "tests/stories/test_every_way.py"]
 
 
 def verdict(copy: Path, module: Path, text: str) -> str:
