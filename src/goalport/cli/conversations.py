@@ -25,7 +25,7 @@ from goalport.models.llm import UserMessage
 from goalport.runtime.chat import ChatSession, Conversations, Turn
 from goalport.runtime.process import find_question
 from goalport.server.publish.forms import form_of
-from goalport.server.publish.own_resources import question_view
+from goalport.server.publish.resources import question_view
 from goalport.store import ConversationRecord
 from goalport.workspace.settings import load_settings
 

@@ -51,7 +51,7 @@ from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess, find_question
 from goalport.server.publish.goal_tools import Offer, offers_of
 from goalport.server.publish.output import OutputFormat
-from goalport.server.publish.own_resources import process_view
+from goalport.server.publish.resources import process_view
 from goalport.store import ConversationRecord, ProcessRecord, ProcessStore
 from goalport.workspace import Command
 from goalport.workspace.settings import load_settings

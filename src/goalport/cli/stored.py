@@ -31,7 +31,7 @@ from goalport.runtime.process import (
 from goalport.server.publish.answers import reason_of
 from goalport.server.publish.forms import form_of
 from goalport.server.publish.output import OutputFormat
-from goalport.server.publish.own_resources import invocation_view, process_view, question_view
+from goalport.server.publish.resources import invocation_view, process_view, question_view
 from goalport.store import Codec, Json, ProcessRecord, ProcessStore, StoredProcess, StoredTypes
 from goalport.workspace.settings import Settings, load_settings
 

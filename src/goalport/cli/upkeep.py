@@ -16,7 +16,7 @@ from goalport.cli.options import (
 from goalport.cli.stored import driven, family_in, opened_store, stored_settings
 from goalport.cli.terminal import say
 from goalport.runtime.platform.erasure import caller_known_as
-from goalport.server.publish.audit_trail import AuditTrail
+from goalport.server.publish.calls import AuditTrail
 from goalport.store import exported
 from goalport.workspace.settings import Settings
 from goalport.workspace.settings.loading import audit_of

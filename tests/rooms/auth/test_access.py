@@ -21,8 +21,8 @@ from goalport import (
 from goalport.base.caller import Caller
 from goalport.base.errors import DeclarationError
 from goalport.runtime.process import Failed
-from goalport.server.publish.own_resources import agent_view
 from goalport.server.publish.report import report_of
+from goalport.server.publish.resources import agent_view
 from goalport.store.sqlite import SqliteProcessStore
 from tests.rooms.serve.served import state_of
 

@@ -6,16 +6,12 @@ which scopes a request needs, and refuses in its own words. Below the doors; the
 
 from collections.abc import Iterable
 
-from goalport.agents.domain import ChatbotMark, Goal
-from goalport.base.caller import Caller
-from goalport.runtime.chat import Chatbot
+from goalport.agents.domain import ChatbotMark
 from goalport.runtime.process import AgentProcess
 from goalport.server.auth.authentication import Authentication
 from goalport.server.auth.current import current_caller
-from goalport.server.publish.publication import Publication
+from goalport.server.publish.publication import Publication, Scopes, Views
 from goalport.server.publish.publisher import Publisher
-from goalport.server.publish.scopes import Scopes
-from goalport.server.publish.views import Views
 
 
 class Access:
@@ -27,8 +23,9 @@ class Access:
         self.challenges = None if authentication is None else authentication.challenges
         """How requests are refused over HTTP; None: nobody is authenticated, and no scope is checked."""
         if authentication is not None:
-            publisher.platform.may_start = self._may_start
-            publisher.platform.may_chat = self._may_chat
+            rules = publisher.publication.scopes.rules  # they come from the settings, which never change
+            publisher.platform.may_start = lambda caller, goal: caller.has(*rules.of_export(goal.export))
+            publisher.platform.may_chat = lambda caller, chatbot: caller.has(*rules.of_chatbot(chatbot.mark))
 
     @property
     def publication(self) -> Publication:
@@ -71,9 +68,3 @@ class Access:
             f"This needs the {scopes} {' and '.join(missing)}, which your credential does not have. Calling again does"
             f" not help: ask whoever runs this server for a credential that has {them}."
         )
-
-    def _may_chat(self, caller: Caller, chatbot: Chatbot) -> bool:
-        return caller.has(*self.of_chatbot(chatbot.mark))
-
-    def _may_start(self, caller: Caller, goal: Goal) -> bool:
-        return caller.has(*self._publisher.publication.scopes.rules.of_export(goal.export))

@@ -147,7 +147,8 @@ class AuthGuard:
         elif token is not None:
             await self._answer(token, challenges, scope, receive, send)
         else:
-            await (self._app if self._is_open(path) else challenges.unauthenticated())(scope, receive, send)
+            is_open = path in self._open_paths or path.startswith(_WELL_KNOWN)
+            await (self._app if is_open else challenges.unauthenticated())(scope, receive, send)
 
     async def _answer(self, token: str, challenges: Challenges, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request with a token, as far as the token is valid."""
@@ -161,9 +162,6 @@ class AuthGuard:
             app = GuardedStream(app, judged, verify, self._stream_seconds)
         with granted(scope, judged, token):
             await app(scope, receive, send)
-
-    def _is_open(self, path: str) -> bool:
-        return path in self._open_paths or path.startswith(_WELL_KNOWN)
 
     async def _judge(self, token: str, challenges: Challenges, address: str) -> Grant | Response:
         """What a token from an address grants, or the response that refuses it."""

@@ -78,7 +78,9 @@ class IntrospectionVerifier:
             self._cache.keep(token, "The provider does not introspect tokens of this kind.", _REFUSED_SECONDS)
             return
         try:
-            self._cache.keep(token, self._grant_of(claims))
+            if claims.get("active") is not True:
+                raise InvalidToken("The token is not valid, or no longer.")  # noqa: TRY301 - as what the rules raise
+            self._cache.keep(token, self._rules.grant_of(claims, self._clock()))
         except InvalidToken as error:
             self._cache.keep(token, str(error), _REFUSED_SECONDS)
 
@@ -98,8 +100,3 @@ class IntrospectionVerifier:
         user, secret = quote_plus(self._provider.client_id), quote_plus(self._provider.client_secret.get_secret_value())
         form = {"token": token, "token_type_hint": "access_token"}
         return await self._client.post(self._provider.endpoint, form, user, secret)
-
-    def _grant_of(self, claims: Mapping[str, Any]) -> Grant:
-        if claims.get("active") is not True:
-            raise InvalidToken("The token is not valid, or no longer.")
-        return self._rules.grant_of(claims, self._clock())

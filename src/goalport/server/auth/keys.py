@@ -260,7 +260,11 @@ class ApiKeys:
             return
         self._next_look = now + _LOOK_SECONDS
         try:
-            self._look()
+            stamp = self._file.stamp()
+            if stamp is None and self._stamp is not None:
+                raise UnreadableKeys(self._file.path, "it is gone")  # noqa: TRY301 - as what `stamp` raises
+            if stamp != self._stamp or self._fault:
+                self._load(stamp)
         except UnreadableKeys as error:
             if str(error) != self._fault:
                 _log.error("%s", error)
@@ -270,21 +274,13 @@ class ApiKeys:
             _log.warning("The key file %s can be read again.", self._file.path)
         self._fault = ""
 
-    def _look(self) -> None:
-        stamp = self._file.stamp()
-        if stamp is None and self._stamp is not None:
-            raise UnreadableKeys(self._file.path, "it is gone")
-        if stamp != self._stamp or self._fault:
-            self._load(stamp)
-
     def _load(self, stamp: Stamp | None) -> None:
         """Read the file, which had this stamp just before: if it changes meanwhile, it is read again later."""
         entries = [*self._settings.key_entries, *self._file.read()]
         # The last of two entries with one key counts: that it was revoked in one place must not be undone by another.
         entries.sort(key=lambda entry: entry.revoked is not None)
-        self._known = {each.sha256.get_secret_value(): (each, self._grant(each)) for each in entries}
-        self._stamp = stamp
-
-    def _grant(self, entry: KeyEntry) -> Grant:
-        expires_at = None if entry.expires is None else entry.expires.timestamp()
-        return Grant(caller_of(self._settings, entry.name, ISSUER, entry.scopes), entry.name, expires_at)
+        self._known, self._stamp = {}, stamp
+        for each in entries:
+            caller = caller_of(self._settings, each.name, ISSUER, each.scopes)
+            expires_at = None if each.expires is None else each.expires.timestamp()
+            self._known[each.sha256.get_secret_value()] = each, Grant(caller, each.name, expires_at)

@@ -4,6 +4,7 @@
 All texts that tell a client the status or the end of a process are here. Nothing is awaited.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, assert_never
@@ -13,10 +14,12 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from goalport.base.errors import ToolError
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned, counted, first_line
+from goalport.runtime.chat import Conversation, ConversationMessage
 from goalport.runtime.process import AgentProcess, Completed, Failed, Killed, Outcome, Stuck, Terminated, Waiting
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.handle import Handle, LargeResult
 from goalport.server.publish.output import (
+    ChatReply,
     OutputFormat,
     Pages,
     Wire,
@@ -26,7 +29,7 @@ from goalport.server.publish.output import (
     failed,
     text_block,
 )
-from goalport.server.publish.own_resources import cost_of, result_uri
+from goalport.server.publish.resources import cost_of, result_uri
 from goalport.tools.schemas import UNREADABLE
 
 T = TypeVar("T")
@@ -121,7 +124,13 @@ class AnswerFormat:
         """The answer in place of a large result, which is that of a process."""
         large = self._large(process)
         link = {"type": "resource_link", "uri": f"{large.uri}/1", "name": f"Result of {tool}, first page"}
-        return WrittenResult.of([text_block(_large_in_words(large, tool)), link], large.structured)
+        words = (
+            f"{tool} was done. Its result is too large for one answer: it has {counted(large.pages, 'page')}. Do not"
+            f" call {tool} again. To read the first page, {large.page_call(1)} A client that reads resources finds the"
+            f" pages at {large.uri}/1 and so on, and the whole at {large.uri} (over SSE, clients refuse what is larger"
+            " than 1 MiB)."
+        )
+        return WrittenResult.of([text_block(words), link], large.structured)
 
     def _with_text_cut(self, result: WrittenResult, below: str) -> WrittenResult | None:
         """The answer with its text cut to fit; None if it has more than that text or is too large even without it."""
@@ -176,15 +185,6 @@ def reason_of(outcome: Outcome, goal: str) -> str | None:
             assert_never(outcome)
 
 
-def _large_in_words(large: LargeResult, goal: str) -> str:
-    """The text that says that a large result exists and how to read it."""
-    return (
-        f"{goal} was done. Its result is too large for one answer: it has {counted(large.pages, 'page')}. Do not call"
-        f" {goal} again. To read the first page, {large.page_call(1)} A client that reads resources finds the pages at"
-        f" {large.uri}/1 and so on, and the whole at {large.uri} (over SSE, clients refuse what is larger than 1 MiB)."
-    )
-
-
 def _handle_in_words(handle: Handle) -> Iterator[str]:
     """What a handle means and which tool to call with it; it repeats and explains the structured form."""
     goal, process = handle.goal, handle.process_id
@@ -206,3 +206,66 @@ def _sentence(text: str) -> str:
     if not stripped:
         return ""
     return stripped if stripped[-1] in ".!?…" else f"{stripped}."
+
+
+_BESIDE: Final = 2_000
+"""Bytes that an answer needs beside the reply and the assets: the notes, the names of fields, `_meta`."""
+
+
+def reply_pages(reply: ChatReply, limit: int) -> Pages:
+    """A reply in pages, each at most `limit` bytes in JSON."""
+    return Pages.of_text("text/markdown", reply.reply, limit)
+
+
+def answer_with_reply(
+    policy: CallPolicy,
+    process: AgentProcess,
+    conversation: Conversation,
+    said: Sequence[ConversationMessage],
+    failure: str,
+    *,
+    max_bytes: int,
+) -> WrittenResult:
+    """The answer to a call whose turn is over; `failure`: why there is no reply, or only a part of one."""
+    reply, spent = ChatReply.of(conversation, said), process.turn_usage
+    cost = {"usd": spent.cost, "inputTokens": spent.input_tokens, "outputTokens": spent.output_tokens}
+    meta = {
+        "goalport/processId": process.id,
+        "goalport/conversationId": conversation.id,
+        "goalport/cost": cost,
+        "goalport/actions": process.turn_actions,
+    }
+    if failure:
+        told = _next_message(policy, reply)
+        begun = beginning_of(reply.reply, max_bytes // 2)
+        words = "\n\n".join(filter(None, (begun, f"{policy.name} could not reply in full. {failure}", told)))
+        return replace(error_result(words), meta=meta)
+    result = _written_reply(policy, process, reply)
+    if result.size > max_bytes:
+        result = _written_reply(policy, process, _cut(reply, max_bytes))
+    return replace(result, meta=meta)
+
+
+def _written_reply(policy: CallPolicy, process: AgentProcess, reply: ChatReply) -> WrittenResult:
+    blocks = [text_block(reply.reply or "(The chatbot has said nothing.)")]
+    if reply.pages > 1:
+        call = LargeResult(process.id, "", reply.pages).page_call(1)
+        blocks.append(text_block(f"This reply is cut. To read it in {reply.pages} pages, {call}"))
+    blocks.append(text_block(_next_message(policy, reply)))
+    return WrittenResult.of(blocks, reply.model_dump(mode="json", by_alias=True))
+
+
+def _cut(reply: ChatReply, max_bytes: int) -> ChatReply:
+    """The beginning of a reply that is too large for one answer, which has it twice: as text and as structure."""
+    assets = tuple(each.model_copy(update={"text": ""}) for each in reply.assets)
+    taken = len(json.dumps([each.model_dump() for each in assets]))
+    pages = len(reply_pages(reply, max_bytes).pages)
+    begun = beginning_of(reply.reply, (max_bytes - taken - _BESIDE) // 2)
+    return reply.model_copy(update={"reply": begun, "assets": assets, "pages": pages})
+
+
+def _next_message(policy: CallPolicy, reply: ChatReply) -> str:
+    """How the conversation goes on, for models that read texts alone."""
+    if reply.finished:
+        return f"This conversation is over. To begin another, call {policy.name} without a conversationId."
+    return f"To go on with this conversation, call {policy.name} with conversationId {reply.conversation_id}."

@@ -7,24 +7,27 @@ name, the one that had it before keeps it, even while its tool cannot be called.
 """
 
 import platform as machine
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, cast
 
-from mcp_types import Tool, ToolAnnotations
+from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate, Tool, ToolAnnotations
 
 from goalport import __version__, tools
-from goalport.base.errors import Signal
+from goalport.base.errors import Signal, ToolError
 from goalport.base.secrecy import hide_known
 from goalport.runtime.platform import AgentPlatform
 from goalport.server.publish.faults import Fault, logged, read_or_fault
 from goalport.server.publish.handle import LARGE, with_alternatives
 from goalport.server.publish.output import Wire, done, failed, may_be_large, refuse_bytes, text_block
 from goalport.server.publish.portability import name_fault, portable
+from goalport.tools.upstream import GroupConfig
 from goalport.tools.upstream.connection import Listing
-from goalport.tools.upstream.upstream_groups import ToolServer
+from goalport.tools.upstream.tool import CUT, uris_of
+from goalport.tools.upstream.upstream_groups import ToolServer, final_name
 
 _RULE: Final = "~" * 48
 _STARTED: Final = datetime.now(UTC)
@@ -242,3 +245,114 @@ def _unfit(tool: tools.Tool, owner: str | None) -> str | None:
     if tool.may_ask:
         return "a person may have to be asked for its calls, which only a process can do, and a client's call has none."
     return name_fault(tool.name)
+
+
+Handler = Callable[..., Awaitable[Any]]
+"""Takes the SDK's request context and the parameters of a request, and returns the SDK's result."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawTool:
+    """A tool whose definition is published unchanged."""
+
+    tool: Tool
+    handler: Handler
+    scopes: Sequence[str] | None = None
+    """The scopes that a caller needs; None: those that the tool's annotations ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawPrompt:
+    """A prompt whose definition is published unchanged."""
+
+    prompt: Prompt
+    handler: Handler
+    scopes: Sequence[str] | None = None
+    """The scopes that a caller needs; None: the scope to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawResource:
+    """A resource at one URI."""
+
+    resource: Resource
+    handler: Handler
+    scopes: Sequence[str] | None = None
+    """The scopes that a caller needs; None: the scope to read."""
+
+    @property
+    def address(self) -> str:
+        return self.resource.uri
+
+
+@dataclass(frozen=True, slots=True)
+class RawTemplate:
+    """Resources at all URIs of one URI template."""
+
+    template: ResourceTemplate
+    handler: Handler
+    matches: Callable[[str], bool]
+    """Whether a URI matches the template."""
+    scopes: Sequence[str] | None = None
+    """The scopes that a caller needs; None: the scope to read."""
+
+    @property
+    def address(self) -> str:
+        return self.template.uri_template
+
+
+_SCHEME: Final = re.compile(r"(?!goalport:)[A-Za-z][A-Za-z0-9+.-]*:")
+"""The scheme of a URI, unless it is that of the resources of a goalport: such a one has them itself."""
+
+
+def passed_on(
+    groups: Mapping[str, GroupTools], config: Mapping[str, GroupConfig]
+) -> Iterator[RawPrompt | RawResource | RawTemplate]:
+    """What exported groups publish beside their tools.
+
+    For each scheme in the list of a server there is a template too: a link in a result may lead to what is not listed.
+    If several servers have a scheme, it leads to the first. These templates are last, so that they hide no others.
+    """
+    schemes: dict[str, RawTemplate] = {}
+    for role, group in groups.items():
+        for server, listing in group.listings:
+            naming, scopes, read = config[role].naming, config[role].scopes, partial(_read, server)
+            for each in listing.prompts:
+                named = each.model_copy(update={"name": final_name(each.name, naming)})
+                yield RawPrompt(named, partial(_prompt, server, each.name), scopes)
+            words = f"Any resource of the server {server.name!r}, such as one that a result has a link to"
+            for uri, each in (
+                *((each.uri, each) for each in listing.resources),
+                *((each.uri_template, each) for each in listing.templates),
+            ):
+                if scheme := _SCHEME.match(uri):
+                    any_ = ResourceTemplate(uri_template=f"{scheme[0]}{{+rest}}", name=server.name, description=words)
+                    begins = partial(_begins, scheme[0])
+                    schemes.setdefault(scheme[0], RawTemplate(any_, read, begins, scopes))
+                    if isinstance(each, ResourceTemplate):
+                        yield RawTemplate(each, read, uris_of(uri), scopes)
+                    else:
+                        yield RawResource(each, read, scopes)
+    yield from schemes.values()
+
+
+def _begins(scheme: str, uri: str) -> bool:
+    return uri.startswith(scheme)
+
+
+async def _read(server: ToolServer, _: object, params: Any) -> ReadResourceResult:
+    uri = str(params.uri)
+    result = await server.fetch("resource", uri, {})
+    contents = [each.resource for each in result.blocks if each.type == "resource"]
+    if any(each.type == "text" and each.text == CUT for each in result.content):
+        raise ToolError(f"{uri[:200]} is too long to be passed on.")
+    return ReadResourceResult.model_validate(
+        without_secrets(ReadResourceResult(contents=contents).model_dump(mode="json", by_alias=True))
+    )
+
+
+async def _prompt(server: ToolServer, name: str, _: object, params: Any) -> GetPromptResult:
+    result = await server.fetch("prompt", name, params.arguments or {})
+    if result.structured is None:
+        raise ToolError(f"{name} is too long to be passed on.")
+    return GetPromptResult.model_validate(without_secrets(result.structured))

@@ -1,30 +1,34 @@
-"""Goals as MCP tools: which are published, under which names and from which start types, and what a call starts.
+"""Goals and chatbots as MCP tools and prompts: which are published, under which names, and what a call starts.
 
 First it is decided what the goals of a platform offer (`Offer`, `Refusal`, `UnreadableGoal`), then a tool is made for
 each offer. All of it is immutable data, made at publication; `doors.mcp` runs it. One goal tool may stand for several
 goals of one agent that share a published name and an output type. How long a call waits, and whether its process
 outlives it (`CallPolicy`), depends on the goals alone: a later call with the handle of a process has the policy of the
-first call. `publication` is above.
+first call. A call of a chatbot is one turn of a conversation. A prompt is picked by a person from a menu and filled in;
+the model gets one message.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Annotated, Any, Final, cast
 
-from mcp_types import Tool
+from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent, Tool, ToolAnnotations
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import from_json
 
-from goalport.agents.domain import Action, Agent, Goal
-from goalport.base.words import type_label, type_name
+from goalport.agents.domain import Action, Agent, ChatbotMark, Goal
+from goalport.base.errors import BadInput
+from goalport.base.words import corrections, type_label, type_name
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess, asks_models
-from goalport.server.publish.chat_reply import ChatReply, chat_tool_name
 from goalport.server.publish.exported_tools import FunctionTool, annotations_of
 from goalport.server.publish.faults import Fault, read_or_fault
-from goalport.server.publish.handle import HANDLE, LARGE, with_alternatives
-from goalport.server.publish.output import OutputFormat
+from goalport.server.publish.handle import CHAT_HANDLE, HANDLE, LARGE, with_alternatives
+from goalport.server.publish.output import ChatReply, OutputFormat, chat_tool_name
 from goalport.server.publish.portability import snake_identifier
-from goalport.server.publish.published_arguments import PublishedArguments
+from goalport.server.publish.published_arguments import PublishedArguments, unknown_fields
 from goalport.tools import Tool as ExportedTool
 
 _SECONDS: Final = 45.0
@@ -270,3 +274,152 @@ def _may_ask(platform: AgentPlatform, action: Action) -> bool:
         or any(role in configured for role in action.roles)
         or any(tool.may_ask for group in groups for tool in group.tools)
     )
+
+
+_GOES_ON: Final = (
+    "Gives its reply and a conversationId. Give that with the next message to go on with the same conversation, which"
+    " the chatbot remembers; without it, a new conversation begins."
+)
+
+
+def _said(message: str) -> str:
+    if not message.strip():
+        raise ValueError("should not be empty")
+    return message
+
+
+class ChatCall(BaseModel):
+    """The arguments of a call that says something to a chatbot."""
+
+    model_config = ConfigDict(frozen=True)
+
+    message: Annotated[str, AfterValidator(_said)] = Field(
+        min_length=1, description="What to say to the chatbot, in the person's words"
+    )
+    conversation_id: str | None = Field(
+        None,
+        alias="conversationId",
+        description="The conversationId of an earlier answer, to go on with that conversation",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTool:
+    """A tool that says something to a chatbot."""
+
+    tool: Tool
+    chatbot: str
+    """The name of the chatbot."""
+    mark: ChatbotMark
+    arguments: PublishedArguments
+    policy: CallPolicy
+
+    @classmethod
+    def of(cls, agent: Agent) -> "ChatTool":
+        """The tool of the chatbot that an agent is."""
+        policy, arguments = CallPolicy.of_chatbot(agent), PublishedArguments.of([ChatCall])
+        # The name and the docstring of the model are no use to clients, as a tool has its own.
+        schema = {key: value for key, value in arguments.schema.items() if key not in {"title", "description"}}
+        tool = Tool(
+            name=policy.name,
+            description=f"{(agent.description.strip() or f'Talk to {agent.name}').rstrip('.')}. {_GOES_ON}",
+            input_schema=schema,
+            output_schema=with_alternatives(policy.output.schema, CHAT_HANDLE),
+            annotations=ToolAnnotations(read_only_hint=False, idempotent_hint=False),
+        )
+        return cls(tool, agent.name, agent.chat or ChatbotMark(), arguments, policy)
+
+    @property
+    def errand(self) -> str:
+        """What a model is asked to do with it, in a prompt."""
+        return f"Talk to the chatbot {self.chatbot} and show the person what it replies"
+
+    def read(self, arguments: Mapping[str, Any]) -> ChatCall:
+        """What a call says. Raises `BadInput` with one line for each mistake."""
+        (call,) = self.arguments.read(arguments)
+        assert isinstance(call, ChatCall)
+        return call
+
+
+@dataclass(frozen=True, slots=True)
+class GoalPrompt:
+    """A prompt that asks a model to call the tool of a goal or of a chatbot with the given values."""
+
+    prompt: Prompt
+    goal: GoalTool | ChatTool
+
+    @classmethod
+    def of(cls, name: str, goal: GoalTool | ChatTool) -> "GoalPrompt":
+        """The prompt for one tool, with one argument for each argument of the tool."""
+        schema = goal.arguments.schema
+        required = set(schema.get("required", ()))
+        arguments = [
+            PromptArgument(name=each, description=_described(each, inner), required=each in required)
+            for each, inner in schema.get("properties", {}).items()
+        ]
+        prompt = Prompt(name=name, title=goal.tool.title, description=goal.tool.description, arguments=arguments)
+        return cls(prompt, goal)
+
+    def message(self, given: Mapping[str, str]) -> GetPromptResult:
+        """The message with these values; a value that is not JSON of its type stays text, as the tool validates it.
+
+        Some hosts ask for the message once, with `$1` and `$2` in place of values. Raises `BadInput` for unknown
+        arguments and for required arguments that are missing.
+        """
+        schema, tool = self.goal.arguments.schema, self.goal.tool.name
+        required = schema.get("required", ())
+        missing = (f"{name}: required, but missing" for name in required if name not in given)
+        if problems := [*unknown_fields(((name,) for name in given), schema, given), *missing]:
+            raise BadInput(corrections(problems))
+        arguments = {name: self._parsed(name, text) for name, text in given.items() if text or name in required}
+        lines = [
+            f"{self.goal.errand}: {self.prompt.description}",
+            f"Call the tool {tool} once{' with these values:' if arguments else '; it needs no values.'}",
+        ]
+        for name, value in arguments.items():
+            lines.append(f"- {name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+        message = PromptMessage(role="user", content=TextContent(type="text", text="\n".join(lines)))
+        return GetPromptResult(description=self.prompt.description, messages=[message])
+
+    def options(self, argument: str) -> list[str]:
+        """The values of an argument that is an enum, a constant or a boolean; empty for other types."""
+        return list(_options(self._field(argument)))
+
+    def _parsed(self, name: str, text: str) -> object:
+        """The text itself where the field takes a string or the text is not JSON, else the value of the JSON."""
+        if "string" in _types(self._field(name)):
+            return text
+        try:
+            return cast("object", from_json(text))
+        except ValueError:
+            return text
+
+    def _field(self, name: str) -> Mapping[str, Any]:
+        return self.goal.arguments.schema.get("properties", {}).get(name, {})
+
+
+def _described(name: str, schema: Mapping[str, Any]) -> str:
+    text = schema.get("description") or name.replace("_", " ").capitalize()
+    kinds = _types(schema) - {"null"}
+    return text if kinds <= {"string"} else f"{text} ({' or '.join(sorted(kinds))} as JSON)"
+
+
+def _types(schema: Mapping[str, Any]) -> set[str]:
+    if "enum" in schema or "const" in schema:
+        values = schema.get("enum", [schema.get("const")])
+        return {
+            "string" if isinstance(each, str) else "boolean" if isinstance(each, bool) else "number" for each in values
+        }
+    alternatives = [each for key in ("anyOf", "oneOf") for each in schema.get(key, ())]
+    kinds = schema.get("type", [])
+    return {*([kinds] if isinstance(kinds, str) else kinds), *(kind for each in alternatives for kind in _types(each))}
+
+
+def _options(schema: Mapping[str, Any]) -> Iterator[str]:
+    for value in schema.get("enum", [schema["const"]] if "const" in schema else []):
+        yield value if isinstance(value, str) else json.dumps(value)
+    if schema.get("type") == "boolean":
+        yield from ("true", "false")
+    for key in ("anyOf", "oneOf"):
+        for each in schema.get(key, ()):
+            yield from _options(each)

@@ -11,15 +11,17 @@ from types import NoneType
 from typing import Any, Final, cast, get_args, get_origin
 
 from mcp_types import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
-from pydantic import TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic.alias_generators import to_camel
 from pydantic_core import from_json, to_json
 
 from goalport.agents.blackboard import alternatives
 from goalport.base.errors import DeclarationError, ToolError
 from goalport.base.secrecy import hide_known, hide_known_in
 from goalport.base.words import type_name
+from goalport.runtime.chat import Asset, Conversation, ConversationMessage
 from goalport.runtime.process import AgentProcess, Completed
-from goalport.server.publish.portability import Schema, is_object, nodes, portable, split_definitions
+from goalport.server.publish.portability import Schema, is_object, nodes, portable, snake_identifier, split_definitions
 from goalport.tools import ToolResult
 from goalport.tools.schemas import UNREADABLE, PlainSchema, may_hold_non_finite, non_finite_in_words, why_not_json
 
@@ -129,7 +131,8 @@ class OutputFormat:
         if not schema:
             return cls(None)
         has_numbers = any(map(_may_be_number, nodes(schema)))
-        if is_object(schema) or _is_union_of_objects(schema):
+        members = schema.get("anyOf") or schema.get("oneOf")
+        if is_object(schema) or (isinstance(members, list) and all(map(is_object, cast("list[Schema]", members)))):
             return cls({**schema, "type": "object"}, adapter, _has_numbers=has_numbers)
         inner, definitions = split_definitions(schema)
         wrapped = {"type": "object", "properties": {"result": inner}, "required": ["result"], **definitions}
@@ -146,7 +149,9 @@ class OutputFormat:
         structured = (b'{"result":', written, b"}") if self._wrapped else (written,)
         content = _content_of(value)
         if content is None:
-            return WrittenResult(_repeating(written), structured)
+            # The text repeats the JSON, which has no whitespace: only these two characters are escaped.
+            escaped = written.replace(b"\\", rb"\\").replace(b'"', rb"\"")
+            return WrittenResult((b'[{"type":"text","text":"', escaped, b'"}]'), structured)
         return WrittenResult((to_json([text_block(hide_known(content))]),), structured)
 
     def json(self, value: object) -> bytes:
@@ -193,11 +198,6 @@ def _of_tool(result: ToolResult) -> WrittenResult:
     """The result of a tool, without secrets."""
     written = WrittenResult.of(blocks_of(result), result.structured)
     return WrittenResult((*map(hide_known_in, written.content),), (*map(hide_known_in, written.structured),))
-
-
-def _repeating(written: bytes) -> Pieces:
-    """The content that repeats JSON as a text: it has no whitespace, so only these two characters are escaped."""
-    return b'[{"type":"text","text":"', written.replace(b"\\", rb"\\").replace(b'"', rb"\""), b'"}]'
 
 
 def ascii_size(pieces: Pieces) -> int:
@@ -330,11 +330,6 @@ def _is_unbounded(schema: Mapping[str, Any]) -> bool:
             return False
 
 
-def _is_union_of_objects(schema: Schema) -> bool:
-    members = schema.get("anyOf") or schema.get("oneOf")
-    return isinstance(members, list) and all(map(is_object, cast("list[Schema]", members)))
-
-
 @dataclass(frozen=True, slots=True)
 class Pages:
     """A result or another long text, cut into pages."""
@@ -372,3 +367,57 @@ def _cut(text: str, limit: int) -> Iterator[str]:
             begin, size = at, 0
         size += weight
     yield text[begin:]
+
+
+class ReplyAsset(BaseModel):
+    """Something that a reply brings along, such as a document or a link."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    name: str
+    uri: str = Field("", description="Where it is; empty: its text is all there is")
+    media_type: str = ""
+    text: str = ""
+
+    @classmethod
+    def of(cls, asset: Asset) -> "ReplyAsset":
+        """The asset, without known secrets."""
+        name, uri, text = map(hide_known, (asset.name, asset.uri, asset.text))
+        return cls(name=name, uri=uri, media_type=asset.media_type, text=text)
+
+
+class ChatReply(BaseModel):
+    """What a chatbot has replied."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    reply: str
+    conversation_id: str = Field(description="Give it with the next message to go on with this conversation")
+    assets: tuple[ReplyAsset, ...] = Field((), description="What the reply brings along, such as documents and links")
+    finished: bool = Field(default=False, description="Whether the conversation is over and takes no more messages")
+    pages: int = Field(
+        default=1, description="More than 1: the reply is cut here; process_result gives it in so many pages"
+    )
+
+    @classmethod
+    def of(cls, conversation: Conversation, said: Sequence[ConversationMessage]) -> "ChatReply":
+        """Messages that a chatbot has said in a conversation, as one reply without known secrets."""
+        assets = dict.fromkeys(asset for each in said for asset in each.assets)
+        return cls(
+            reply=hide_known("\n\n".join(filter(None, (each.text for each in said)))),
+            conversation_id=conversation.id,
+            assets=tuple(map(ReplyAsset.of, assets)),
+            finished=conversation.finished,
+        )
+
+
+def last_reply(conversation: Conversation) -> Sequence[ConversationMessage]:
+    """What the chatbot has said since a person spoke last."""
+    entries = conversation.entries
+    begin = next((place for place in range(len(entries), 0, -1) if entries[place - 1].role == "user"), 0)
+    return [each for each in entries[begin:] if each.role == "assistant"]
+
+
+def chat_tool_name(chatbot: str) -> str:
+    """The name of the tool by which clients talk to the chatbot of that name."""
+    return f"chat_{snake_identifier(chatbot)}"

@@ -1,40 +1,119 @@
 """All that one server publishes at one moment: tools, prompts, resources, and what could not be published and why.
 
 A publication is immutable; a reload makes a new one. Publishing runs no action, calls no model and connects nowhere.
+What callers need for each thing are scopes: those that an export names, else those that its hints ask for. Every door
+shows and looks up what is published in the view of its caller, so what is not in it is unknown to that caller
+everywhere: in lists, in the names that errors suggest, in completions. `auth`, above, knows what a caller has.
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
-from goalport.agents.domain import Agent, Goal
+from goalport.agents.domain import Agent, ChatbotMark, Export, Goal
+from goalport.base.caller import EVERY_SCOPE, Caller
 from goalport.runtime.platform import AgentPlatform
-from goalport.server.publish.chat_tools import ChatTool
-from goalport.server.publish.companions import RESULT, Companion, handle_tools, result_tool
-from goalport.server.publish.conversation_resources import ConversationResources
 from goalport.server.publish.exported_tools import (
     FunctionTool,
     GroupTools,
     PublishedGroups,
+    RawPrompt,
+    RawResource,
+    RawTemplate,
+    RawTool,
     banner,
     exported_groups,
+    passed_on,
     publish_groups,
 )
 from goalport.server.publish.faults import Fault, read_or_fault
-from goalport.server.publish.goal_tools import GoalTool, Offer, Refusal, UnreadableGoal, is_tool, offers_of
-from goalport.server.publish.own_resources import own_resources, own_templates
+from goalport.server.publish.goal_tools import (
+    ChatTool,
+    GoalPrompt,
+    GoalTool,
+    Offer,
+    Refusal,
+    UnreadableGoal,
+    is_tool,
+    offers_of,
+)
+from goalport.server.publish.handle import RESULT, Companion, handle_tools, result_tool
 from goalport.server.publish.portability import name_fault, warnings_of_list, warnings_of_tool
-from goalport.server.publish.prompts import GoalPrompt
-from goalport.server.publish.provided import exports_of, providers, templates_of
-from goalport.server.publish.raw import RawPrompt, RawResource, RawTemplate, RawTool, passed_on
-from goalport.server.publish.scopes import ScopeRules, Scopes, ScopesOfPublished
+from goalport.server.publish.resources import (
+    ConversationResources,
+    agent_uri,
+    exports_of,
+    own_resources,
+    own_templates,
+    providers,
+    templates_of,
+)
 from goalport.tools import McpToolExport, ResourceProvider, Tool as ExportedTool, ToolGroupRequirement
 from goalport.workspace import Workspace
-from goalport.workspace.settings import Settings
+from goalport.workspace.settings import AuthSettings, Settings
+
+Scopes = frozenset[str]
+"""Scopes that are needed together, or that a caller has."""
+_NOTHING: Final[Mapping[str, Scopes]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeRules:
+    """Which scopes are needed, as settings name them."""
+
+    read: Scopes
+    """The base scope: to list what is published, and to follow one's own processes."""
+    write: Scopes
+
+    @classmethod
+    def of(cls, settings: AuthSettings) -> "ScopeRules":
+        """The rules with the names that the settings give to the scopes."""
+        return cls(frozenset({settings.read_scope}), frozenset({settings.write_scope}))
+
+    def of_hints(self, scopes: Sequence[str] | None, *, read_only: bool | None) -> Scopes:
+        """The scopes for what names `scopes`, and hints whether it only reads."""
+        if scopes is not None:
+            return frozenset(scopes)
+        return self.read if read_only else self.write
+
+    def of_export(self, export: Export) -> Scopes:
+        """The scopes for a goal."""
+        return self.of_hints(export.scopes, read_only=export.read_only)
+
+    def of_chatbot(self, mark: ChatbotMark) -> Scopes:
+        """The scopes to talk to a chatbot: those that it names, else the scope to write, as a turn runs actions."""
+        return frozenset(mark.scopes) or self.write
+
+    def of_goals(self, goals: Iterable[Goal]) -> Scopes:
+        """The scopes for a tool or a process that may reach any of these goals: those of all of them."""
+        return frozenset[str]().union(*(self.of_export(each.export) for each in goals))
+
+
+@dataclass(frozen=True, slots=True)
+class ScopesOfPublished:
+    """What callers need for each thing that is published. What is in no table needs the scope to read."""
+
+    rules: ScopeRules
+    tools: Mapping[str, Scopes] = field(default_factory=lambda: _NOTHING)
+    """By the names of tools, those that are absent for now among them."""
+    prompts: Mapping[str, Scopes] = field(default_factory=lambda: _NOTHING)
+    resources: Mapping[str, Scopes] = field(default_factory=lambda: _NOTHING)
+    """By the URIs of raw resources."""
+    providers: Mapping[str, Scopes] = field(default_factory=lambda: _NOTHING)
+    """By the namespaces of what provides resources."""
+    templates: Mapping[str, Scopes] = field(default_factory=lambda: _NOTHING)
+    """By the texts of URI templates."""
+
+    @property
+    def named(self) -> Scopes:
+        """All scopes that anything needs."""
+        tables = (self.tools, self.prompts, self.resources, self.providers, self.templates)
+        return (self.rules.read | self.rules.write).union(*(each for table in tables for each in table.values()))
+
 
 _HEADER: Final = "x-mcp-header"
 """The annotation of a property, in MCP's input schemas, by which clients repeat an argument in an HTTP header."""
@@ -86,7 +165,7 @@ class Publication:
     scopes: ScopesOfPublished
     """What callers need for each of it, also for what a view does not have."""
     granted: Scopes | None = None
-    """In a view, the scopes of those who get it (`views`); None: this is no view, and has everything."""
+    """In a view, the scopes of those who get it (`Views`); None: this is no view, and has everything."""
 
     def shows_goal(self, goal: Goal) -> bool:
         """Whether a goal of a deployed agent may be shown, whether it is published or not."""
@@ -108,15 +187,16 @@ def publish(
     agents, offered = platform.agents.all, list(offers_of(platform))
     references = exports_of(platform.references.published, problems)
     exported = [*workspace.exported_tools(), *(tool for each in references for tool in each.tools())]
+    chatbots = [ChatTool.of(agent) for agent in platform.agents if agent.chat is not None]
     raw = (_Candidate(each.tool.name, f"the raw tool {each.tool.name}", each) for each in workspace.values(RawTool))
     candidates = [
         *_goals(offered, problems),
-        *_chatbots(platform),
+        *(_Candidate(each.tool.name, f"the chatbot {each.chatbot}", each) for each in chatbots),
         *_functions(platform, exported, settings, problems),
         *raw,
     ]
     groups = exported_groups(platform)
-    tools = _tools(candidates, problems, links=_may_link(platform, groups))
+    tools = _tools(platform, candidates, groups, problems)
     of_groups = publish_groups(groups, {name: each.owner for name, each in tools.items()}, before)
     problems += of_groups.problems
     tools |= {name: _Candidate(name, "", each) for name, each in of_groups.present.items()}
@@ -124,7 +204,10 @@ def publish(
     prompts = _prompts(tools.values(), workspace, passed, problems)
     resources = _by_address((*workspace.values(RawResource), *passed), RawResource, problems)
     templates = _by_address((*workspace.values(RawTemplate), *passed), RawTemplate, problems)
-    exports = [*workspace.values(McpToolExport), *references, *_conversations(platform, settings)]
+    exports = [*workspace.values(McpToolExport), *references]
+    if chatbots:
+        said = ConversationResources(platform.conversations, settings.max_result_bytes)
+        exports.append(McpToolExport((), resources=(said,)))
     provided = providers(exports, problems)
     problems += [
         f"The settings require the goal {each!r}, and no goal is published as a tool of that name."
@@ -132,6 +215,9 @@ def publish(
         if each not in tools
     ]
     published = [each.published.tool for each in tools.values()]
+    listed = [*own_resources(platform), *(each.resource for each in resources.values())]
+    shown = [*own_templates(), *(each for provider in provided.values() for each in templates_of(provider))]
+    shown += [each.template for each in templates.values()]
     publication = Publication(
         agents=agents,
         tools={name: each.published for name, each in tools.items()},
@@ -143,8 +229,8 @@ def publish(
         mirrored={each.name: each.input_schema for each in published if _HEADER in json.dumps(each.input_schema)},
         tool_list=_sorted(published, lambda each: each.name),
         prompt_list=_sorted((each.prompt for each in prompts.values()), lambda each: each.name),
-        resource_list=_sorted(_all_resources(platform, resources), lambda each: each.uri),
-        template_list=_sorted(_all_templates(provided, templates.values()), lambda each: each.uri_template),
+        resource_list=_sorted(listed, lambda each: each.uri),
+        template_list=_sorted(shown, lambda each: each.uri_template),
         refusals=tuple(each for each in offered if isinstance(each, Refusal)),
         problems=tuple(problems),
         warnings=tuple(_warnings(platform, published)),
@@ -199,20 +285,6 @@ def _scopes_of_tool(publication: Publication, platform: AgentPlatform, published
             return rules.of_hints(scopes, read_only=tool.annotations is not None and tool.annotations.read_only_hint)
 
 
-def _all_resources(platform: AgentPlatform, raw: Mapping[str, RawResource]) -> Iterator[Resource]:
-    yield from own_resources(platform)
-    for each in raw.values():
-        yield each.resource
-
-
-def _all_templates(provided: Mapping[str, ResourceProvider], raw: Iterable[RawTemplate]) -> Iterator[ResourceTemplate]:
-    yield from own_templates()
-    for provider in provided.values():
-        yield from templates_of(provider)
-    for each in raw:
-        yield each.template
-
-
 def _sorted(entries: Iterable[T], key: Callable[[T], str]) -> tuple[T, ...]:
     return tuple(sorted(entries, key=key))
 
@@ -237,20 +309,6 @@ def _goals(offered: Iterable[Offer | Refusal | UnreadableGoal], problems: list[s
         )
 
 
-def _chatbots(platform: AgentPlatform) -> Iterator[_Candidate]:
-    for agent in platform.agents:
-        if agent.chat is not None:
-            tool = ChatTool.of(agent)
-            yield _Candidate(tool.tool.name, f"the chatbot {agent.name}", tool)
-
-
-def _conversations(platform: AgentPlatform, settings: Settings) -> Iterator[McpToolExport]:
-    """The conversations as resources, where there is a chatbot."""
-    if any(agent.chat is not None for agent in platform.agents):
-        provider = ConversationResources(platform.conversations, settings.max_result_bytes)
-        yield McpToolExport((), resources=(provider,))
-
-
 def _functions(
     platform: AgentPlatform, exported: Iterable[ExportedTool], settings: Settings, problems: list[str]
 ) -> Iterator[_Candidate]:
@@ -266,17 +324,13 @@ def _functions(
                 yield _Candidate(tool.name, f"the exported tool {tool.name}", published)
 
 
-def _may_link(platform: AgentPlatform, groups: Mapping[str, GroupTools]) -> bool:
-    """Whether large results of exported groups become links; not beside another goalport, whose tool has the name."""
+def _tools(
+    platform: AgentPlatform, candidates: Sequence[_Candidate], groups: Mapping[str, GroupTools], problems: list[str]
+) -> dict[str, _Candidate]:
+    """The candidates by name, with the companion tools that they need; problems are appended to `problems`."""
+    # Large results of exported groups become links, but not beside another goalport, whose tool has the name.
     names = {tool.name for each in groups.values() for tool in (*each.present, *each.absent)}
-    return RESULT not in names and any(each.exports for each in platform.upstream.groups.config.values())
-
-
-def _tools(candidates: Sequence[_Candidate], problems: list[str], *, links: bool) -> dict[str, _Candidate]:
-    """The candidates by name, with the companion tools that they need; problems are appended to `problems`.
-
-    `links` says whether there may be links to large results beside those of the candidates.
-    """
+    links = RESULT not in names and any(each.exports for each in platform.upstream.groups.config.values())
     followed = [each.published for each in candidates if isinstance(each.published, GoalTool | ChatTool)]
     hints = [each.tool.annotations for each in followed if each.policy.may_give_handle]
     large = links or any(each.policy.output.may_be_large for each in followed)
@@ -374,3 +428,56 @@ def _missing_groups(platform: AgentPlatform) -> Iterator[str]:
                         yield f"{asks}, and there is none: it runs without tools."
             for unmet in filter(None, map(platform.expected_groups.unmet, action.requirements)):
                 yield f"{action.name} cannot run. {unmet}"
+
+
+_MOST: Final = 128
+"""How many views are kept. Each is for one set of scopes, and callers of one kind have the same set."""
+
+
+class Views:
+    """The views of the current publication, made when first asked for and kept until there is another one."""
+
+    def __init__(self) -> None:
+        self._whole: Publication | None = None
+        self._named = Scopes()
+        self._views: dict[Scopes, Publication] = {}
+
+    def of(self, whole: Publication, caller: Caller) -> Publication:
+        """What this caller may list and use of a publication."""
+        if whole is not self._whole:
+            self._whole, self._named = whole, whole.scopes.named
+            self._views.clear()
+        granted = self._named if EVERY_SCOPE in caller.scopes else self._named & caller.scopes
+        view = self._views.get(granted)
+        if view is None:
+            if len(self._views) >= _MOST:
+                del self._views[next(iter(self._views))]
+            view = self._views[granted] = _view(whole, granted)
+        return view
+
+
+def _view(whole: Publication, granted: Scopes) -> Publication:
+    scopes = whole.scopes
+    base = scopes.rules.read
+
+    def kept(published: Mapping[str, T], needed: Mapping[str, Scopes]) -> dict[str, T]:
+        return {name: each for name, each in published.items() if granted >= needed.get(name, base)}
+
+    tools, prompts = kept(whole.tools, scopes.tools), kept(whole.prompts, scopes.prompts)
+    templates = kept({each.uri_template: each for each in whole.template_list}, scopes.templates)
+    view = replace(
+        whole,
+        granted=granted,
+        tools=tools,
+        of_groups=replace(whole.of_groups, absent=kept(whole.of_groups.absent, scopes.tools)),
+        prompts=prompts,
+        resources=kept(whole.resources, scopes.resources),
+        providers=kept(whole.providers, scopes.providers),
+        templates=tuple(each for each in whole.templates if each.template.uri_template in templates),
+        tool_list=tuple(each for each in whole.tool_list if each.name in tools),
+        prompt_list=tuple(each for each in whole.prompt_list if each.name in prompts),
+        template_list=tuple(templates.values()),
+    )
+    hidden = {agent_uri(each.name) for each in whole.agents if not view.shows_agent(each)}
+    resources = kept({each.uri: each for each in whole.resource_list}, scopes.resources)
+    return replace(view, resource_list=tuple(each for uri, each in resources.items() if uri not in hidden))

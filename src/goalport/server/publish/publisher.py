@@ -5,7 +5,7 @@ One publisher serves all doors (`site.app.Door`) of a server. It starts no proce
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Literal
 
@@ -19,8 +19,7 @@ from goalport.runtime.chat import ChatbotMark, Turn, TurnResult
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.platform.runs import CANCELLED, IdempotentCall, Runs
 from goalport.runtime.process import AgentProcess
-from goalport.server.publish.audit_trail import AuditTrail
-from goalport.server.publish.calls import Call, OpenCalls
+from goalport.server.publish.calls import AuditTrail, Call, OpenCalls
 from goalport.server.publish.exported_tools import exported_groups
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.limits import Limits
@@ -119,31 +118,25 @@ class Publisher:
             groups = await to_thread.run_sync(exported_groups, self.platform)
             if (groups, self.platform.agents.all) != (before.of_groups.groups, before.agents):
                 await self.republish()
-                await self._tell(*self._changed_lists(before))
-                self._log_what_is_new(before)
-
-    def _changed_lists(self, before: Publication) -> Iterator[ListKind]:
-        now = self.publication
-        if now.tool_list != before.tool_list:
-            yield "tools"
-        if now.prompt_list != before.prompt_list:
-            yield "prompts"
-        if now.resource_list != before.resource_list:
-            yield "resources"
+                now = self.publication
+                lists: list[ListKind] = []
+                if now.tool_list != before.tool_list:
+                    lists.append("tools")
+                if now.prompt_list != before.prompt_list:
+                    lists.append("prompts")
+                if now.resource_list != before.resource_list:
+                    lists.append("resources")
+                await self._tell(*lists)
+                for each in now.problems:
+                    if each not in before.problems:
+                        _log.error("%s", each)
+                for each in now.warnings:
+                    if each not in before.warnings:
+                        _log.warning("%s", each)
 
     async def _tell(self, *kinds: ListKind) -> None:
         for tell in self._subscribers:
             await tell(*kinds)
-
-    def _log_what_is_new(self, before: Publication) -> None:
-        """Log the problems and warnings that the publication `before` did not have."""
-        for level, now, known in (
-            (logging.ERROR, self.publication.problems, before.problems),
-            (logging.WARNING, self.publication.warnings, before.warnings),
-        ):
-            for each in now:
-                if each not in known:
-                    _log.log(level, "%s", each)
 
 
 async def start_goal(

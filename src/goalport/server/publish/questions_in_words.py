@@ -143,15 +143,13 @@ def _needed(question: Question) -> Iterator[str]:
     elif (flat := FlatForm.of(form.schema, whole=True)) is None:
         yield "Answer with a JSON object."
     elif [each.name for each in flat.fields] != [_ONLY]:
-        yield "\n".join(["Answer with a line for each of these:", *map(_field, flat.fields)])
+        lines: list[str] = []
+        for each in flat.fields:
+            what, notes = each.schema.get("description") or each.schema.get("title") or "", _notes(each)
+            lines.append("- " + each.name + (f": {what}" if what else "") + (f" ({notes})" if notes else ""))
+        yield "\n".join(["Answer with a line for each of these:", *lines])
     elif told := _notes(flat.fields[0]):
         yield f"({told})"
-
-
-def _field(field: FormField) -> str:
-    """A field in a line: its name, what it is, and the notes on it."""
-    what = field.schema.get("description") or field.schema.get("title") or ""
-    return "- " + field.name + (f": {what}" if what else "") + (f" ({notes})" if (notes := _notes(field)) else "")
 
 
 def _notes(field: FormField) -> str:

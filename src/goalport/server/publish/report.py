@@ -14,13 +14,11 @@ from goalport.agents.blackboard import DEFAULT_BINDING
 from goalport.base.words import counted, first_line, listed, type_label, type_name
 from goalport.runtime.platform import AgentPlatform, UpstreamServers
 from goalport.runtime.process import asks_a_model
-from goalport.server.publish.chat_tools import ChatTool
-from goalport.server.publish.companions import Companion
-from goalport.server.publish.exported_tools import FunctionTool
-from goalport.server.publish.goal_tools import GoalTool, is_tool
+from goalport.server.publish.exported_tools import FunctionTool, RawTool
+from goalport.server.publish.goal_tools import ChatTool, GoalTool, is_tool
+from goalport.server.publish.handle import Companion
 from goalport.server.publish.portability import snake_identifier
 from goalport.server.publish.publication import Publication, PublishedTool
-from goalport.server.publish.raw import RawTool
 from goalport.tools import Tool
 from goalport.tools.upstream.upstream_server import ServerState
 

@@ -4,9 +4,17 @@ It knows no door's paths and no protocol: a door says in its `HttpDoor` how it i
 Below: publish and auth. Above: the doors, and the site for its own refusals.
 """
 
-from goalport.server.web.admission import admitted, client_left
-from goalport.server.web.endpoint import Endpoint, Handler, HttpDoor, StartEndpoint
-from goalport.server.web.event_streams import AnswerStream, EventStream, OpenStreams
+from goalport.server.web.endpoint import (
+    AnswerStream,
+    Endpoint,
+    EventStream,
+    Handler,
+    HttpDoor,
+    OpenStreams,
+    StartEndpoint,
+    admitted,
+    client_left,
+)
 from goalport.server.web.problems import Problem
 
 __all__ = [

@@ -1,32 +1,141 @@
 """One path of a door over HTTP: it finds the handler of a method, and answers every failure as the door words it.
 
-Only this module of the room catches every exception: a bug becomes a response with status 500 and a line of the log.
-The handlers are above.
+A request that starts or answers something gets its place among those that are answered at once. A stream of events asks
+for the next one only when the client has taken the one before it, so a slow client has no queue here; its heartbeat
+keeps proxies from closing a stream in which nothing happens. Only this module of the room catches every exception: a
+bug becomes a response with status 500 and a line of the log. Above: the handlers.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Generator, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, TypeVar, cast
 
+import anyio
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
+from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from goalport.base.caller import Caller
 from goalport.base.errors import BadInput, HandedOver, StoreError, Unreadable
 from goalport.base.observe.spans import note_response, request_span
 from goalport.base.words import corrections, validation_problems
 from goalport.server.auth import Access, current_caller
 from goalport.server.publish.calls import Call
 from goalport.server.publish.faults import logged, unavailable_words
-from goalport.server.publish.limits import LimitReached
+from goalport.server.publish.limits import LimitReached, Limits
+from goalport.server.publish.publication import Scopes
 from goalport.server.publish.publisher import Publisher
-from goalport.server.publish.scopes import Scopes
-from goalport.server.web.event_streams import AnswerStream
 from goalport.server.web.problems import Problem, invalid, limit_reached, mistakes, unavailable
+from goalport.workspace.settings import Settings
+
+
+class OpenStreams:
+    """How many streams are open, in all and of each caller."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._most = settings.max_event_streams
+        self._most_of_one = settings.max_event_streams_per_caller or max(1, self._most * 3 // 4)
+        self._of: Counter[tuple[str, str]] = Counter()
+
+    @contextmanager
+    def one_of(self, caller: Caller) -> Generator[None]:
+        """Counts a stream of a caller for as long as the block lasts. Raises `Problem` if too many are open."""
+        who = caller.identity
+        if self._of[who] >= self._most_of_one:
+            told = f"You have {self._most_of_one} streams of events open, as many as you may. Close one first."
+            raise unavailable(told, HTTPStatus.TOO_MANY_REQUESTS)
+        if self._of.total() >= self._most:
+            raise unavailable(f"{self._most} streams of events are open, as many as may be. Try again later.")
+        self._of[who] += 1
+        try:
+            yield
+        finally:
+            self._of[who] -= 1
+            if not self._of[who]:
+                del self._of[who]
+
+
+class EventStream(EventSourceResponse):
+    """A response of events, with a comment every `beat` seconds; `counted` is closed when it has been sent."""
+
+    def __init__(
+        self,
+        events: AsyncIterator[ServerSentEvent],
+        beat: float,
+        counted: ExitStack,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(events, headers=headers, ping=beat, ping_message_factory=_heartbeat, sep="\n")  # pyright: ignore[reportUnknownMemberType]
+        self._counted = counted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._counted:
+            await super().__call__(scope, receive, send)
+
+
+class AnswerStream(EventStream):
+    """A stream that is the answer to a call: the call is open until it has been sent, and a shutdown waits for it.
+
+    `place` is left when it has been sent.
+    """
+
+    def __init__(
+        self,
+        events: AsyncIterator[ServerSentEvent],
+        beat: float,
+        place: AsyncExitStack,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(events, beat, ExitStack(), headers)
+        self._place = place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._place:
+            await super().__call__(scope, receive, send)
+
+
+def _heartbeat() -> ServerSentEvent:
+    return ServerSentEvent(comment="still here", sep="\n")
+
+
+@asynccontextmanager
+async def admitted(limits: Limits, request: Request, *, begins: bool) -> AsyncGenerator[None]:
+    """A context in which a request whose body was read has its place; it waits for its turn.
+
+    `begins`: it begins something, and does not only go on with it. Raises `LimitReached`, `StoreError`, and
+    `ClientDisconnect` where the client leaves while the request waits.
+    """
+    place = await limits.admit(current_caller(), begins=begins)
+    try:
+        if not place.held:
+            async with anyio.create_task_group() as tasks:
+
+                async def cancel_when_left() -> None:
+                    await client_left(request)
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(cancel_when_left)
+                await place.wait()
+                tasks.cancel_scope.cancel()
+            if not place.held:
+                raise ClientDisconnect
+        yield
+    finally:
+        place.leave()
+
+
+async def client_left(request: Request) -> None:
+    """Wait until the client of a request has left. Its body has to be read before."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
 
 _CALL: Final = "goalport.call"
 _STATUSES: Final[Mapping[int, str]] = {
@@ -86,9 +195,14 @@ class Endpoint:
                 scope[_CALL] = call
                 call.known = request.method in self._handlers
                 call.level = logging.DEBUG if request.method in _READING else logging.INFO
-                response = await self._answer(request)
+                try:
+                    response = await self._handled(request)
+                except Problem as refusal:
+                    response = door.refusal(refusal)
                 note_response(span, response.status_code)
-                if response.status_code >= HTTPStatus.BAD_REQUEST and not _ended(call):
+                # The status of a process that has ended says more than that of the response.
+                ended = call.process is not None and call.process.status.ended
+                if response.status_code >= HTTPStatus.BAD_REQUEST and not ended:
                     call.status = _STATUSES.get(response.status_code, "refused")
                 if isinstance(response, AnswerStream):
                     await response(scope, request.receive, send)
@@ -96,12 +210,6 @@ class Endpoint:
         except ClientDisconnect:
             return
         await response(scope, request.receive, send)
-
-    async def _answer(self, request: Request) -> Response:
-        try:
-            return await self._handled(request)
-        except Problem as refusal:
-            return self._door.refusal(refusal)
 
     async def _handled(self, request: Request) -> Response:
         handler = self._handlers.get("GET" if request.method == "HEAD" else request.method)
@@ -147,11 +255,6 @@ class StartEndpoint(Endpoint):
 def call_of(request: Request) -> Call:
     """The call that the request is, to say more about it."""
     return request.scope[_CALL]
-
-
-def _ended(call: Call) -> bool:
-    """Whether the call is about a process that has ended, whose status says more than that of the response."""
-    return call.process is not None and call.process.status.ended
 
 
 async def body_of(request: Request) -> Mapping[str, Any]:

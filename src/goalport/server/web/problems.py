@@ -53,7 +53,12 @@ def problem(
 
 def invalid(problems: Iterable[str], detail: str, *, within: str = "") -> Problem:
     """The refusal of values; each problem is a line that begins with the field, `within` is the field around them."""
-    errors = [_entry(each, within) for each in problems]
+    errors: list[dict[str, str]] = []
+    for line in problems:
+        field, colon, reason = line.partition(": ")
+        if not colon or "; came " in field:  # a line about the whole, which may end with the value that came
+            field, reason = "", line
+        errors.append({"field": ".".join(filter(None, (within, field))), "detail": cleaned(hide_known(reason))})
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-value", detail, errors=errors)
 
 
@@ -71,11 +76,3 @@ def limit_reached(error: LimitReached) -> Problem:
     """The refusal of a request whose caller has reached a limit, with the seconds after which it may try again."""
     after = {"Retry-After": str(error.retry_seconds)}
     return Problem(HTTPStatus.TOO_MANY_REQUESTS, "limit-reached", str(error), after, limit=error.kind)
-
-
-def _entry(line: str, within: str) -> dict[str, str]:
-    field, colon, reason = line.partition(": ")
-    if not colon or "; came " in field:  # a line about the whole, which may end with the value that came
-        field, reason = "", line
-    place = ".".join(filter(None, (within, field)))
-    return {"field": place, "detail": cleaned(hide_known(reason))}

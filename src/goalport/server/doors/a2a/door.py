@@ -21,8 +21,7 @@ from goalport.base.words import cleaned
 from goalport.server.auth import Access
 from goalport.server.doors.a2a.signing import CardKey
 from goalport.server.publish.publisher import Publisher
-from goalport.server.web.endpoint import Endpoint, HttpDoor
-from goalport.server.web.event_streams import OpenStreams
+from goalport.server.web.endpoint import Endpoint, HttpDoor, OpenStreams
 from goalport.server.web.problems import Problem
 
 A2A: Final = "/a2a"

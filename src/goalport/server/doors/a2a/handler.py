@@ -40,9 +40,7 @@ from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.limits import LimitReached
 from goalport.server.publish.publisher import note_turn, reader_left
 from goalport.server.publish.turn_tasks import Task, session_of_process
-from goalport.server.web.admission import client_left
-from goalport.server.web.endpoint import HttpDoor
-from goalport.server.web.event_streams import OpenStreams
+from goalport.server.web.endpoint import HttpDoor, OpenStreams, client_left
 from goalport.server.web.problems import Problem
 
 _END_SECONDS: Final = 5.0

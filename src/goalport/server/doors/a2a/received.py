@@ -34,8 +34,7 @@ from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.publisher import counted_turn, start_goal
 from goalport.server.publish.questions_in_words import Answer, Unclear, read_answer
 from goalport.server.publish.turn_tasks import Task, end_of_turn, said_once, session_of_process
-from goalport.server.web.admission import admitted
-from goalport.server.web.endpoint import HttpDoor
+from goalport.server.web.endpoint import HttpDoor, admitted
 from goalport.tools.schemas import UNREADABLE
 
 

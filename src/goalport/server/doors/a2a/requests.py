@@ -27,8 +27,7 @@ from goalport.server.doors.a2a.handler import A2aHandler
 from goalport.server.doors.a2a.messages import Offers
 from goalport.server.doors.a2a.received import Work
 from goalport.server.doors.a2a.signing import CardKey
-from goalport.server.web.endpoint import HttpDoor, call_of, root_of
-from goalport.server.web.event_streams import AnswerStream, OpenStreams
+from goalport.server.web.endpoint import AnswerStream, HttpDoor, OpenStreams, call_of, root_of
 from goalport.server.web.problems import Problem
 
 _WORK: Final = "goalport.a2a"

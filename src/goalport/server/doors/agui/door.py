@@ -15,8 +15,7 @@ from starlette.routing import Route
 
 from goalport.server.auth import Access
 from goalport.server.publish.publisher import Publisher
-from goalport.server.web.endpoint import Endpoint, HttpDoor, StartEndpoint
-from goalport.server.web.event_streams import OpenStreams
+from goalport.server.web.endpoint import Endpoint, HttpDoor, OpenStreams, StartEndpoint
 from goalport.server.web.problems import problem
 
 AGENTS: Final = "/agui"

@@ -45,9 +45,7 @@ from goalport.server.publish.calls import Call
 from goalport.server.publish.faults import logged, unavailable_words
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.limits import LimitReached
-from goalport.server.web.admission import admitted
-from goalport.server.web.endpoint import HttpDoor, body_of, call_of, read
-from goalport.server.web.event_streams import AnswerStream, OpenStreams
+from goalport.server.web.endpoint import AnswerStream, HttpDoor, OpenStreams, admitted, body_of, call_of, read
 from goalport.server.web.problems import Problem, invalid
 
 _LONGEST_ID: Final = 1_000

@@ -78,9 +78,9 @@ from goalport.server.publish.answers import reason_of, text_of, written_by
 from goalport.server.publish.calls import Call
 from goalport.server.publish.forms import form_of
 from goalport.server.publish.goal_tools import GoalTool
-from goalport.server.publish.own_resources import question_view
 from goalport.server.publish.portability import Schema
 from goalport.server.publish.publisher import Publisher, counted_turn, note_turn, reader_left, start_goal
+from goalport.server.publish.resources import question_view
 from goalport.tools import schema_fault
 from goalport.tools.schemas import UNREADABLE
 

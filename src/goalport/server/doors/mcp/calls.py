@@ -27,16 +27,14 @@ from goalport.server.doors.mcp.state import CallContext, HandlerFailed, McpState
 from goalport.server.doors.mcp.tasks import answer_or_task, gets_task
 from goalport.server.publish.answers import error_result, error_wire
 from goalport.server.publish.calls import Call
-from goalport.server.publish.chat_tools import ChatTool
-from goalport.server.publish.companions import RESULT, Companion
-from goalport.server.publish.exported_tools import FunctionTool
+from goalport.server.publish.exported_tools import FunctionTool, RawTool
 from goalport.server.publish.faults import unavailable_words
-from goalport.server.publish.goal_tools import GoalTool
+from goalport.server.publish.goal_tools import ChatTool, GoalTool
+from goalport.server.publish.handle import RESULT, Companion
 from goalport.server.publish.limits import LimitReached, Place
 from goalport.server.publish.output import Wire, WrittenResult, document_of
 from goalport.server.publish.publication import PublishedTool
 from goalport.server.publish.publisher import start_goal
-from goalport.server.publish.raw import RawTool
 
 _log = logging.getLogger(__name__)
 _LONGEST_NAME = 100

@@ -28,7 +28,7 @@ from goalport.server.doors.mcp.progress_notifications import (
 from goalport.server.doors.mcp.state import CallContext, McpState
 from goalport.server.doors.mcp.tasks import answer_or_task, gets_task
 from goalport.server.publish.calls import Call
-from goalport.server.publish.chat_tools import ChatCall, ChatTool
+from goalport.server.publish.goal_tools import ChatCall, ChatTool
 from goalport.server.publish.limits import LimitReached, Place
 from goalport.server.publish.output import WrittenResult
 from goalport.server.publish.publisher import counted_turn, note_turn

@@ -1,7 +1,7 @@
 """Calls of the companion tools: a client follows, answers or ends a process that it started, or reads its result.
 
 A call that answers a question then waits for the process and is answered as a call of the goal's tool is.
-`publish.companions` declares the tools; `calls` and `tasks` are above.
+`publish.handle` declares the tools; `calls` and `tasks` are above.
 """
 
 from typing import Final, NoReturn, assert_never
@@ -18,24 +18,22 @@ from goalport.server.doors.mcp.admission import Admission
 from goalport.server.doors.mcp.elicitation import Round, answer_when_settled, earlier_round
 from goalport.server.doors.mcp.progress_notifications import observer_of
 from goalport.server.doors.mcp.state import CallContext, McpState
-from goalport.server.publish.answers import error_wire
+from goalport.server.publish.answers import error_wire, reply_pages
 from goalport.server.publish.calls import Call
-from goalport.server.publish.chat_answers import reply_pages
-from goalport.server.publish.chat_reply import ChatReply, last_reply
-from goalport.server.publish.companions import (
+from goalport.server.publish.forms import form_of
+from goalport.server.publish.goal_tools import CallPolicy
+from goalport.server.publish.handle import (
     ANSWER,
     CANCEL,
     STATUS,
     AnswerCall,
     CancelCall,
     Companion,
+    LargeResult,
     ResultCall,
     StatusCall,
 )
-from goalport.server.publish.forms import form_of
-from goalport.server.publish.goal_tools import CallPolicy
-from goalport.server.publish.handle import LargeResult
-from goalport.server.publish.output import Pages, Wire, WrittenResult, done, text_block
+from goalport.server.publish.output import ChatReply, Pages, Wire, WrittenResult, done, last_reply, text_block
 from goalport.server.publish.turn_tasks import session_of_process
 
 _CANCELLED: Final = "Its caller cancelled it."

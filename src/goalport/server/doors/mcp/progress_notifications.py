@@ -44,11 +44,10 @@ from goalport.runtime.process import AgentProcess, Outcome, Waiting
 from goalport.server.auth import current_caller
 from goalport.server.doors.mcp.notifications import Notifier
 from goalport.server.doors.mcp.state import CallContext, McpState
-from goalport.server.publish.chat_answers import answer_with_reply
-from goalport.server.publish.chat_reply import last_reply
+from goalport.server.publish.answers import answer_with_reply
 from goalport.server.publish.goal_tools import CallPolicy
 from goalport.server.publish.limits import Place
-from goalport.server.publish.output import WrittenResult
+from goalport.server.publish.output import WrittenResult, last_reply
 from goalport.server.publish.turn_tasks import Task, end_of_turn, session_of_process
 from goalport.tools.upstream.active_calls import call_hooks
 

@@ -24,8 +24,8 @@ from mcp_types import (
 )
 
 from goalport.base.caller import require_scopes
+from goalport.server.publish.exported_tools import RawPrompt, RawResource, RawTemplate, RawTool
 from goalport.server.publish.publisher import ListKind
-from goalport.server.publish.raw import RawPrompt, RawResource, RawTemplate, RawTool
 
 Context = ServerRequestContext[Any, Any]
 Wire = dict[str, Any]

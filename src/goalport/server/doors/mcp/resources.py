@@ -2,7 +2,7 @@
 
 A cursor says of which list it is and where its page has ended, so it stays valid when the list changes meanwhile. What
 exports provide follows in the list, page by page, for the caller of the request; a provider that fails is left out.
-`publish.own_resources` makes the contents of the own ones, and `notifications` notifies the subscribers, which are
+`publish.resources` makes the contents of the own ones, and `notifications` notifies the subscribers, which are
 clients of both eras; `server` is above.
 """
 
@@ -51,10 +51,17 @@ from goalport.server.doors.mcp.notifications import Notifications
 from goalport.server.doors.mcp.scope_check import scopes_of_resource
 from goalport.server.doors.mcp.state import Context, HandlerFailed, McpState
 from goalport.server.doors.mcp.tasks import ENDED, POLL_MS, refuse_without_tasks, state_of, task_of
-from goalport.server.publish.conversation_resources import conversation_at
 from goalport.server.publish.output import Pages, Wire
-from goalport.server.publish.own_resources import ResourceUri, agent_view, goals_view, process_view, read_uri
-from goalport.server.publish.provided import contents_of, listed
+from goalport.server.publish.resources import (
+    ResourceUri,
+    agent_view,
+    contents_of,
+    conversation_at,
+    goals_view,
+    listed,
+    process_view,
+    read_uri,
+)
 from goalport.server.publish.turn_tasks import Task
 from goalport.tools import ResourceProvider
 

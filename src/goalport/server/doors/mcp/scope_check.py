@@ -19,9 +19,9 @@ from goalport.server.auth import current_caller
 from goalport.server.auth.guard import route_path
 from goalport.server.doors.mcp.state import McpState
 from goalport.server.doors.mcp.transports.jsonrpc import message_of
-from goalport.server.publish.companions import ANSWER, CANCEL, Companion
-from goalport.server.publish.own_resources import read_uri
-from goalport.server.publish.scopes import Scopes
+from goalport.server.publish.handle import ANSWER, CANCEL, Companion
+from goalport.server.publish.publication import Scopes
+from goalport.server.publish.resources import read_uri
 
 _FREE: Final = frozenset({"initialize", "ping", "server/discover"})
 """What every caller may ask: who the server is, and whether it is there."""

@@ -53,8 +53,8 @@ from goalport.server.doors.mcp.scope_check import ScopeCheck
 from goalport.server.doors.mcp.sessions import without_deprecations
 from goalport.server.doors.mcp.state import CallContext, Context, McpState
 from goalport.server.doors.mcp.tasks import add_tasks
+from goalport.server.publish.goal_tools import GoalPrompt
 from goalport.server.publish.output import WrittenResult
-from goalport.server.publish.prompts import GoalPrompt
 
 _LISTS: Final = CacheHint(ttl_ms=5_000, scope="private")
 _CONTENTS: Final = CacheHint(ttl_ms=0, scope="private")

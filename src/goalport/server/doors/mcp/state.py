@@ -22,12 +22,12 @@ from goalport.server.doors.mcp.cancellations import Cancellations, disconnect_of
 from goalport.server.doors.mcp.notifications import Notifications, Notifier, SdkNotifier
 from goalport.server.doors.mcp.sessions import connection_of
 from goalport.server.publish.answers import AnswerFormat
-from goalport.server.publish.conversation_resources import conversation_uris
+from goalport.server.publish.exported_tools import Handler
 from goalport.server.publish.faults import logged, unavailable_words
 from goalport.server.publish.limits import LimitReached
 from goalport.server.publish.publication import Publication
 from goalport.server.publish.publisher import Publisher
-from goalport.server.publish.raw import Handler
+from goalport.server.publish.resources import conversation_uris
 from goalport.tools import calling_from
 
 T = TypeVar("T")

@@ -136,7 +136,9 @@ async def begin_turn(session: ChatSession, given: Sequence[Message], *, name: st
     """
     match = compare(session.conversation.entries, given)
     if not match.tail:
-        known = None if match.forks and not again else await _known_turn(session)
+        known = None
+        if again or not match.forks:  # the turn that runs, or that ended with questions, which nobody may have read
+            known = await (session.last_turn() if session.questions else session.follow())
         return known or await session.regenerate(match.after)
     *earlier, said = match.tail
     assert isinstance(said, UserMessage)
@@ -144,11 +146,6 @@ async def begin_turn(session: ChatSession, given: Sequence[Message], *, name: st
         return await session.begin_turn(said, name=name)
     earlier = [*_new_instructions(session, given, match.after), *earlier]
     return await session.begin_turn(said, earlier=earlier, name=name, after=match.after)
-
-
-async def _known_turn(session: ChatSession) -> Turn | None:
-    """The turn that runs, or that has ended with questions, which nobody may have read."""
-    return await (session.last_turn() if session.questions else session.follow())
 
 
 def _new_instructions(session: ChatSession, given: Sequence[Message], after: str) -> Sequence[SystemMessage]:
@@ -259,7 +256,7 @@ async def answering_turn(
     """
     match = compare(session.conversation.entries, given)
     joins = not (match.tail or match.forks)
-    if asked is None or joins or _asks(given[-1]):
+    if asked is None or joins or given[-1].content.rstrip().endswith("?"):
         return None
     question = next((each for each in session.questions if each.id == asked.question), None)
     if question is None:
@@ -342,10 +339,6 @@ async def _reading(publisher: Publisher, question: Question, text: str) -> Answe
     if isinstance(reading, Unclear):
         return await found_answer(publisher.platform, question, text, reading)
     return reading
-
-
-def _asks(message: Message) -> bool:
-    return message.content.rstrip().endswith("?")
 
 
 def _note(publisher: Publisher, question: Question, answer: Answer) -> None:

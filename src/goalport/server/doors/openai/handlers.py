@@ -4,6 +4,7 @@ Below: requests, conversations, replies and the formats. Above: the door.
 """
 
 import asyncio
+import json
 import logging
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -228,7 +229,8 @@ class ChatHandlers:
             text = stored_reply(session, said) if _sent_before(request) else ""
             if text and session.idle:
                 return _Begun(WholeReply(text), session)
-            begin = partial(begin_turn, session, said, name=_speaker(asked), again=bool(text))
+            speaker = next(each.name for each in reversed(asked.messages) if each.role == "user")
+            begin = partial(begin_turn, session, said, name=speaker, again=bool(text))
             answers = None if text else asked_in(said)
         answering = await answering_turn(self._publisher, session, said, answers)
         if isinstance(answering, Unclear):
@@ -264,11 +266,6 @@ def _sent_before(request: Request) -> bool:
     return request.headers.get(_RETRIES, "0") != "0"
 
 
-def _speaker(asked: _Asked) -> str:
-    """The name of the user who speaks last."""
-    return next(each.name for each in reversed(asked.messages) if each.role == "user")
-
-
 def _format_of(asked: _Asked, begun: _Begun) -> Format:
     if isinstance(asked, ChatRequest):
         return ChatFormat(asked.model, with_usage=asked.stream_options.include_usage)
@@ -288,14 +285,15 @@ _FORM: Final = re.compile(
     r'### \W{0,9}Output\b[^\n]{0,200}\n[^\n{#]{0,100}JSON[^{#]{0,100}\{\s{0,20}"(?P<name>\w{1,20})"'
 )
 """The section that says the form: `JSON format: { "title": "…" }`. It is short, so that a search in a long text is."""
-_EMPTY: Final[Mapping[str, str]] = {
-    "title": '{"title": ""}',
-    "tags": '{"tags": []}',
-    "follow_ups": '{"follow_ups": []}',
-    "queries": '{"queries": []}',
-    "prompt": '{"prompt": ""}',
-    "text": '{"text": ""}',
+_EMPTY: Final[Mapping[str, object]] = {
+    "title": "",
+    "prompt": "",
+    "text": "",
+    "tags": [],
+    "follow_ups": [],
+    "queries": [],
 }
+"""What is answered without a model, by the name of what a chat interface asks for."""
 
 
 def is_task(messages: Sequence[Message]) -> bool:
@@ -310,7 +308,7 @@ async def answer_to_task(messages: Sequence[Message], platform: AgentPlatform) -
         return await cheapest(platform.ai, platform.models.roles).generate_text(asked.content)
     except ModelError as error:
         _log.info("A task of a chat interface is answered without a model: %s", error)
-        return _EMPTY[_form(asked)]
+        return json.dumps({_form(asked): _EMPTY[_form(asked)]})
 
 
 def _form(message: Message) -> str:

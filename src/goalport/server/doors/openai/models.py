@@ -16,7 +16,7 @@ from goalport.base.words import offer
 from goalport.runtime.chat import AgentProcessChatbot
 from goalport.runtime.process import AgentProcess
 from goalport.server.publish.goal_tools import GoalTool
-from goalport.server.publish.scopes import Scopes
+from goalport.server.publish.publication import Scopes
 from goalport.server.web import HttpDoor, Problem
 
 

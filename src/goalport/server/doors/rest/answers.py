@@ -3,7 +3,7 @@
 Every answer about one process begins with the same members. Nothing is awaited. The handlers are above.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final, cast
 from urllib.parse import quote
@@ -17,8 +17,8 @@ from goalport.base.words import cleaned
 from goalport.runtime.process import AgentProcess, Completed, Failed, Outcome, ProcessStatus, Waiting
 from goalport.server.publish.answers import reason_of, written_by
 from goalport.server.publish.goal_tools import CallPolicy
-from goalport.server.publish.own_resources import cost_of, process_view, question_view
 from goalport.server.publish.portability import Schema
+from goalport.server.publish.resources import cost_of, process_view, question_view
 from goalport.server.web.problems import Problem, unavailable
 from goalport.store import ProcessRecord
 
@@ -52,16 +52,12 @@ def answer_to(process: AgentProcess, outcome: Outcome | None, root: str) -> Resp
     except ToolError as error:
         result, why = b"null", str(error)
     if why is not None:
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "no-result", why, errors=[], **_about(head), **links)
+        about = {"processId": process.id, "goal": goal, "processStatus": str(status)}  # `status` is that of HTTP
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "no-result", why, errors=[], **about, **links)
     after = {"cost": cost_of(process), **links}
     # The result is JSON already, and may be large.
     content = to_json(head)[:-1], b',"result":', result, b",", to_json(after)[1:]
     return Response(b"".join(content), media_type="application/json")
-
-
-def _about(head: Mapping[str, str]) -> Mapping[str, str]:
-    """The members about the process in problem details, of which `status` is that of HTTP."""
-    return {"processId": head["processId"], "goal": head["goal"], "processStatus": head["status"]}
 
 
 def _result(process: AgentProcess, outcome: Completed) -> bytes:
@@ -122,7 +118,9 @@ def _links(root: str, process_id: str) -> dict[str, str]:
 def _asked(outcome: Outcome | None, views: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The questions of a process; if it waits for answers, the first is also beside what is said of the process."""
     questions = [_question(each) for each in views]
-    return {**(_first(questions) if isinstance(outcome, Waiting) and questions else {}), "questions": questions}
+    first = questions[0] if isinstance(outcome, Waiting) and questions else {}
+    shown = {"awaitableId", "prompt", "schema", "options", "url"}
+    return {**{name: value for name, value in first.items() if name in shown}, "questions": questions}
 
 
 def _question(view: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,11 +136,6 @@ def _question(view: Mapping[str, Any]) -> dict[str, Any]:
         **({"url": view["url"]} if "url" in view else {}),
         "askedAt": view["askedAt"],
     }
-
-
-def _first(questions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    shown = {"awaitableId", "prompt", "schema", "options", "url"}
-    return {name: value for name, value in questions[0].items() if name in shown}
 
 
 def _options(schema: Schema) -> Iterator[dict[str, Any]]:

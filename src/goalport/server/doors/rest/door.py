@@ -20,10 +20,10 @@ from goalport.server.doors.rest.answers import EVENTS, INFO, PROCESSES
 from goalport.server.doors.rest.openapi import OpenApi
 from goalport.server.doors.rest.processes import EventHandlers, ProcessHandlers, query_of
 from goalport.server.doors.rest.requests import NoQuery
-from goalport.server.publish.own_resources import agent_view, goals_view
 from goalport.server.publish.publication import Publication
 from goalport.server.publish.publisher import Publisher
 from goalport.server.publish.report import groups_of
+from goalport.server.publish.resources import agent_view, goals_view
 from goalport.server.web.endpoint import Endpoint, Handler, HttpDoor, StartEndpoint, read, root_of
 from goalport.server.web.problems import problem
 

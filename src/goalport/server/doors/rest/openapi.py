@@ -28,10 +28,9 @@ from goalport.server.doors.rest.requests import (
 from goalport.server.publish.forms import FORMS
 from goalport.server.publish.goal_tools import GoalTool, published_name
 from goalport.server.publish.portability import DEFINITIONS, Schema, mapped
-from goalport.server.publish.publication import Publication
+from goalport.server.publish.publication import Publication, Scopes
 from goalport.server.publish.published_arguments import PublishedArguments
 from goalport.server.publish.publisher import Publisher
-from goalport.server.publish.scopes import Scopes
 from goalport.server.web.endpoint import read, root_of
 from goalport.server.web.problems import MEDIA_TYPE
 

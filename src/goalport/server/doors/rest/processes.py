@@ -7,7 +7,7 @@ only when the client has taken the one before it: a slow client has no queue her
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import ExitStack, aclosing
+from contextlib import ExitStack, aclosing, suppress
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from goalport.base.caller import Caller
 from goalport.base.errors import AlreadyAnswered, BadInput, HandedOver, StoreError, UnknownName, Unreadable
 from goalport.base.events import Event, as_json
 from goalport.base.secrecy import hide_known
@@ -43,9 +42,17 @@ from goalport.server.publish.goal_tools import GoalTool
 from goalport.server.publish.publication import Publication
 from goalport.server.publish.published_arguments import PublishedArguments
 from goalport.server.publish.publisher import Publisher, start_goal
-from goalport.server.web.admission import admitted, client_left
-from goalport.server.web.endpoint import HttpDoor, body_of, call_of, read, root_of
-from goalport.server.web.event_streams import EventStream, OpenStreams
+from goalport.server.web.endpoint import (
+    EventStream,
+    HttpDoor,
+    OpenStreams,
+    admitted,
+    body_of,
+    call_of,
+    client_left,
+    read,
+    root_of,
+)
 from goalport.server.web.problems import Problem, invalid
 from goalport.tools.schemas import UNREADABLE
 
@@ -226,9 +233,10 @@ class ProcessHandlers:
         if asked.of_all and not caller.admin:
             told = f"Only who has the scope {self._publisher.settings.auth.admin_scope} may list those of all callers."
             raise Problem(HTTPStatus.FORBIDDEN, "admin-only", told)
-        if asked.after and not await self._is_known(asked.after, caller):
-            reason = f"The process {asked.after} is not known any more. Begin again with the first page."
-            raise invalid([f"after: {reason}"], reason)
+        with suppress(Unreadable):  # one that cannot be read is there too
+            if asked.after and await process_of(self._platform, asked.after, caller) is None:
+                reason = f"The process {asked.after} is not known any more. Begin again with the first page."
+                raise invalid([f"after: {reason}"], reason)
         found = await self._platform.processes.page_of_records(
             None if asked.of_all else caller,
             after=asked.after,
@@ -241,13 +249,6 @@ class ProcessHandlers:
         links = {} if following is None else {"next": f"{following.path}?{following.query}"}
         lines = [record_line(each, root_of(request), with_caller=asked.of_all) for each in shown]
         return JSONResponse({"processes": lines, "links": links})
-
-    async def _is_known(self, process_id: str, caller: Caller) -> bool:
-        """Whether there is such a process that the caller may follow; one that cannot be read is there too."""
-        try:
-            return await process_of(self._platform, process_id, caller) is not None
-        except Unreadable:
-            return True
 
 
 def _goal_tools(publication: Publication) -> dict[str, GoalTool]:

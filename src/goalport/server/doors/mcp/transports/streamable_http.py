@@ -26,11 +26,9 @@ from goalport.server.doors.mcp.state import McpState
 from goalport.server.doors.mcp.transports.common_calls import CommonCalls, Reply
 from goalport.server.doors.mcp.transports.jsonrpc import PostReader, header, message_of, refuse
 from goalport.server.doors.mcp.transports.sessions import Session, Sessions
-from goalport.server.publish.chat_tools import ChatTool
-from goalport.server.publish.companions import Companion
-from goalport.server.publish.exported_tools import FunctionTool
-from goalport.server.publish.goal_tools import GoalTool
-from goalport.server.publish.raw import RawTool
+from goalport.server.publish.exported_tools import FunctionTool, RawTool
+from goalport.server.publish.goal_tools import ChatTool, GoalTool
+from goalport.server.publish.handle import Companion
 
 _VERSION: Final = MCP_PROTOCOL_VERSION_HEADER.encode()
 _MESSAGE_KEYS: Final = frozenset({"progressToken", LOG_LEVEL_META_KEY})

@@ -1,0 +1,458 @@
+"""Resources: the goals, agents and processes, conversations, and what exports and published references provide.
+
+Documents and skills provide resources of their own. Of every other reference that `references.yml` publishes, the notes
+are a resource, since they are what a model of this program gets of it, beside its tools. A conversation is there for
+the caller to whom it belongs. This module makes URIs, definitions and contents; it knows no session and sends nothing.
+"""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
+
+from goalport import tools
+from goalport.agents.domain import Agent, Goal
+from goalport.base.caller import Caller
+from goalport.base.errors import BadInput
+from goalport.base.secrecy import hide_known
+from goalport.base.words import cleaned, type_name
+from goalport.knowledge.references import LlmReference, refreshed
+from goalport.runtime.chat import Conversation, ConversationMessage, Conversations
+from goalport.runtime.platform import AgentPlatform
+from goalport.runtime.process import ActionInvocation, AgentProcess, Question
+from goalport.server.publish.faults import Fault, read_or_fault
+from goalport.server.publish.goal_tools import GoalTool
+from goalport.server.publish.handle import OpenQuestion
+from goalport.server.publish.output import Pages
+from goalport.store import ConversationRecord
+from goalport.tools import ListedResource, ReadResource, ResourcePage
+from goalport.tools.schemas import UNREADABLE
+
+_GOALS: Final = "goalport://goals"
+_AGENT: Final = "goalport://agents/"
+_PROCESS: Final = "goalport://processes/"
+_JSON: Final = "application/json"
+_MARKDOWN: Final = "text/markdown"
+_URI: Final = re.compile(r"goalport://(?:(goals)|agents/([^/]+)|processes/([^/]+)(?:/(result)(?:/([0-9]{1,6}))?)?)")
+_CLASSES: Final = {
+    "declined": "declined",
+    "replanned": "declined",
+    "terminated": "declined",
+    "failed": "failed",
+}
+"""The class of a step in the diagram of a process, by the status of its action; others are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUri:
+    """What a URI of goalport names: the goals, an agent, or a process."""
+
+    goals: bool
+    agent: str
+    process: str
+    result: bool
+    """Whether the URI names the output of the process and not its state."""
+    page: int | None
+    """The number of a page of the output, from 1; None for the whole output."""
+
+
+def read_uri(uri: str) -> ResourceUri | None:
+    """What a URI names; None if it is not a URI of goalport's own resources."""
+    match = _URI.fullmatch(uri)
+    if match is None:
+        return None
+    goals, agent, process, result, page = match.groups()
+    return ResourceUri(
+        bool(goals), unquote(agent or ""), unquote(process or ""), bool(result), int(page) if page else None
+    )
+
+
+def process_uri(process_id: str) -> str:
+    """The URI of the state of a process."""
+    return f"{_PROCESS}{quote(process_id, safe='')}"
+
+
+def result_uri(process_id: str) -> str:
+    """The URI of the whole output of a process."""
+    return f"{process_uri(process_id)}/result"
+
+
+def agent_uri(name: str) -> str:
+    """The URI of an agent."""
+    return f"{_AGENT}{quote(name, safe='')}"
+
+
+def own_resources(platform: AgentPlatform) -> Iterator[Resource]:
+    """The resources that are listed: the goals, and each agent."""
+    yield Resource(uri=_GOALS, name="goals", title="Goals", description="Every goal and its tools", mime_type=_JSON)
+    for agent in platform.agents:
+        yield Resource(uri=agent_uri(agent.name), name=agent.name, description=agent.description, mime_type=_JSON)
+
+
+def own_templates() -> Iterator[ResourceTemplate]:
+    """The URI templates of the resources that are not listed, as there are too many."""
+    for path, name, description, media in (
+        ("agents/{name}", "agent", "An agent: its actions, goals and conditions", _JSON),
+        ("processes/{id}", "process", "A process that you started: status, plan, history and a picture", _JSON),
+        ("processes/{id}/result", "result", "The whole output of a process that you started", None),
+        ("processes/{id}/result/{page}", "result page", "One page of that output, from 1", None),
+    ):
+        yield ResourceTemplate(uri_template=f"goalport://{path}", name=name, description=description, mime_type=media)
+
+
+def goals_view(
+    published: Mapping[str, object], agents: Iterable[Agent], shows: Callable[[Goal], bool]
+) -> list[dict[str, Any]]:
+    """Every goal of these agents that may be shown, with those of the published tools that start it."""
+    tools: dict[tuple[str, str], list[str]] = {}
+    for name, each in published.items():
+        if isinstance(each, GoalTool):
+            for goal in each.goals:
+                tools.setdefault((each.agent.name, goal), []).append(name)
+    return [
+        {
+            "goal": goal.name,
+            "agent": agent.name,
+            "description": goal.description,
+            "output": type_name(goal.output) if goal.output is not None else None,
+            "value": goal.value,
+            "tags": list(goal.tags),
+            "examples": list(goal.examples),
+            "tools": tools.get((agent.name, goal.name), []),
+        }
+        for agent in agents
+        for goal in agent.goals
+        if shows(goal)
+    ]
+
+
+def agent_view(agent: Agent, shows: Callable[[Goal], bool]) -> dict[str, Any]:
+    """An agent: its actions, the goals that may be shown, and its conditions."""
+    return {
+        "name": agent.name,
+        "description": agent.description,
+        "provider": agent.provider,
+        "version": agent.version,
+        "actions": [
+            {
+                "name": each.name,
+                "description": each.description,
+                "needs": [type_name(given.type) for given in each.inputs if given.required],
+                "gives": type_name(each.outputs.type) if each.outputs.type is not None else None,
+                **({"access": [rule.text for rule in each.access]} if each.access else {}),
+            }
+            for each in agent.actions
+        ],
+        "goals": [{"name": each.name, "description": each.description} for each in agent.goals if shows(each)],
+        "conditions": [each.name for each in agent.conditions],
+    }
+
+
+def process_view(process: AgentProcess) -> dict[str, Any]:
+    """A process: its status, plan, questions, history and cost, and a diagram of it."""
+    return {
+        "id": process.id,
+        "agent": process.agent.name,
+        "status": str(process.status),
+        "reason": process.outcome.reason if process.outcome is not None else None,
+        "goal": process.goal.name if process.goal is not None else None,
+        "plan": list(process.plan),
+        "questions": [question_view(each) for each in process.open_questions],
+        "history": [invocation_view(each) for each in process.history],
+        "createdAt": process.created_at.isoformat(),
+        "finishedAt": process.finished_at.isoformat() if process.over and process.finished_at is not None else None,
+        "cost": cost_of(process),
+        "models": {name: {"usd": used.cost, "tokens": used.tokens} for name, used in process.ledger.by_model.items()},
+        "mermaid": "\n".join(_flowchart(process)),
+    }
+
+
+def invocation_view(each: ActionInvocation) -> dict[str, Any]:
+    """An entry of the history of a process."""
+    return {
+        "action": each.action,
+        "startedAt": each.started_at.isoformat(),
+        "seconds": round(each.seconds, 6),
+        "status": each.status,
+        "error": each.error,
+        "usd": each.usage.cost,
+        "tokens": each.usage.tokens,
+        "attempts": each.attempts,
+        "missingTools": list(each.missing_tools),
+    }
+
+
+def cost_of(process: AgentProcess) -> Mapping[str, float]:
+    """What the models cost a process and its child processes: US dollars, tokens, and the number of model requests."""
+    spent = process.usage
+    return {
+        "usd": spent.cost,
+        "inputTokens": spent.input_tokens,
+        "outputTokens": spent.output_tokens,
+        "modelCalls": process.ledger.requests,
+    }
+
+
+def _flowchart(process: AgentProcess) -> Iterator[str]:
+    """A process as the lines of a Mermaid flowchart: the actions that ran with their status, and those planned."""
+    yield "flowchart LR"
+    steps = [(each.action, f"{each.seconds:.2f} s", _CLASSES.get(each.status, "done")) for each in process.history]
+    steps += [(action, "planned", "planned") for action in process.plan]
+    for number, (action, note, kind) in enumerate(steps):
+        yield f'    a{number}["{_short(action)}<br/>{note}"]:::{kind}'
+    goal = _short(process.goal.name) if process.goal is not None else "goal"
+    yield f'    g(["{goal}: {process.status}"])'
+    for number in range(len(steps)):
+        after = f"a{number + 1}" if number + 1 < len(steps) else "g"
+        yield f"    a{number} --> {after}"
+    yield "    classDef done fill:#d4edda"
+    yield "    classDef declined fill:#fff3cd"
+    yield "    classDef failed fill:#f8d7da"
+    yield "    classDef planned stroke-dasharray: 4"
+
+
+def _short(action: str) -> str:
+    return action.rpartition(".")[2].replace('"', "'")
+
+
+def question_view(question: Question) -> dict[str, Any]:
+    """An open question; without a schema if its answer cannot be read from JSON."""
+    try:
+        view = OpenQuestion.of(question).structured
+    except UNREADABLE:
+        view = {"id": question.id, "message": question.message}
+    return {**view, "askedAt": question.asked_at.isoformat()}
+
+
+CONVERSATIONS: Final = "goalport://conversations/"
+_CONVERSATION_URI: Final = re.compile(rf"{CONVERSATIONS}([^/]+)(?:/(json|[0-9]{{1,6}}))?")
+_MOST_COMPLETED: Final = 50
+
+
+def conversation_uri(conversation_id: str) -> str:
+    """The URI of a conversation."""
+    return f"{CONVERSATIONS}{quote(conversation_id, safe='')}"
+
+
+def conversation_uris(conversation_id: str) -> Sequence[str]:
+    """The URIs at which clients may watch a conversation."""
+    return conversation_uri(conversation_id), f"{conversation_uri(conversation_id)}/json"
+
+
+def conversation_at(uri: str) -> str:
+    """The id of the conversation that a URI names; empty if it names none."""
+    match = _CONVERSATION_URI.fullmatch(uri)
+    return "" if match is None else unquote(match[1])
+
+
+class ConversationResources:
+    """Provides the conversations of callers with chatbots; see `ResourceProvider`."""
+
+    namespace: str = CONVERSATIONS
+    description: str = "the conversations of each caller with chatbots"
+
+    def __init__(self, conversations: Conversations, page_bytes: int) -> None:
+        """`page_bytes`: the most bytes that a page has in JSON."""
+        self._conversations, self._page_bytes = conversations, page_bytes
+
+    def templates(self) -> Sequence[tools.ResourceTemplate]:
+        """The templates of its URIs."""
+        return [
+            tools.ResourceTemplate(uri=f"{CONVERSATIONS}{path}", name=name, description=description, media_type=media)
+            for path, name, description, media in (
+                ("{id}", "conversation", "A conversation of yours with a chatbot: what was said", _MARKDOWN),
+                ("{id}/{page}", "conversation page", "One page of that, from 1", _MARKDOWN),
+                ("{id}/json", "conversation data", "A conversation of yours as data, with speakers and times", _JSON),
+            )
+        ]
+
+    async def list_resources(self, caller: Caller, /, *, limit: int, after: str = "") -> ResourcePage:
+        """Conversations of a caller, the one that was continued last first. Raises `StoreError`."""
+        found = await self._conversations.list(caller, after=after, limit=limit + 1)
+        shown = found[:limit]
+        return ResourcePage([_listed(each) for each in shown], shown[-1].id if len(found) > len(shown) else "")
+
+    async def read_resource(self, uri: str, caller: Caller, /) -> ReadResource | None:
+        """A conversation or a page of it; None if there is none, or it is another's. Raises what it cannot read."""
+        match = _CONVERSATION_URI.fullmatch(uri)
+        conversation = None if match is None else await self._conversations.find(unquote(match[1]), caller)
+        if match is None or conversation is None:
+            return None
+        if match[2] == "json":
+            return ReadResource(content=json.dumps(_data(conversation), indent=2, ensure_ascii=False), media_type=_JSON)
+        written = Pages.of_text(_MARKDOWN, "\n\n".join(_markdown(conversation)) + "\n", self._page_bytes)
+        if match[2] is None:
+            return ReadResource(content=written.text, media_type=_MARKDOWN)
+        page, last = int(match[2]), len(written.pages)
+        if not 1 <= page <= last:
+            raise BadInput(f"Conversation {conversation.id} has the pages 1 to {last}; came {page}.")
+        meta = {"goalport/page": page, "goalport/pages": last}
+        return ReadResource(content=written.pages[page - 1], media_type=_MARKDOWN, meta=meta)
+
+    async def complete(self, variable: str, typed: str, given: Mapping[str, str], caller: Caller, /) -> Sequence[str]:
+        """The ids of the newest conversations of a caller that begin with what was typed, or have it in their title."""
+        if variable != "id":
+            return []
+        words = typed.casefold()
+        found = await self._conversations.list(caller, limit=_MOST_COMPLETED)
+        return [each.id for each in found if each.id.startswith(typed) or words in each.title.casefold()]
+
+
+def _listed(record: ConversationRecord) -> ListedResource:
+    continued = f"{record.updated_at:%Y-%m-%d %H:%M} UTC"
+    return ListedResource(
+        uri=conversation_uri(record.id),
+        name=record.id,
+        title=record.title,
+        description=f"Conversation with {record.chatbot}, continued last at {continued}",
+        media_type=_MARKDOWN,
+    )
+
+
+def _markdown(conversation: Conversation) -> Iterator[str]:
+    yield f"# {cleaned(conversation.title) or f'Conversation with {conversation.chatbot}'}"
+    state = "It is over." if conversation.finished else "It can be continued."
+    yield f"Conversation {conversation.id} with {conversation.chatbot}. {state}"
+    for each in _spoken(conversation):
+        yield f"## {cleaned(each.name or each.role)}, {each.at:%Y-%m-%d %H:%M:%S} UTC"
+        yield each.text
+        yield from (f"- {asset.name}{f': {asset.uri}' if asset.uri else ''}" for asset in each.assets)
+
+
+def _data(conversation: Conversation) -> dict[str, Any]:
+    return {
+        "id": conversation.id,
+        "chatbot": conversation.chatbot,
+        "title": conversation.title,
+        "finished": conversation.finished,
+        "createdAt": conversation.created_at.isoformat(),
+        "messages": [
+            {
+                "id": each.id,
+                "role": each.role,
+                "name": each.name,
+                "at": each.at.isoformat(),
+                "text": each.text,
+                "assets": [asdict(asset) for asset in each.assets],
+            }
+            for each in _spoken(conversation)
+        ],
+    }
+
+
+def _spoken(conversation: Conversation) -> Iterator[ConversationMessage]:
+    """What people and the chatbot have said, without instructions, calls of tools and what these returned."""
+    return (each for each in conversation.entries if each.role in {"user", "assistant"} and each.text)
+
+
+def exports_of(references: Iterable[LlmReference], problems: list[str]) -> list[tools.McpToolExport]:
+    """The exports of published references; those that cannot be exported are appended to `problems`."""
+    exports: list[tools.McpToolExport] = []
+    noted: dict[str, LlmReference] = {}
+    prefixes: dict[str, str] = {}
+    for each in references:
+        prefix = tools.reference_prefix(each.name)
+        match read_or_fault(partial(tools.McpToolExport.from_llm_reference, each)):
+            case Fault(reason):
+                problems.append(f"The reference {each.name} is not published: {reason}")
+            case export if export.tools() and prefixes.setdefault(prefix, each.name) != each.name:
+                problems.append(
+                    f"The reference {each.name} is not published: the names of its tools would begin with {prefix}, as "
+                    f"those of {prefixes[prefix]} do. Give one of them another name."
+                )
+            case export:
+                exports.append(export)
+                if not export.resources:
+                    noted[each.name] = each
+    return [*exports, tools.McpToolExport((), resources=(PublishedNotes(noted),))] if noted else exports
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedNotes:
+    """The notes of references as resources, brought up to date whenever they are read; everybody may read them."""
+
+    references: Mapping[str, LlmReference]
+    namespace: str = "goalport://references/"
+    description: str = "the notes of references"
+
+    def templates(self) -> Sequence[tools.ResourceTemplate]:
+        words = "The notes of a reference: what a model should know of it"
+        uri = f"{self.namespace}{{name}}"
+        return [tools.ResourceTemplate(uri=uri, name="reference", description=words, media_type=_MARKDOWN)]
+
+    async def list_resources(self, _caller: Caller, /, *, limit: int, after: str = "") -> tools.ResourcePage:
+        names = sorted(each for each in self.references if each > after)
+        found = [
+            tools.ListedResource(
+                uri=f"{self.namespace}{quote(each, safe='')}",
+                name=each,
+                description=self.references[each].description,
+                media_type=_MARKDOWN,
+            )
+            for each in names[:limit]
+        ]
+        return tools.ResourcePage(found, names[limit - 1] if len(names) > limit else "")
+
+    async def read_resource(self, uri: str, _caller: Caller, /) -> tools.ReadResource | None:
+        reference = self.references.get(unquote(uri.removeprefix(self.namespace)))
+        if reference is None:
+            return None
+        await refreshed(reference)
+        return tools.ReadResource(content=reference.notes(), media_type=_MARKDOWN)
+
+    async def complete(self, variable: str, typed: str, given: Mapping[str, str], _caller: Caller, /) -> Sequence[str]:
+        return sorted(each for each in self.references if variable == "name" and each.startswith(typed))
+
+
+def providers(exports: Iterable[tools.McpToolExport], problems: list[str]) -> dict[str, tools.ResourceProvider]:
+    """What provides resources, by namespace and sorted by it; two of one namespace are appended to `problems`."""
+    found: dict[str, tools.ResourceProvider] = {}
+    for export in exports:
+        for each in export.resources:
+            if not each.templates():
+                continue
+            if found.setdefault(each.namespace, each) is not each:
+                problems.append(
+                    f"Two exports have resources at {each.namespace}; those of the first are published. Give the"
+                    " other reference another name."
+                )
+    return {namespace: found[namespace] for namespace in sorted(found)}
+
+
+def templates_of(provider: tools.ResourceProvider) -> list[ResourceTemplate]:
+    """The templates as clients list them."""
+    return [
+        ResourceTemplate(
+            uri_template=each.uri,
+            name=each.name,
+            description=each.description or None,
+            mime_type=each.media_type or None,
+        )
+        for each in provider.templates()
+    ]
+
+
+def listed(resource: tools.ListedResource) -> Resource:
+    """A resource as clients list it."""
+    return Resource(
+        uri=resource.uri,
+        name=resource.name,
+        title=resource.title or None,
+        description=resource.description or None,
+        mime_type=resource.media_type or None,
+        size=resource.size,
+    )
+
+
+def contents_of(uri: str, read: tools.ReadResource) -> TextResourceContents | BlobResourceContents:
+    """What was read as a client gets it."""
+    meta, media, content = dict(read.meta) or None, read.media_type, read.content
+    if isinstance(content, bytes):
+        return BlobResourceContents(uri=uri, mime_type=media, blob=b64encode(content).decode(), _meta=meta)
+    return TextResourceContents(uri=uri, mime_type=media, text=hide_known(content), _meta=meta)
