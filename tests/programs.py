@@ -187,6 +187,11 @@ def _run(command: list[str], env: dict[str, str], place: str, files: list[int], 
     os.chdir(place)
     sys.argv = command
     sys.orig_argv = [sys.executable, *command]
+    # Where packages are looked for was decided before the fork; a new interpreter reads it from the environment.
+    for added in reversed([each for each in env.get("PYTHONPATH", "").split(os.pathsep) if each]):
+        sys.path.insert(0, added)
+        if (customized := Path(added, "sitecustomize.py")).exists():
+            runpy.run_path(str(customized))
     if command[0] == GOALPORT:
         main()
     else:

@@ -16,7 +16,7 @@ what is no answer at all; never answer; end the client."""
 ROOM, REASON, GUEST, EXTRAS, AGREED = ANSWERS = (
     {"choice": "14"},
     {"answer": "The sea"},
-    {"nights": 3, "most": 120, "meal": "supper", "pets": True, "home.city": "Bergen"},
+    {"nights": 3, "most": 120, "meal": "supper", "pets": True, "city": "Bergen"},
     {"wanted": ["towels", "boat"]},
     {"confirmed": True},
 )
@@ -98,14 +98,14 @@ def _check_forms(asked: Sequence[Mapping[str, Any]], revision: str) -> None:
 
 def _check_guest(fields: Mapping[str, Any], *, full: bool) -> None:
     kinds = {name: each["type"] for name, each in fields.items()}
-    text = dict.fromkeys(("name", "meal", "home.street", "home.city"), "string")
+    text = dict.fromkeys(("name", "meal", "street", "city"), "string")
     assert kinds == {**text, "nights": "integer", "most": "number", "pets": "boolean"}
     assert fields["name"]["title"] == "Name"
     assert (fields["nights"]["minimum"], fields["nights"]["maximum"]) == (1, 14)
     assert fields["meal"]["enum"] == ["breakfast", "supper"]
     assert "more than 0" in fields["most"]["description"]
     assert fields["pets"]["default"] is False
-    assert fields["home.city"].get("default") == ("Oslo" if full else None)
+    assert fields["city"].get("default") == ("Oslo" if full else None)
     assert ("default: Ada" in fields["name"]["description"]) is not full
 
 

@@ -124,7 +124,7 @@ def test_a_choice_is_an_enumeration_with_titles_where_a_version_has_them(era: st
     assert asked.elicitation(era) == {
         "type": "object",
         "properties": {
-            "choice": {"type": "string", "enum": ["12", "14"]}
+            "choice": {"type": "string", "enum": ["12", "14"], "enumNames": ["Attic", "Garden"]}
             if era == "2025-06-18"
             else {"type": "string", "oneOf": [{"const": "12", "title": "Attic"}, {"const": "14", "title": "Garden"}]}
         },

@@ -299,7 +299,8 @@ class FormField:
         if kind == "integer" and "exclusiveMaximum" in schema:
             shown["maximum"] = ceil(schema["exclusiveMaximum"]) - 1
         if self.choices:
-            shown |= self._shown_choices(titled=titled)
+            # Titles that came in the older keyword are shown in it: clients of all versions know it.
+            shown |= self._shown_choices(titled=titled and not (kind == "string" and "enumNames" in schema))
         elif schema.get("format") in _FORMATS:
             shown["format"] = schema["format"]
         if default is not None and (titled or kind == "boolean"):
@@ -308,6 +309,7 @@ class FormField:
         unsaid = ["multipleOf"] if kind == "integer" else ["exclusiveMinimum", "exclusiveMaximum", "multipleOf"]
         notes = [limit_told(key, schema[key]) for key in unsaid if key in schema]
         notes += [f"format: {schema['format']}"] if schema.get("format", "date") not in _FORMATS else []
+        notes += [] if default is None or "default" in shown else [f"default: {default}"]
         if told := "; ".join(filter(None, notes)):
             shown["description"] = f"{shown['description']} ({told})" if shown.get("description") else told
         return shown
@@ -317,8 +319,10 @@ class FormField:
         several, texts = self.schema["type"] == "array", [each.text for each in self.choices]
         if several and not titled:
             raise _CannotBeShownError
-        if not titled or all(each.title == each.text for each in self.choices):
+        if all(each.title == each.text for each in self.choices):
             return {"items": {"type": "string", "enum": texts}} if several else {"enum": texts}
+        if not titled:
+            return {"enum": texts, "enumNames": [each.title for each in self.choices]}
         options = [{"const": each.text, "title": each.title} for each in self.choices]
         return {"items": {"anyOf": options}} if several else {"oneOf": options}
 

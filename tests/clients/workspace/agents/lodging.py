@@ -17,13 +17,6 @@ class Room:
     name: str
 
 
-class Home(BaseModel):
-    """Where a guest lives."""
-
-    street: str
-    city: str = Field(title="City")
-
-
 class Guest(BaseModel):
     """Who comes, and how."""
 
@@ -32,7 +25,8 @@ class Guest(BaseModel):
     most: float = Field(gt=0, description="The most that a night may cost")
     meal: Literal["breakfast", "supper"] = "breakfast"
     pets: bool = False
-    home: Home
+    street: str
+    city: str = Field(title="Home: City")
 
 
 class Extras(BaseModel):
@@ -54,7 +48,7 @@ class Stay(BaseModel):
 
 
 ROOMS = [Room(12, "Attic"), Room(14, "Garden")]
-DRAFT = Guest(name="Ada", nights=2, most=99.5, home=Home(street="Kirkeveien 1", city="Oslo"))
+DRAFT = Guest(name="Ada", nights=2, most=99.5, street="Kirkeveien 1", city="Oslo")
 
 
 @agent(description="Lets rooms")
@@ -84,7 +78,7 @@ class Innkeeper:
     @achieves_goal(description="Take a room", export=Export(remote=True, name="take_room"))
     @action
     def take(self, room: Room, reason: str, guest: Guest, extras: Extras, offer: Offer) -> Stay:
-        who = f"{guest.name} of {guest.home.street}, {guest.home.city}"
+        who = f"{guest.name} of {guest.street}, {guest.city}"
         how = f"{guest.nights} nights, {guest.meal}, {guest.most:g} euros at most, pets: {guest.pets}"
         return Stay(content=f"{room.name} for {who}; {how}; with {extras.wanted}; {reason}; {offer.euros} euros")
 
