@@ -4,11 +4,13 @@ import re
 from pathlib import Path
 from typing import Final
 
-from tests.clients.conftest import needs
+import pytest
+
 from tests.clients.running import CLIENTS, run, serving
 
 SECONDS: Final = 280  # of a busy machine
 KIT: Final = CLIENTS / ".venvs" / "a2a-tck"
+ADDRESS: Final = "https://github.com/a2aproject/a2a-tck"
 EXPECTED: Final = {
     # Defects of the kit: its schema allows no fields of version 0.3 in a card, by which clients of both are served;
     "CARD-STRUCT-001",
@@ -21,7 +23,9 @@ EXPECTED: Final = {
 
 
 def test_the_compatibility_kit_passes_but_for_what_is_known(tmp_path: Path) -> None:
-    needs("The compatibility kit of A2A", CLIENTS / "a2a-tck.lock", KIT / ".prepared")
+    if not (KIT / ".prepared").is_file():
+        # Also in CI: it is on GitHub alone, which machines that reach package registries need not reach.
+        pytest.skip(f"The compatibility kit of A2A is not there: run `make clients A2A_TCK={ADDRESS}`")
     with serving(CLIENTS / "a2a", tmp_path) as server:
         report = tmp_path / "report"
         command = [str(KIT / "bin/python"), "-m", "pytest", "tests/compatibility", "-q", "-p", "no:cacheprovider"]
