@@ -185,7 +185,6 @@ def _run(command: list[str], env: dict[str, str], place: str, files: list[int], 
     os.environ.clear()
     os.environ.update(env)
     os.chdir(place)
-    sys.path += [each for each in env.get("PYTHONPATH", "").split(os.pathsep) if each and each not in sys.path]
     sys.argv = command
     sys.orig_argv = [sys.executable, *command]
     # Where packages are looked for was decided before the fork; a new interpreter reads it from the environment.

@@ -25,7 +25,7 @@ class Parts(NamedTuple):
     """Of all functions, the private ones that one place of their module calls."""
 
 
-PARTS = Parts(modules=444, functions_per_1000_lines=77.2, percent_called_once=20.5)
+PARTS = Parts(modules=377, functions_per_1000_lines=74.6, percent_called_once=16.9)
 """The most of each. As with the lines: raise one only with a reason, lower it when there is less."""
 MODULE_LINES, TEST_LINES = 800, 500
 FUNCTION_LINES, PARAMETERS = 60, 7
