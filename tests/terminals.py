@@ -70,8 +70,8 @@ class Screen:
 def on_terminal(arguments: Sequence[str], env: Mapping[str, str], cwd: Path | None = None) -> Generator[Screen]:
     """`goalport` with these arguments, whose input, output and errors are a terminal; it is ended with the block."""
     ours, theirs = pty.openpty()
-    ends = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
-    program = fork(arguments, {**os.environ, **env}, cwd, **ends, terminal=True)
+    env = {**os.environ, **env}
+    program = fork(arguments, env, cwd, stdin=theirs, stdout=theirs, stderr=theirs, terminal=True)
     os.close(theirs)
     try:
         yield Screen(ours, program)

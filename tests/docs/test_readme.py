@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.running import GOALPORT, environment
+from tests.clients.running import GOALPORT, environment, serving
 from tests.docs.fences import ADDRESS, Fence, fences, write_files
-from tests.docs.test_examples_run import PATIENCE, run, served
+from tests.docs.test_examples_run import PATIENCE, run
 
 README = "README.md"
 PROGRAMS = list(fences(README, "python"))
@@ -29,8 +29,8 @@ def test_each_program_of_the_readme_runs_alone(program: Fence, tmp_path: Path) -
     if ADDRESS not in program.text:
         run(program.text, tmp_path, README)
         return
-    with served(tmp_path) as address:
-        run(program.text.replace(ADDRESS, address), tmp_path, README)
+    with serving(tmp_path, tmp_path) as server:
+        run(program.text.replace(ADDRESS, server.address), tmp_path, README)
 
 
 def test_the_first_commands_of_the_readme_do_what_it_says(tmp_path: Path) -> None:

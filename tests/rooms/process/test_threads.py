@@ -13,7 +13,7 @@ import pytest
 
 from goalport.agents.domain import UserInput, achieves_goal, action, agent
 from goalport.base.events import Event, ProgressUpdated
-from goalport.base.observe import rare_log
+from goalport.base.observe import log_lines
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import ActionContext, Completed, Failed, Killed, ProcessOptions, ProcessStatus
 from goalport.tools import Tool, tool
@@ -227,6 +227,6 @@ async def test_an_async_step_that_holds_the_event_loop_is_told_of_by_name_once_a
         (told,) = [each.message for each in caplog.records if "held the event loop" in each.message]
         assert told.startswith("Holds.hold held the event loop for 0.")
         assert "Write it as `def`" in told
-        monkeypatch.setattr(rare_log, "_SECONDS", 0.0)  # the minute is over
+        monkeypatch.setattr(log_lines, "_SECONDS", 0.0)  # the minute is over
         await platform.run("Holds", UserInput("x"))
     assert len([each for each in caplog.records if "held the event loop" in each.message]) == 2
