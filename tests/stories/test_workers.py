@@ -1,5 +1,6 @@
 """Several workers on one port: they share the work, end and are replaced without harm, and leave nothing behind."""
 
+import itertools
 import os
 import re
 import signal
@@ -143,9 +144,10 @@ async def test_the_requests_of_a_session_may_come_to_any_worker(tmp_path: Path) 
             async with client:
                 assert await order(client) == "carrot for mcp"
         async with session(server) as (_, headers), http.stream("GET", "/mcp", headers=headers) as stream:
+            numbers = itertools.count(3)
 
             async def ask(method: str, **params: Any) -> str:
-                message = {"jsonrpc": "2.0", "id": 3, "method": method, "params": params}
+                message = {"jsonrpc": "2.0", "id": next(numbers), "method": method, "params": params}
                 return (await http.post("/mcp", json=message, headers=headers)).text
 
             lines, called = stream.aiter_lines(), {"name": "tell", "arguments": {"name": ""}}

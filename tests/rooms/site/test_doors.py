@@ -77,6 +77,7 @@ async def test_a_second_door_is_served_reported_and_closed(tmp_path: Path, monke
         "Retry-After",
         "x-conversation-id",
         "x-should-retry",
+        "ETag",
         "Knocks",
         "WWW-Authenticate",
     ]

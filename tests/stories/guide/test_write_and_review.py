@@ -24,7 +24,7 @@ from goalport import (
     action,
     agent,
 )
-from goalport.events import Event, StateEntered
+from goalport.events import ActionStarted, Event, StateEntered
 from goalport.runtime import Completed
 from goalport.testing import McpClient, plan_of
 
@@ -157,6 +157,18 @@ class Transitions:
             self.entered.append(event.state)
 
 
+class FeedbackAtEachAction:
+    """Notes what the blackboard has when an action starts."""
+
+    def __init__(self, process: AgentProcess) -> None:
+        self._process = process
+        self.feedback: dict[str, HumanFeedback | None] = {}
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, ActionStarted):
+            self.feedback[event.action] = self._process.last(HumanFeedback)
+
+
 ASKS = ["AssessStory.get_feedback", "AssessStory.assess"]
 REVISES = ["ReviseStory.revise_story"]
 
@@ -191,9 +203,10 @@ async def test_the_answer_is_there_within_its_state_and_gone_after_the_transitio
     async with AgentPlatform([WriteAndReviewAgent()]) as platform:
         process = await platform.run("WriteAndReviewAgent", UserInput("fox"))
         assert process.last(HumanFeedback) is None
+        process.subscribe(seen := FeedbackAtEachAction(process))
         await platform.answer(process.id, response=HumanFeedback(comments="longer"))
-        assert process.last(HumanFeedback) == HumanFeedback(comments="longer")
         await settled(process)
+        assert seen.feedback["AssessStory.assess"] == HumanFeedback(comments="longer")
         assert process.last(HumanFeedback) is None
         assert [type(each) for each in process.blackboard.objects] == [AssessStory]
         state = process.last(AssessStory)

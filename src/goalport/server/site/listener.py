@@ -119,10 +119,12 @@ class _Listener(LimitedServer):
             if number == SIGTERM and self._drain_seconds:
                 self._site.health.draining = True
                 self._drained_at = time.monotonic() + self._drain_seconds
-                tell(DRAINING.format(self._drain_seconds))
+                # Later, since Python refuses to write where the signal has interrupted a write.
+                loop.call_soon_threadsafe(tell, DRAINING.format(self._drain_seconds))
             else:
                 self.handle_exit(Signals(number), frame)
 
+        loop = asyncio.get_running_loop()
         before = {each: signal(each, stop) for each in (SIGINT, SIGTERM)}
         try:
             yield

@@ -103,9 +103,12 @@ async def drain(
 
 def exit_at_once() -> NoReturn:
     """Exit at once with code 130, as a second signal asks for."""
+    line = "Ended at once by a second signal."
     try:
-        tell("Ended at once by a second signal.")
-    finally:  # Python refuses to write if the signal came while a line was being written
+        tell(line)
+    except RuntimeError:  # Python refuses to write if the signal came while a line was being written
+        os.write(2, f"{line}\n".encode())
+    finally:
         os._exit(_INTERRUPTED)
 
 
