@@ -3,7 +3,9 @@
 import gc
 import os
 import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.measured import measured
@@ -23,6 +25,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # `nohup make test` ignores SIGHUP likewise. A handler keeps these tests alive, and is not inherited by what they start.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda number, frame: None)  # noqa: ARG005 - handlers are given both
+
+
+@pytest.fixture(autouse=True)
+def variables_stay_in_their_test() -> Iterator[None]:
+    """A workspace that is loaded brings its `.env` into this process; servers of later tests must not inherit it."""
+    before = {*os.environ}
+    yield
+    for name in os.environ.keys() - before - {"PYTEST_CURRENT_TEST"}:
+        del os.environ[name]
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
