@@ -47,22 +47,33 @@ class LimitReached(GoalportError):
 
 
 class FairQueue:
-    """The calls that wait for one of so many places. Their callers take turns, each in the order in which it called.
+    """So many places. Callers who wait for one take turns, and each takes its turns in the order in which it called.
 
-    So the next place but one is another caller's, however many calls of one caller wait.
+    So the next place but one is another caller's, however many calls of one caller wait. For a caller whose last call
+    was just answered a place is kept for `seconds`, since it will call again; who has a place already gets no such one.
     """
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, places: int, seconds: float = 1.0) -> None:
         self._free = places
-        self._lines: OrderedDict[Who, deque[asyncio.Future[None]]] = OrderedDict()
+        self._most_kept = places * 4 // 5
+        """Of a thousand callers who called within a second, few call at once."""
+        self._seconds = seconds
+        self._held: Counter[Who] = Counter()
+        """How many places each caller has."""
+        self._kept: dict[Who, asyncio.TimerHandle] = {}
+        """The callers for whom a place is kept, and what ends that."""
+        self._lines: OrderedDict[Who, deque[asyncio.Event]] = OrderedDict()
         """Those who wait, by caller; the caller whose turn is next comes first."""
 
-    def take(self) -> bool:
-        """Take a place, if one is free."""
-        if self._free:
-            self._free -= 1
-            return True
-        return False
+    def take(self, who: Who) -> bool:
+        """Take a place, if one is free for this caller."""
+        if not self._free or (who in self._held and self._free <= min(len(self._kept), self._most_kept)):
+            return False
+        self._free -= 1
+        self._held[who] += 1
+        if kept := self._kept.pop(who, None):
+            kept.cancel()
+        return True
 
     @property
     def waiting(self) -> Counter[Who]:
@@ -75,32 +86,42 @@ class FairQueue:
 
     async def wait(self, who: Who) -> None:
         """Wait until a place is this caller's."""
-        if self.take():
+        if self.take(who):
             return
-        place = asyncio.get_running_loop().create_future()
+        place = asyncio.Event()
         self._lines.setdefault(who, deque()).append(place)
         try:
-            await place
+            await place.wait()
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                self.leave()
-            elif place in self._lines.get(who, ()):
+            if place.is_set():
+                self.leave(who)
+            else:
                 self._lines[who].remove(place)
                 if not self._lines[who]:
                     del self._lines[who]
             raise
 
-    def leave(self) -> None:
-        """Give a place back, to whoever's turn it is."""
-        while self._lines:
-            who, line = self._lines.popitem(last=False)
-            place = line.popleft()
+    def leave(self, who: Who) -> None:
+        """Give a place of this caller back, to whoever's turn it is."""
+        self._free += 1
+        self._held[who] -= 1
+        if not self._held[who]:
+            del self._held[who]
+            if who not in self._lines:
+                self._kept[who] = asyncio.get_running_loop().call_later(self._seconds, self._keep_no_longer, who)
+        self._hand_on()
+
+    def _keep_no_longer(self, who: Who) -> None:
+        del self._kept[who]
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Give free places to those whose turn it is, but none that is kept to who has one already."""
+        while who := next(filter(self.take, self._lines), None):
+            line = self._lines.pop(who)
+            line.popleft().set()
             if line:
                 self._lines[who] = line
-            if not place.done():
-                place.set_result(None)
-                return
-        self._free += 1
 
 
 class Limits:
@@ -218,7 +239,7 @@ class Place:
     __slots__ = ("_calls", "_counted", "_queue", "_who", "held", "progress")
 
     def __init__(self, queue: FairQueue | None, calls: "Counter[Who] | None", who: Who) -> None:
-        self.held = queue is None or queue.take()
+        self.held = queue is None or queue.take(who)
         """Whether the call has its place; without it, it has to wait."""
         self.progress = 0.0
         """What the client was told of progress while the call waited: what follows has to be more."""
@@ -237,7 +258,7 @@ class Place:
         """Give the place back, since the call has been answered, has lost its client, or waits for a person."""
         if self.held and self._queue is not None:
             self.held = False
-            self._queue.leave()
+            self._queue.leave(self._who)
         if self._calls is not None and self._counted:
             self._counted = False
             self._calls[self._who] -= 1
