@@ -88,6 +88,9 @@ async def test_an_answer_that_comes_twice_counts_once(tmp_path: Path, binding: s
         assert words_of(second).startswith("Really?")
         again = (await client.call("SendMessage", message=yes))["task"]
         assert words_of(again).startswith("Really?")
+        for unknown in ("q-nothing", ["q-nothing"], {"q": 1}):
+            with pytest.raises(Refused, match="is not open"):
+                await client.answer(task, "yes", metadata={"questionId": unknown})
         named = {"questionId": second["status"]["message"]["parts"][1]["data"]["questionId"]}
         assert state_in(await client.answer(task, "yes", metadata=named)) == "completed"
 

@@ -45,6 +45,7 @@ STRANGE: dict[str, tuple[bytes | dict[str, Any], int]] = {
     ),
     "a number that is none": (json.dumps(rpc(params={"message": message({"x": float("nan")})})).encode(), -32602),
     "a task that is not there": (rpc(params={"message": message("yes", taskId="../../etc/passwd")}), -32001),
+    "a skill that is no name": (rpc(params={"message": message("peas", metadata={"skill": ["cook"]})}), -32602),
     "a negative history": (rpc(params={"message": message("peas"), "configuration": {"historyLength": -1}}), -32602),
 }
 

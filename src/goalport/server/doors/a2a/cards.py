@@ -1,27 +1,21 @@
 """Agent cards: what a server, or one of its agents, is for, what it can do, and how it is called.
 
-Nothing is kept here. Above: `requests`, which serve them.
+Nothing is kept here. Above: the door, which serves them.
 """
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
-from urllib.parse import quote
 
 from a2a import types as a2a
-from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 from a2a.utils.signing import create_agent_card_signer
 
 from goalport import __version__
-from goalport.server.doors.a2a.door import A2A, KEYS
 from goalport.server.doors.a2a.messages import JSON, SKILL, TEXT, Offered, Offers, agent_of, takes_text
-from goalport.server.doors.a2a.signing import CardKey
+from goalport.server.doors.a2a.signing import SigningKey
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.workspace.settings import Settings
 
-_BINDINGS: Final = ("JSONRPC", "HTTP+JSON")
-_VERSIONS: Final = ("1.0", "0.3")
+_INTERFACES: Final = [(version, binding) for version in ("1.0", "0.3") for binding in ("JSONRPC", "HTTP+JSON")]
 _IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _HIDDEN: Final = a2a.AgentSkill(
     id="goals",
@@ -31,51 +25,44 @@ _HIDDEN: Final = a2a.AgentSkill(
 )
 
 
-def card_of(offers: Offers, settings: Settings, address: str, key: CardKey | None) -> a2a.AgentCard:
-    """The card of the server, or of one agent, with what the caller may use."""
-    url = f"{address}{A2A}" + (f"/agents/{quote(offers.agent, safe='')}" if offers.agent else "")
-    skills = [_skill(name, each) for name, each in offers.skills.items()]
+def card_of(offers: Offers, settings: Settings, url: str, key: SigningKey | None, key_url: str) -> a2a.AgentCard:
+    """The card of the server, or of one agent, with what the caller may use.
+
+    Parameters: `url` is where it is called, and `key_url` where its public key is.
+    """
+    skills = offers.skills
+    agents = [each.agent if isinstance(each, GoalTool) else each for each in skills.values()] if offers.agent else []
+    about = (agents[0] if agents else settings).description or f"The agents of {settings.name}."
+    name_one = f" With several skills, a message names one in its metadata, as {SKILL}." if len(skills) > 1 else ""
+    versions = [each.agent.version for each in skills.values() if isinstance(each, GoalTool)] if offers.agent else []
     card = a2a.AgentCard(
         name=offers.agent or settings.name,
-        description=_description(offers, settings),
-        version=_version(offers),
+        description=f"{about}{name_one}",
+        version=(versions or [__version__])[0],
         supported_interfaces=[
             a2a.AgentInterface(url=url, protocol_binding=binding, protocol_version=version)
-            for version in _VERSIONS
-            for binding in _BINDINGS
+            for version, binding in _INTERFACES
         ],
         capabilities=a2a.AgentCapabilities(
             streaming=True, push_notifications=False, extended_agent_card=settings.authenticates
         ),
         default_input_modes=[TEXT, JSON],
         default_output_modes=[JSON, TEXT],
-        skills=skills or [_HIDDEN],
+        skills=[_skill(name, each) for name, each in skills.items()] or [_HIDDEN],
     )
     for name, scheme in _schemes(settings):
         card.security_schemes[name].CopyFrom(scheme)
         card.security_requirements.append(a2a.SecurityRequirement(schemes={name: a2a.StringList()}))
     if key is not None:
-        header: Any = {name: key.public[name] for name in ("kid", "alg")}
-        header |= {"typ": "JOSE", "jku": f"{address}{KEYS}"}
+        header: Any = {"kid": key.public["kid"], "alg": key.public["alg"], "typ": "JOSE", "jku": key_url}
         create_agent_card_signer(key.pem, header)(card)
     return card
 
 
-def written(card: a2a.AgentCard) -> Mapping[str, Any]:
-    """A card as JSON, for clients of both versions of the protocol."""
-    return agent_card_to_dict(card)
-
-
-def etag_of(content: Mapping[str, Any]) -> str:
-    """What tells contents of a card apart; signing them again makes no other content."""
-    unsigned = {name: value for name, value in content.items() if name != "signatures"}
-    return f'W/"{hashlib.sha256(json.dumps(unsigned, sort_keys=True).encode()).hexdigest()[:32]}"'
-
-
 def _skill(name: str, offered: Offered) -> a2a.AgentSkill:
     if not isinstance(offered, GoalTool):
-        modes = [TEXT, *_IMAGES]
         about = offered.description or f"Talk to {name}"
+        modes = [TEXT, *_IMAGES]
         return a2a.AgentSkill(
             id=name, name=name, description=about, tags=["chat"], input_modes=modes, output_modes=[TEXT]
         )
@@ -92,29 +79,18 @@ def _skill(name: str, offered: Offered) -> a2a.AgentSkill:
     )
 
 
-def _description(offers: Offers, settings: Settings) -> str:
-    agents = [each.agent if isinstance(each, GoalTool) else each for each in offers.skills.values()]
-    about = agents[0].description if offers.agent and agents else settings.description
-    ask = f" With several skills, a message names one in its metadata, as {SKILL}." if len(offers.skills) > 1 else ""
-    return f"{about or f'The agents of {settings.name}.'}{ask}"
-
-
-def _version(offers: Offers) -> str:
-    agents = [each.agent for each in offers.skills.values() if isinstance(each, GoalTool)]
-    return agents[0].version if offers.agent and agents else __version__
-
-
 def _schemes(settings: Settings) -> Iterator[tuple[str, a2a.SecurityScheme]]:
     """How callers may prove who they are; any of these is enough."""
+    bearer, auth = a2a.HTTPAuthSecurityScheme, settings.auth
     if settings.asks_for_keys:
-        bearer = a2a.HTTPAuthSecurityScheme(scheme="Bearer", description="An API key of this server")
-        yield "apiKey", a2a.SecurityScheme(http_auth_security_scheme=bearer)
-        header = a2a.APIKeySecurityScheme(location="header", name="X-API-Key", description="An API key of this server")
+        about = "An API key of this server"
+        yield "apiKey", a2a.SecurityScheme(http_auth_security_scheme=bearer(scheme="Bearer", description=about))
+        header = a2a.APIKeySecurityScheme(location="header", name="X-API-Key", description=about)
         yield "apiKeyHeader", a2a.SecurityScheme(api_key_security_scheme=header)
-    for number, each in enumerate(settings.auth.issuers, 1):
+    for number, each in enumerate(auth.issuers, 1):
         place = f"{each.issuer.rstrip('/')}/.well-known/openid-configuration"
         found = a2a.OpenIdConnectSecurityScheme(open_id_connect_url=place, description=f"A token of {each.issuer}")
         yield f"issuer{number}", a2a.SecurityScheme(open_id_connect_security_scheme=found)
-    if settings.auth.introspection:
-        bearer = a2a.HTTPAuthSecurityScheme(scheme="Bearer", description="A token of a provider of this server")
-        yield "token", a2a.SecurityScheme(http_auth_security_scheme=bearer)
+    if auth.introspection:
+        about = "A token of a provider of this server"
+        yield "token", a2a.SecurityScheme(http_auth_security_scheme=bearer(scheme="Bearer", description=about))

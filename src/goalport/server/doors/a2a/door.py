@@ -1,33 +1,46 @@
-"""The A2A door (`site.app.Door`): its paths, and how other agents find them.
+"""The A2A door (`site.app.Door`): its paths, the cards, and the requests, which the SDK reads and writes.
 
-It neither listens nor mounts its routes; `site` does. The handlers, and with them the SDK, are imported with the first
-request, because importing them takes long. Below: `requests`.
+It neither listens nor mounts its routes; `site` does. The handler, and with it the SDK, is imported with the first
+request, because importing it takes long. A failure that is no error of the protocol, such as a limit or a store that is
+away, becomes the status of the response if the response has not begun. Below: `handler`.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+import hashlib
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from http import HTTPStatus
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import quote
 
 from anyio import to_thread
+from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from goalport.base.errors import SettingsError
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned
-from goalport.server.auth import Access
-from goalport.server.doors.a2a.signing import CardKey
+from goalport.server.auth import Access, current_caller
+from goalport.server.doors.a2a.signing import SigningKey
 from goalport.server.publish.publisher import Publisher
-from goalport.server.web.endpoint import Endpoint, HttpDoor, OpenStreams
+from goalport.server.web.endpoint import AnswerStream, Endpoint, HttpDoor, OpenStreams, call_of, root_of
 from goalport.server.web.problems import Problem
+
+if TYPE_CHECKING:
+    from a2a.types import AgentCard
 
 A2A: Final = "/a2a"
 CARD: Final = "/.well-known/agent-card.json"
 KEYS: Final = "/.well-known/a2a-keys.json"
 _AGENT: Final = f"{A2A}/agents/{{agent}}"
+_MAX_AGE: Final = 60
+_NO_GRPC: Final = "gRPC is not served here. Use JSONRPC or HTTP+JSON, at the addresses of the agent card."
 _BUG: Final = -32603
 _CODES: Final = {
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: -32005,
@@ -35,6 +48,7 @@ _CODES: Final = {
     HTTPStatus.NOT_FOUND: -32601,
 }
 """The codes of JSON-RPC for refusals over HTTP."""
+Dispatch = Callable[[Request], Awaitable[Response]]
 
 
 class _OpenEndpoint(Endpoint):
@@ -52,13 +66,15 @@ class A2aDoor:
     def __init__(self, publisher: Publisher, access: Access) -> None:
         if find_spec("a2a") is None:
             raise SettingsError("a2a = true needs a library that is not installed. Run pip install 'goalport[a2a]'.")
-        self._publisher, self._access = publisher, access
-        self._streams = OpenStreams(publisher.settings)
-        self._key = CardKey.of(publisher.settings)
-        self._requests: Any = None
+        self._settings = publisher.settings
+        self._key = SigningKey.of(publisher.settings)
         here = "The agent card at {root}" + CARD + " says which interfaces there are."
         rest, rpc = (HttpDoor("a2a", A2A, publisher, access, refusal, here) for refusal in (_refused, _refused_rpc))
-        self._door = rest
+        self._door, self._streams = rest, OpenStreams(publisher.settings)
+        self._dispatch: tuple[Dispatch, Sequence[Route]] | None = None
+        """What does requests over JSON-RPC, and over HTTP+JSON, once the SDK is imported."""
+        self._changed: dict[str, tuple[str, str]] = {}
+        """For each address, the ETag of its public card, and since when it is so."""
         self.routes: Sequence[Route] = [
             Route(CARD, _OpenEndpoint(rest, CARD, GET=self._card)),
             Route(KEYS, _OpenEndpoint(rest, KEYS, GET=self._keys)),
@@ -85,38 +101,123 @@ class A2aDoor:
     def close(self) -> None:
         """Do nothing: a stream ends with its task, with the platform or with the listener."""
 
-    async def _handlers(self) -> Any:
-        if self._requests is None:
-            self._requests = await to_thread.run_sync(self._made)
-        return self._requests
+    def _offers(self, request: Request) -> Any:
+        """What the address offers to the caller. Raises `Problem` for an agent that there is not."""
+        from goalport.server.doors.a2a.messages import Offers
 
-    def _made(self) -> Any:
-        from goalport.server.doors.a2a.requests import A2aRequests
+        offers = Offers(self._door, str(request.path_params.get("agent", "")))
+        if offers.agent and not offers.skills:
+            told = f"There is no agent {offers.agent[:100]!r} here, or you may not use it."
+            raise Problem(HTTPStatus.NOT_FOUND, "unknown-agent", told)
+        return offers
 
-        return A2aRequests(self._door, self._streams, self._key)
+    def _card_of(self, request: Request, offers: Any) -> "AgentCard":
+        from goalport.server.doors.a2a.cards import card_of
+
+        address = self._settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")
+        url = f"{address}{A2A}" + (f"/agents/{quote(offers.agent, safe='')}" if offers.agent else "")
+        return card_of(offers, self._settings, url, self._key, f"{address}{KEYS}")
 
     async def _card(self, request: Request) -> Response:
-        return await (await self._handlers()).card(request)
+        await self._dispatchers()
+        from a2a.server.request_handlers.response_helpers import agent_card_to_dict
+
+        call_of(request).known = True
+        offers = self._offers(request)
+        agent, content = offers.agent, agent_card_to_dict(self._card_of(request, offers))
+        # Signing a card again makes no other content.
+        unsigned = json.dumps({name: each for name, each in content.items() if name != "signatures"}, sort_keys=True)
+        etag = f'W/"{hashlib.sha256(unsigned.encode()).hexdigest()[:32]}"'
+        if self._changed.get(agent, ("",))[0] != etag:
+            self._changed[agent] = etag, format_datetime(datetime.now(UTC), usegmt=True)
+        headers = {
+            "Cache-Control": f"{'private' if self._settings.authenticates and agent else 'public'}, max-age={_MAX_AGE}",
+            "ETag": etag,
+            "Last-Modified": self._changed[agent][1],
+            "Vary": "Authorization, X-API-Key",
+        }
+        if etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+        return JSONResponse(content, headers=headers)
 
     async def _keys(self, request: Request) -> Response:
         return JSONResponse({"keys": [] if self._key is None else [self._key.public]})
 
+    async def _dispatchers(self) -> tuple[Dispatch, Sequence[Route]]:
+        if self._dispatch is None:
+            self._dispatch = await to_thread.run_sync(self._made)
+        return self._dispatch
+
+    def _made(self) -> tuple[Dispatch, Sequence[Route]]:
+        from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
+        from a2a.server.routes.rest_routes import create_rest_routes
+
+        from goalport.server.doors.a2a.handler import A2aHandler, Contexts
+
+        for noisy in ("a2a.server.routes", "a2a.compat.v0_3", "a2a.utils"):
+            logging.getLogger(noisy).setLevel(logging.CRITICAL)  # they log each mistake of a client, with a traceback
+        handler, contexts = A2aHandler(self._door, self._streams, self._card_of), Contexts()
+        routes = create_rest_routes(handler, contexts, enable_v0_3_compat=True)
+        rpc = JsonRpcDispatcher(handler, contexts, enable_v0_3_compat=True).handle_requests
+        return rpc, [each for each in routes if isinstance(each, Route)]
+
     async def _rpc(self, request: Request) -> Response:
-        return await (await self._handlers()).rpc(request)
+        _check_media(request)
+        return await self._done(request, request, (await self._dispatchers())[0])
 
     async def _rest(self, request: Request) -> Response:
-        return await (await self._handlers()).rest(request)
+        if request.method == "POST" and await request.body():
+            _check_media(request)
+        scope = {**request.scope, "path": f"/{request.path_params['rest']}".rstrip("/"), "root_path": ""}
+        allowed: list[str] = []
+        for route in (await self._dispatchers())[1]:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                inner = Request({**scope, **found}, request.receive)
+                inner._body = await request.body()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+                return await self._done(request, inner, route.endpoint)
+            allowed += sorted(route.methods or ()) if match is Match.PARTIAL else []
+        if allowed:
+            detail = f"Expected one of the methods {', '.join(allowed)}, but got {request.method}."
+            raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, "wrong-method", detail, {"Allow": ", ".join(allowed)})
+        here = self._door.here.format(root=root_of(request))
+        raise Problem(HTTPStatus.NOT_FOUND, "unknown-path", f"There is nothing here. {here}")
+
+    async def _done(self, outer: Request, request: Request, dispatch: Dispatch) -> Response:
+        """The response of the SDK; `request` is the one that came (`outer`), as the SDK's routes have it."""
+        from goalport.server.doors.a2a.received import WORK, Work
+
+        self._door.require(self._door.access.base)
+        offers = self._offers(outer)
+        async with AsyncExitStack() as place:
+            work = request.scope[WORK] = Work(outer, offers, call_of(outer), current_caller(), place)
+            response = await dispatch(request)
+            if work.failure is not None:
+                raise work.failure
+            if not isinstance(response, EventSourceResponse):
+                if request.headers.get("content-type", "").startswith("application/json"):
+                    response.headers["content-type"] = "application/json"  # and not application/a2a+json
+                return response
+            events = cast("AsyncIterator[ServerSentEvent]", cast("Any", response).body_iterator)
+            return AnswerStream(events, self._settings.heartbeat_seconds, place.pop_all())
+        raise AssertionError
+
+
+def _check_media(request: Request) -> None:
+    """Raises `Problem` for a body that does not say that it is JSON."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media == "application/json" or media.endswith("+json"):
+        return
+    detail = f"Expected the header Content-Type: application/json, but got {media[:100]!r}. Send JSON."
+    told = _NO_GRPC if media.startswith("application/grpc") else detail
+    raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "content-type-not-supported", told)
 
 
 def _refused(problem: Problem) -> Response:
     """A refusal as HTTP+JSON has errors: the status of Google's APIs."""
-    status = problem.status
-    content = {
-        "code": int(status),
-        "status": problem.kind.upper().replace("-", "_"),
-        "message": cleaned(hide_known(problem.detail)),
-    }
-    return JSONResponse({"error": content}, status, problem.headers)
+    kind, words = problem.kind.upper().replace("-", "_"), cleaned(hide_known(problem.detail))
+    content = {"error": {"code": int(problem.status), "status": kind, "message": words}}
+    return JSONResponse(content, problem.status, problem.headers)
 
 
 def _refused_rpc(problem: Problem) -> Response:

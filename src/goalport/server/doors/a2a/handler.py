@@ -2,18 +2,19 @@
 at, listed, followed and cancelled.
 
 Everything is asked of the platform, so any server of the same store answers for a task. The SDK reads and writes the
-protocol. Only this module of the room catches every exception. Above: `requests`.
+protocol. Only this module of the room catches every exception. Above: the door.
 """
 
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, contextmanager
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import anyio
 from a2a import types as a2a
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers.request_handler import RequestHandler
+from a2a.server.routes.common import ServerCallContextBuilder
 from a2a.utils import errors as a2a_errors
 from a2a.utils.proto_utils import validate_proto_required_fields
 from google.protobuf.message import Message as Protobuf
@@ -33,7 +34,8 @@ from goalport.base.words import cleaned
 from goalport.runtime.chat import AgentProcessChatbot
 from goalport.runtime.platform.runs import Watch, end_for_caller, process_of
 from goalport.runtime.process import Follower, Heartbeat, ProcessStatus, Rested, Waiting
-from goalport.server.doors.a2a.received import Begun, Received, Work, history_of
+from goalport.server.doors.a2a.messages import Offers
+from goalport.server.doors.a2a.received import WORK, Begun, Received, Work
 from goalport.server.doors.a2a.tasks import CANCELLED, TaskView, Update, has_ended, timestamp
 from goalport.server.publish.faults import logged, unavailable_words
 from goalport.server.publish.goal_tools import CallPolicy
@@ -48,7 +50,9 @@ _END_SECONDS: Final = 5.0
 _PAGE: Final = 50
 _LARGEST_PAGE: Final = 100
 _MOST_LISTED: Final = 1_000
-"""The most processes of a caller that are looked through for a list."""
+"""The most processes of a caller that are in a list."""
+_MOST_READ: Final = 200
+"""The most processes that are read for a page of it."""
 _STATUSES: Final = {
     a2a.TaskState.TASK_STATE_SUBMITTED: (ProcessStatus.NOT_STARTED,),
     a2a.TaskState.TASK_STATE_WORKING: (ProcessStatus.RUNNING, ProcessStatus.PAUSED),
@@ -60,26 +64,36 @@ _STATUSES: Final = {
 }
 
 
+class Contexts(ServerCallContextBuilder):
+    """Hands the work of a request on to the handler."""
+
+    def build(self, request: Request) -> ServerCallContext:
+        """The context for the SDK."""
+        return ServerCallContext(state={"headers": dict(request.headers), "work": request.scope[WORK]})
+
+
 class A2aHandler(RequestHandler):
     """Does what other agents ask for.
 
     Parameters: `card_of` gives the card with what the caller of a request may use.
     """
 
-    def __init__(self, door: HttpDoor, streams: OpenStreams, card_of: Callable[[Request, str], a2a.AgentCard]) -> None:
+    def __init__(
+        self, door: HttpDoor, streams: OpenStreams, card_of: Callable[[Request, Offers], a2a.AgentCard]
+    ) -> None:
         self._door, self._streams, self._card_of = door, streams, card_of
-        self._publisher = door.publisher
-        self._platform, self._messages = door.publisher.platform, Received(door)
+        self._publisher, self._platform, self._messages = door.publisher, door.publisher.platform, Received(door)
 
     async def on_message_send(
         self, params: a2a.SendMessageRequest, context: ServerCallContext
     ) -> a2a.Task | a2a.Message:
         """Begin a task, or go on with one, and wait until it ends or asks something."""
         with self._answering(context, params) as work:
-            begun = await self._messages.received(work, params, None)
+            history = _history_of(params.configuration)
+            begun = await self._messages.received(work, params)
             if not params.configuration.return_immediately:
                 await self._settled(work, begun)
-            return (await self._messages.view(work, begun.task)).whole(history_of(params.configuration))
+            return (await self._messages.view(work.caller, begun.task)).whole(history)
 
     async def on_message_send_stream(
         self, params: a2a.SendMessageRequest, context: ServerCallContext
@@ -87,11 +101,9 @@ class A2aHandler(RequestHandler):
         """The same, with what happens meanwhile."""
         with self._answering(context, params) as work:
             work.place.enter_context(self._streams.one_of(work.caller))
-            follower = Follower()
+            history, follower = _history_of(params.configuration), Follower()
             begun = await self._messages.received(work, params, follower)
-            task = (await self._messages.view(work, begun.task)).whole(
-                history_of(params.configuration), with_artifacts=False
-            )
+            task = (await self._messages.view(work.caller, begun.task)).whole(history, with_artifacts=False)
             if begun.turn is None and not task.history[1:]:
                 moment = timestamp(begun.task.process.created_at)
                 task.status.CopyFrom(a2a.TaskStatus(state=a2a.TaskState.TASK_STATE_SUBMITTED, timestamp=moment))
@@ -108,19 +120,19 @@ class A2aHandler(RequestHandler):
             work.place.enter_context(self._streams.one_of(work.caller))
             view, follower = await self._messages.known(work, params.id), Follower()
             process, now = view.process, view.whole()
-            if has_ended(now):
+            if has_ended(now.status):
                 raise a2a_errors.UnsupportedOperationError(f"Task {now.id} has ended, so nothing more happens in it.")
             yield now
             unsubscribe = process.subscribe(follower)
             try:
-                while not has_ended(view.whole(0, with_artifacts=False)):
+                while not has_ended(view.status):
                     while isinstance(process.outcome, Waiting) and not process.changing:
                         await process.changed()
                     turn = None if view.session is None else await view.session.follow()
                     async with aclosing(self._updates(work, Begun(view.task, turn), follower)) as updates:
                         async for each in updates:
                             yield each
-                    view, follower = await self._messages.view(work, view.task), Follower()
+                    view, follower = await self._messages.view(work.caller, view.task), Follower()
                     unsubscribe()
                     unsubscribe = process.subscribe(follower)
             finally:
@@ -128,77 +140,73 @@ class A2aHandler(RequestHandler):
 
     async def _updates(self, work: Work, begun: Begun, follower: Follower) -> AsyncGenerator[Update]:
         """What happens in a task until it ends or waits. A client that leaves can come back; the task goes on."""
-        view, turn = await self._messages.view(work, begun.task), begun.turn
+        view, turn = await self._messages.view(work.caller, begun.task), begun.turn
         try:
             events = follower.follow(begun.task.process) if turn is None else turn.events()
             async with aclosing(events):
                 async for event in events:
-                    if not isinstance(event, Heartbeat | Rested) and (update := view.told(event)) is not None:
+                    if not isinstance(event, Heartbeat | Rested) and (update := view.update(event)) is not None:
                         yield update
         finally:
             if turn is not None and not turn.over:
                 reader_left(turn, AgentProcessChatbot(self._platform, turn.process.agent.name).mark)
         if turn is not None:
             note_turn(work.call, await turn.result())
-        for each in (await self._messages.view(work, begun.task)).results():
+        for each in (await self._messages.view(work.caller, begun.task)).results():
             yield each
 
     async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task | None:
         """A task as it is now."""
         with self._answering(context, params) as work:
-            return (await self._messages.known(work, params.id)).whole(history_of(params))
+            return (await self._messages.known(work, params.id)).whole(_history_of(params))
 
     async def on_list_tasks(self, params: a2a.ListTasksRequest, context: ServerCallContext) -> a2a.ListTasksResponse:
-        """The tasks of the caller, those that changed last first, a page at a time."""
+        """The tasks of the caller, those that changed last first, a page at a time.
+
+        Where those of a context or a state are asked for, a page may have fewer, though others follow.
+        """
         with self._answering(context, params) as work:
-            size = params.page_size if params.HasField("page_size") else _PAGE
+            size, history = params.page_size if params.HasField("page_size") else _PAGE, _history_of(params)
             if not 1 <= size <= _LARGEST_PAGE:
                 raise BadInput(f"pageSize: should be from 1 to {_LARGEST_PAGE}; came {size}")
-            history, tasks = history_of(params), await self._matching(work, params)
-            ids = [each.task.id for each in tasks]
-            if params.page_token and params.page_token not in ids:
-                raise BadInput(
-                    f"pageToken: {params.page_token[:100]!r} is none of this list. Begin with the first page."
-                )
-            begin = ids.index(params.page_token) + 1 if params.page_token else 0
-            page = tasks[begin : begin + size]
-            more = begin + size < len(tasks)
-            return a2a.ListTasksResponse(
-                tasks=[each.whole(history, with_artifacts=params.include_artifacts) for each in page],
-                next_page_token=page[-1].task.id if more else "",
-                page_size=size,
-                total_size=len(tasks),
+            records = await self._platform.processes.page_of_records(
+                work.caller, after="", limit=_MOST_LISTED, statuses=_STATUSES.get(params.status, ()), newest_first=True
             )
-
-    async def _matching(self, work: Work, params: a2a.ListTasksRequest) -> Sequence[TaskView]:
-        """The tasks that a list is about, those that changed last first."""
-        records = await self._platform.processes.page_of_records(
-            work.caller, after="", limit=_MOST_LISTED, statuses=_STATUSES.get(params.status, ()), newest_first=True
-        )
-        roots = [each for each in records if not each.parent]
-        if params.HasField("status_timestamp_after"):
-            after = params.status_timestamp_after.ToNanoseconds()
-            roots = [each for each in roots if timestamp(each.finished_at or each.created_at).ToNanoseconds() >= after]
-        found: list[TaskView] = []
-        for each in sorted(roots, key=lambda each: each.finished_at or each.created_at, reverse=True):
-            view = await self._listed(work, each.id)
-            if view is None or (params.context_id and params.context_id != view.context_id):
-                continue
-            if params.status in {a2a.TaskState.TASK_STATE_UNSPECIFIED, view.status.state}:
-                found.append(view)
-        return found
+            changed = {each.id: timestamp(each.finished_at or each.created_at) for each in records if not each.parent}
+            after = params.status_timestamp_after.ToNanoseconds() if params.HasField("status_timestamp_after") else 0
+            order = {each: moment.ToNanoseconds() for each, moment in changed.items()}
+            ids = sorted((each for each in order if order[each] >= after), key=lambda each: -order[each])
+            token = params.page_token.partition(":")[0]
+            if token and token not in ids:
+                told = f"pageToken: {token[:100]!r} is none of this list. Begin with the first page."
+                raise BadInput(told)
+            begin = end = ids.index(token) + 1 if token else 0
+            tasks = list[a2a.Task]()
+            for each in ids[begin : begin + _MOST_READ]:
+                end, view = end + 1, await self._listed(work, each)
+                if view is None or (params.context_id and params.context_id != view.context_id):
+                    continue
+                if params.status in {a2a.TaskState.TASK_STATE_UNSPECIFIED, view.status.state}:
+                    tasks.append(view.whole(history, with_artifacts=params.include_artifacts))
+                if len(tasks) == size:
+                    break
+            more, counted = end < len(ids), not (params.context_id or params.status)
+            return a2a.ListTasksResponse(
+                tasks=tasks,
+                next_page_token=ids[end - 1] if more else "",
+                page_size=size,
+                total_size=len(ids) if more or begin or counted else len(tasks),
+            )
 
     async def _listed(self, work: Work, process_id: str) -> TaskView | None:
         """A process in a list; of a conversation its last turn. None: it is gone, or cannot be read any more."""
         try:
             process = await process_of(self._platform, process_id, work.caller)
-            if process is None:
-                return None
+            if process is None or not process.options.turns:
+                return process and TaskView(Task(process))
             session = await session_of_process(self._platform, process, work.caller)
-            if not process.options.turns:
-                return TaskView(Task(process))
             said = [each.id for each in session.conversation.entries if each.role == "user"] if session else []
-            return await self._messages.view(work, Task(process, said[-1])) if said else None
+            return await self._messages.view(work.caller, Task(process, said[-1])) if said else None
         except Unreadable:
             return None
 
@@ -206,16 +214,16 @@ class A2aHandler(RequestHandler):
         """End a task that goes on or waits."""
         with self._answering(context, params) as work:
             view = await self._messages.known(work, params.id)
-            task, now = view.task, view.whole(0, with_artifacts=False)
+            task, status = view.task, view.status
             self._door.require(self._door.access.of_process(task.process))
-            if has_ended(now):
-                why = now.status.message.parts[0].text
+            if has_ended(status):
+                why = status.message.parts[0].text
                 raise a2a_errors.TaskNotCancelableError(f"Task {task.id} has ended already. {why}")
             end_for_caller(self._platform, task.process, CANCELLED)
             self._publisher.audit_trail.ended(work.caller, task.process.id)
             with anyio.move_on_after(_END_SECONDS):
                 await task.process.rest()
-            return (await self._messages.view(work, task)).whole()
+            return (await self._messages.view(work.caller, task)).whole()
 
     async def on_get_extended_agent_card(
         self, params: a2a.GetExtendedAgentCardRequest, context: ServerCallContext
@@ -223,10 +231,9 @@ class A2aHandler(RequestHandler):
         """The card with all that the caller may use."""
         with self._answering(context, params) as work:
             if not self._publisher.settings.authenticates:
-                raise a2a_errors.ExtendedAgentCardNotConfiguredError(
-                    "Nobody is authenticated here: the agent card says everything."
-                )
-            return self._card_of(work.request, work.agent)
+                told = "Nobody is authenticated here: the agent card says everything."
+                raise a2a_errors.ExtendedAgentCardNotConfiguredError(told)
+            return self._card_of(work.request, work.offers)
 
     async def on_create_task_push_notification_config(
         self, params: a2a.TaskPushNotificationConfig, context: ServerCallContext
@@ -295,9 +302,17 @@ class A2aHandler(RequestHandler):
             case LimitReached() | Problem() | ClientDisconnect():
                 work.failure = error
             case _:
-                words = logged(
-                    f"A request of {work.call.name}", error, tells_errors=self._publisher.settings.show_errors
-                )
+                tells = self._publisher.settings.show_errors
+                words = logged(f"A request of {work.call.name}", error, tells_errors=tells)
                 work.failure = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "bug", words)
         work.call.status = "error" if work.failure is not error else "refused"
         return a2a_errors.InternalError(words)
+
+
+def _history_of(params: Any) -> int | None:
+    """How many messages are asked for; None: as many as there are. Raises `BadInput`."""
+    if not params.HasField("history_length"):
+        return None
+    if params.history_length < 0:
+        raise BadInput(f"historyLength: should not be negative; came {params.history_length}")
+    return params.history_length

@@ -1,6 +1,6 @@
-"""What a message of another agent says: texts, data and images, and the goal or the chatbot that it is for.
+"""What a message of another agent says: texts, data and images, the goal or the chatbot that it is for, its answer.
 
-Nothing is started here. Above: `handler`.
+Nothing is started here. Above: `received`.
 """
 
 import json
@@ -8,12 +8,12 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, TypeAlias, cast
 
 from a2a.types import Message, Part, Role
 from a2a.utils.errors import ContentTypeNotSupportedError
 from google.protobuf.json_format import MessageToDict, SerializeToJsonError
-from google.protobuf.message import Message as Protobuf
 from pydantic_core import from_json
 
 from goalport.agents.domain import UserInput
@@ -21,10 +21,13 @@ from goalport.base.errors import BadInput, UnknownName
 from goalport.base.words import listed
 from goalport.models.llm import Image
 from goalport.runtime.chat import A2aMessage, AgentProcessChatbot
+from goalport.runtime.process import Question
 from goalport.server.auth import current_caller
+from goalport.server.publish.forms import form_of
 from goalport.server.publish.goal_tools import GoalTool, Offer
+from goalport.server.publish.questions_in_words import Answer, Unclear, read_answer
 from goalport.server.web.endpoint import HttpDoor
-from goalport.tools.schemas import holds_secret
+from goalport.tools.schemas import UNREADABLE, holds_secret
 
 SKILL: Final = "skill"
 """The member of a message's metadata that names a goal or a chatbot."""
@@ -34,36 +37,37 @@ _LONGEST_ID: Final = 256
 Offered: TypeAlias = GoalTool | AgentProcessChatbot
 
 
-def as_json(message: Protobuf) -> dict[str, Any]:
-    """A message of the protocol as JSON."""
-    return MessageToDict(message)
-
-
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The parts of a message."""
+    """A message, its JSON, and its parts."""
 
+    message: Message
+    content: Mapping[str, Any]
     text: str = ""
     data: Any = None
     images: tuple[Image, ...] = ()
 
     @classmethod
     def of(cls, message: Message) -> "Said":
-        """What a message says. Raises `ContentTypeNotSupportedError`, and `BadInput` for what cannot be read."""
-        texts: list[str] = []
-        data: list[Any] = []
-        images: list[Image] = []
-        for part in message.parts:
+        """What a message says. Raises `ContentTypeNotSupportedError`, and `BadInput` for what cannot be used."""
+        content = _checked(message)
+        texts, data, images = list[str](), list[Any](), list[Image]()
+        for part, written in zip(message.parts, content["parts"], strict=True):
             media = part.media_type.partition(";")[0].strip().lower()
             match part.WhichOneof("content"):
                 case "text" if not media or media.startswith("text/"):
                     texts.append(part.text)
                 case "data" if not media or media == JSON or media.endswith("+json"):
-                    data.append(as_json(part)["data"])
+                    data.append(written["data"])
                 case "raw" if media.startswith("image/"):
                     images.append(Image(media, part.raw))
                 case "raw" if media.startswith("text/") or media == JSON:
-                    _read_file(part, media, texts, data)
+                    try:
+                        text = part.raw.decode()
+                        data.append(from_json(text, allow_inf_nan=False)) if media == JSON else texts.append(text)
+                    except ValueError as error:
+                        told = f"The file {part.filename[:100]!r} is not {media} in UTF-8: {error}"
+                        raise BadInput(told) from None
                 case None:
                     raise BadInput("A part has no content: expected text, data, or raw bytes with their mediaType.")
                 case kind:
@@ -75,42 +79,113 @@ class Said:
             if not all(isinstance(each, Mapping) for each in data):
                 raise BadInput("Several data parts are taken together, and each of them has to be an object.")
             data = [{name: value for each in data for name, value in each.items()}]
-        return cls("\n".join(texts), data[0] if data else None, tuple(images))
+        return cls(message, content, "\n".join(texts), data[0] if data else None, tuple(images))
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What it says besides its parts."""
+        return self.content.get("metadata", {})
+
+    def input_of(self, tool: GoalTool) -> Mapping[str, Any]:
+        """The arguments of a goal: data, a text that is a JSON object, or a sentence.
+
+        Raises `BadInput`, and `ContentTypeNotSupportedError` for files.
+        """
+        name = tool.tool.name
+        if self.images:
+            raise ContentTypeNotSupportedError(f"{name} takes no files. Send text, or data ({JSON}).")
+        field, given = tool.text_field, self.data
+        if given is None and self.text.lstrip().startswith("{"):
+            with suppress(ValueError):
+                given = from_json(self.text, allow_inf_nan=False)
+        if isinstance(given, Mapping):
+            typed = cast("Mapping[str, Any]", given)
+            return {field: self.text, **typed} if field and self.data is not None and self.text else typed
+        if given is not None:
+            raise BadInput(f"The data for {name} should be a JSON object with its arguments; came {given!r:.80}.")
+        if field is None:
+            taken = ", ".join(tool.arguments.schema.get("properties", ())) or "no arguments"
+            told = f"{name} cannot start from a sentence: it takes {taken}."
+            raise BadInput(f"{told} Send an object in a data part.")
+        if not self.text.strip():
+            raise BadInput("Expected a message with a text, but it is empty.")
+        return {field: self.text}
+
+    def answer_to(self, question: Question) -> Answer:
+        """The answer that it is: a no with its reason, data by the form, or words. Raises `BadInput`."""
+        if declined := self.metadata.get("declined"):
+            return Answer(declined=str(declined)[:2_000])
+        try:
+            answer: Answer | Unclear
+            if self.data is None:
+                answer = read_answer(question, self.text)
+            else:
+                form, data = form_of(question), cast("object", self.data)
+                members = [*cast("Mapping[str, Any]", data).values()] if isinstance(data, Mapping) else []
+                bare = form.schema.get("type") == "boolean" and len(members) == 1
+                answer = Answer(form.read(members[0] if bare else data))
+            if isinstance(answer, Unclear):
+                raise BadInput(answer.words)
+            if not answer.declined:
+                question.validated(answer.response)
+        except UNREADABLE:
+            told = f"The answer to {question.id} cannot be read from JSON."
+            raise BadInput(f"{told} Cancel the task, or decline in the metadata.") from None
+        return answer
+
+    def kept(self, context_id: str, schema: object) -> A2aMessage:
+        """What is kept of it with its process; if its arguments may hold secrets, no parts."""
+        parts: list[dict[str, Any]] = [
+            {name: each for name, each in part.items() if name != "raw"} for part in self.content["parts"]
+        ]
+        if holds_secret(schema):
+            parts = [{"text": "(Not kept, since it may hold secrets.)"}]
+        content = {**self.content, "parts": parts, "contextId": context_id}
+        return A2aMessage(self.message.message_id, context_id, json.dumps(content))
 
 
-def _read_file(part: Part, media: str, texts: list[str], data: list[Any]) -> None:
+def _checked(message: Message) -> dict[str, Any]:
+    """A message as JSON. Raises `BadInput`."""
     try:
-        text = part.raw.decode()
-        if media == JSON:
-            data.append(from_json(text, allow_inf_nan=False))
-        else:
-            texts.append(text)
-    except ValueError as error:
-        raise BadInput(f"The file {part.filename[:100]!r} is not {media} in UTF-8: {error}") from None
+        content = MessageToDict(message)
+    except SerializeToJsonError as error:
+        raise BadInput(f"The message holds what JSON does not have: {error}") from None
+    problems = [
+        f"{name}: should have at most {_LONGEST_ID} characters; came {len(value)}"
+        for name, value in (("messageId", message.message_id), ("contextId", message.context_id))
+        if len(value) > _LONGEST_ID
+    ]
+    if message.role != Role.ROLE_USER:
+        problems.append("role: should be ROLE_USER in what a client sends")
+    if problems:
+        raise BadInput("\n".join(problems), problems)
+    return content
 
 
 class Offers:
     """What one address of the door offers to the caller of a request: all of the server, or what one agent does."""
 
     def __init__(self, door: HttpDoor, agent: str) -> None:
-        platform, caller = door.publisher.platform, current_caller()
-        published = door.access.publication.tools.items()
-        goals = {name: each for name, each in published if isinstance(each, GoalTool) and not each.is_tool}
-        chatbots = {name: each for name, each in platform.chatbots.items() if platform.may_chat(caller, each)}
-        self.agent, self._platform = agent, platform
-        self.skills: Mapping[str, Offered] = {
-            name: each for name, each in {**chatbots, **goals}.items() if agent in {"", agent_of(each)}
-        }
-        """The goals and chatbots that the caller may use, by the ids of their skills."""
+        self.agent, self._access, self._platform = agent, door.access, door.publisher.platform
 
-    def chosen(self, message: Message, said: Said) -> Offered:
+    @cached_property
+    def skills(self) -> Mapping[str, Offered]:
+        """The goals and chatbots that the caller may use, by the ids of their skills."""
+        platform, published = self._platform, self._access.publication.tools.items()
+        caller = current_caller()
+        chatbots = {name: each for name, each in platform.chatbots.items() if platform.may_chat(caller, each)}
+        goals = {name: each for name, each in published if isinstance(each, GoalTool) and not each.is_tool}
+        offered: Mapping[str, Offered] = {**chatbots, **goals}
+        return {name: each for name, each in offered.items() if self.agent in {"", agent_of(each)}}
+
+    def chosen(self, said: Said) -> Offered:
         """What a message is for: what it names, the only thing there is, what its data fits, or a choice by its text.
 
         Raises `BadInput` and `UnknownName`.
         """
-        named = as_json(message).get("metadata", {}).get(SKILL)
+        named = said.metadata.get(SKILL)
         if named is not None:
-            if named not in self.skills:
+            if not isinstance(named, str) or named not in self.skills:
                 raise UnknownName("skill", str(named)[:100], self.skills)
             return self.skills[named]
         if len(self.skills) == 1:
@@ -119,8 +194,7 @@ class Offers:
         if isinstance(said.data, Mapping):
             fitting = [each for each in self.skills.values() if isinstance(each, GoalTool) and _fits(each, said)]
             if len(fitting) != 1:
-                told = "fits several skills" if fitting else "fits no skill"
-                raise BadInput(f"The data {told}. {ask}")
+                raise BadInput(f"The data {'fits several skills' if fitting else 'fits no skill'}. {ask}")
             return fitting[0]
         by_sentence = [each for each in self.skills.values() if takes_text(each)]
         if self.agent and len(by_sentence) == 1:
@@ -145,62 +219,9 @@ def takes_text(offered: Offered) -> bool:
 
 def _fits(tool: GoalTool, said: Said) -> bool:
     with suppress(BadInput):
-        tool.arguments.read(input_of(tool, said))
+        tool.arguments.read(said.input_of(tool))
         return True
     return False
-
-
-def input_of(tool: GoalTool, said: Said) -> Mapping[str, Any]:
-    """The arguments of a goal in what was said: data, a text that is a JSON object, or a sentence.
-
-    Raises `BadInput`, and `ContentTypeNotSupportedError` for files.
-    """
-    if said.images:
-        raise ContentTypeNotSupportedError(f"{tool.tool.name} takes no files. Send text, or data ({JSON}).")
-    field, given = tool.text_field, said.data
-    if given is None and said.text.lstrip().startswith("{"):
-        with suppress(ValueError):
-            given = from_json(said.text, allow_inf_nan=False)
-    if isinstance(given, Mapping):
-        typed = cast("Mapping[str, Any]", given)
-        return {field: said.text, **typed} if field and said.data is not None and said.text else typed
-    if given is not None:
-        raise BadInput(f"The data for {tool.tool.name} should be a JSON object with its arguments; came {given!r:.80}.")
-    if field is None:
-        taken = ", ".join(tool.arguments.schema.get("properties", ())) or "no arguments"
-        told = f"{tool.tool.name} cannot start from a sentence: it takes {taken}."
-        raise BadInput(f"{told} Send an object in a data part.")
-    if not said.text.strip():
-        raise BadInput("Expected a message with a text, but it is empty.")
-    return {field: said.text}
-
-
-def checked(message: Message) -> Message:
-    """A message whose ids and role can be used. Raises `BadInput`."""
-    try:
-        as_json(message)
-    except SerializeToJsonError as error:
-        raise BadInput(f"The message holds what JSON does not have: {error}") from None
-    problems = [
-        f"{name}: should have at most {_LONGEST_ID} characters; came {len(value)}"
-        for name, value in (("messageId", message.message_id), ("contextId", message.context_id))
-        if len(value) > _LONGEST_ID
-    ]
-    if message.role != Role.ROLE_USER:
-        problems.append("role: should be ROLE_USER in what a client sends")
-    if problems:
-        raise BadInput("\n".join(problems), problems)
-    return message
-
-
-def kept(message: Message, context_id: str, schema: object) -> A2aMessage:
-    """What is kept of a message with its process; of one whose arguments may hold secrets, no parts."""
-    content = as_json(message)
-    for part in content["parts"]:
-        part.pop("raw", None)
-    if holds_secret(schema):
-        content["parts"] = [{"text": "(Not kept, since it may hold secrets.)"}]
-    return A2aMessage(message.message_id, context_id, json.dumps({**content, "contextId": context_id}))
 
 
 def parts_of(blocks: list[dict[str, Any]]) -> Iterator[Part]:
@@ -214,10 +235,11 @@ def parts_of(blocks: list[dict[str, Any]]) -> Iterator[Part]:
             case {"type": "image" | "audio", "data": data, "mimeType": media}:
                 yield Part(raw=b64decode(data), media_type=media)
             case {"type": "resource", "resource": {"uri": uri, **resource}}:
-                name, media = str(uri).rpartition("/")[2], resource.get("mimeType", "")
+                part = Part(filename=str(uri).rpartition("/")[2], media_type=resource.get("mimeType", ""))
                 if "blob" in resource:
-                    yield Part(raw=b64decode(resource["blob"]), filename=name, media_type=media)
+                    part.raw = b64decode(resource["blob"])
                 else:
-                    yield Part(text=resource["text"], filename=name, media_type=media)
+                    part.text = resource["text"]
+                yield part
             case _:
                 yield Part(text=json.dumps(block))

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, Final, cast
 
 from a2a import types as a2a
@@ -21,7 +22,7 @@ from goalport.base.events import ActionFinished, Event, MessageDelta, MessageSen
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned
 from goalport.runtime.chat import A2aMessage, ChatSession
-from goalport.runtime.process import AgentProcess, Completed, Failed, Killed, Question, Waiting
+from goalport.runtime.process import AgentProcess, Completed, Failed, Killed, Outcome, Question, Waiting
 from goalport.server.doors.a2a.messages import JSON, parts_of
 from goalport.server.publish.answers import reason_of, written_by
 from goalport.server.publish.forms import form_of
@@ -35,24 +36,25 @@ CANCELLED: Final = "Its caller cancelled it."
 MOST_HISTORY: Final = 100
 """The most messages of a history that are shown."""
 _ENDS: Final = frozenset(
-    {
-        a2a.TaskState.TASK_STATE_COMPLETED,
-        a2a.TaskState.TASK_STATE_FAILED,
-        a2a.TaskState.TASK_STATE_CANCELED,
-        a2a.TaskState.TASK_STATE_REJECTED,
-    }
+    a2a.TaskState.Value(f"TASK_STATE_{each}") for each in ("COMPLETED", "FAILED", "CANCELED", "REJECTED")
 )
 Update = a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent
 
 
-def value_of(data: object) -> Value:
-    """JSON data as the protocol carries it."""
-    return ParseDict(cast("Any", data), Value())
+def has_ended(status: a2a.TaskStatus) -> bool:
+    """Whether a task with this status can never go on."""
+    return status.state in _ENDS
 
 
-def has_ended(task: a2a.Task) -> bool:
-    """Whether a task can never go on."""
-    return task.status.state in _ENDS
+def timestamp(at: datetime) -> Timestamp:
+    """A moment as the protocol has it."""
+    found = Timestamp()
+    found.FromDatetime(at)
+    return found
+
+
+def _data(value: object) -> a2a.Part:
+    return a2a.Part(data=ParseDict(cast("Any", value), Value()), media_type=JSON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class TaskView:
         return self.task.process
 
     @property
-    def began(self) -> A2aMessage | None:
+    def _began(self) -> A2aMessage | None:
         """The message that began the process, if it came through this door."""
         return None if self.process.summarized else self.process.blackboard.last(A2aMessage)
 
@@ -81,7 +83,7 @@ class TaskView:
         """What groups tasks: the conversation, what a client said, or the process by itself."""
         if self.session is not None:
             return self.session.conversation.id
-        return self.began.context_id if self.began is not None else self.process.id
+        return self._began.context_id if self._began is not None else self.process.id
 
     def whole(self, history: int | None = None, *, with_artifacts: bool = True) -> a2a.Task:
         """All of it, with the last `history` messages; None: as many as are shown at most."""
@@ -94,175 +96,138 @@ class TaskView:
         return task
 
     @property
-    def status(self) -> a2a.TaskStatus:
-        """The state, with the sentence that says why, and what is asked."""
-        state, message = self._state()
-        return a2a.TaskStatus(
-            state=state, message=message, timestamp=timestamp(self.process.finished_at or self.process.created_at)
-        )
-
-    def update(self) -> a2a.TaskStatusUpdateEvent:
-        """The status, told by itself."""
-        return a2a.TaskStatusUpdateEvent(task_id=self.task.id, context_id=self.context_id, status=self.status)
-
-    def says(self, text: str, *data: object, message_id: str = "") -> a2a.Message:
-        """A message of the agent in this task."""
-        parts = [
-            a2a.Part(text=cleaned(hide_known(text))),
-            *(a2a.Part(data=value_of(each), media_type=JSON) for each in data),
-        ]
-        identity = message_id or f"{self.task.id}-status"
-        return a2a.Message(
-            message_id=identity, role=a2a.Role.ROLE_AGENT, task_id=self.task.id, context_id=self.context_id, parts=parts
-        )
-
-    def _state(self) -> tuple[a2a.TaskState, a2a.Message]:
-        process = self.process
-        outcome = None if process.withheld else process.outcome
-        if self.end is not None:
-            failure = self.end.failure
-            stopped = failure == CANCELLED or isinstance(outcome, Killed)
-            state = a2a.TaskState.TASK_STATE_CANCELED if stopped else a2a.TaskState.TASK_STATE_FAILED
-            return (
-                (state, self.says(failure))
-                if failure
-                else (a2a.TaskState.TASK_STATE_COMPLETED, self.says("It has replied."))
-            )
-        if isinstance(outcome, Waiting) and (questions := process.open_questions):
-            signs_in = all(_is_visit(each) for each in questions)
-            state = a2a.TaskState.TASK_STATE_AUTH_REQUIRED if signs_in else a2a.TaskState.TASK_STATE_INPUT_REQUIRED
-            return state, self.asks(questions)
-        if outcome is None or isinstance(outcome, Waiting) or self.session is not None:
-            done = len(process.history)
-            told = self.says(f"{done} of {done + len(process.plan)} actions are done.")
-            return a2a.TaskState.TASK_STATE_WORKING, told
-        why = self.failure
-        if why is None:
-            return a2a.TaskState.TASK_STATE_COMPLETED, self.says(outcome.reason)
-        match outcome:
-            case Killed():
-                return a2a.TaskState.TASK_STATE_CANCELED, self.says(why)
-            case Failed(caller_mistake=True):
-                return a2a.TaskState.TASK_STATE_REJECTED, self.says(why)
-            case _:
-                return a2a.TaskState.TASK_STATE_FAILED, self.says(why)
-
-    def asks(self, questions: Sequence[Question]) -> a2a.Message:
-        """The questions: the first in words, and each with its form as data."""
-        data = [{"questionId": view.pop("id"), **view} for view in map(question_view, questions)]
-        return self.says(in_words(questions[0]), *data, message_id=questions[0].id)
+    def _outcome(self) -> Outcome | None:
+        return None if self.process.withheld else self.process.outcome
 
     @property
-    def failure(self) -> str | None:
-        """Why a process that has ended has no result; None: it has one."""
-        outcome, name = self.process.outcome, CallPolicy.of_process(self.process).name
-        assert outcome is not None
-        try:
-            if isinstance(outcome, Completed):
-                self._parts(outcome)
-            return reason_of(outcome, name)
-        except ToolError as error:
-            return str(error)
+    def status(self) -> a2a.TaskStatus:
+        """The state, with the sentence that says why, and what is asked."""
+        process, outcome = self.process, self._outcome
+        message: a2a.Message | None = None
+        if self.end is not None:
+            stopped = self.end.failure == CANCELLED or isinstance(outcome, Killed)
+            why = self.end.failure or "It has replied."
+            state = "COMPLETED" if not self.end.failure else "CANCELED" if stopped else "FAILED"
+        elif isinstance(outcome, Waiting) and (questions := process.open_questions):
+            why, message = "", self._asks(questions)
+            state = "AUTH_REQUIRED" if all(map(_is_visit, questions)) else "INPUT_REQUIRED"
+        elif outcome is None or isinstance(outcome, Waiting) or self.session is not None:
+            done = len(process.history)
+            state, why = "WORKING", f"{done} of {done + len(process.plan)} actions are done."
+        elif not (why := self._result(outcome)[1]):
+            state, why = "COMPLETED", outcome.reason
+        elif isinstance(outcome, Killed):
+            state = "CANCELED"
+        else:
+            state = "REJECTED" if isinstance(outcome, Failed) and outcome.caller_mistake else "FAILED"
+        return a2a.TaskStatus(
+            state=f"TASK_STATE_{state}",
+            message=message or self._says(why),
+            timestamp=timestamp(process.finished_at or process.created_at),
+        )
+
+    def _says(self, text: str, *data: object, message_id: str = "", by_user: bool = False) -> a2a.Message:
+        """A message in this task, by the agent unless `by_user`."""
+        return a2a.Message(
+            message_id=message_id or f"{self.task.id}-status",
+            role=a2a.Role.ROLE_USER if by_user else a2a.Role.ROLE_AGENT,
+            task_id=self.task.id,
+            context_id=self.context_id,
+            parts=[a2a.Part(text=cleaned(hide_known(text))), *map(_data, data)],
+        )
+
+    def _asks(self, questions: Sequence[Question]) -> a2a.Message:
+        """The questions: the first in words, and each with its form as data."""
+        data = [{"questionId": view.pop("id"), **view} for view in map(question_view, questions)]
+        return self._says(in_words(questions[0]), *data, message_id=questions[0].id)
 
     @property
     def artifacts(self) -> Sequence[a2a.Artifact]:
         """The result of a goal, or the replies of a turn."""
         if self.session is not None:
-            said = () if self.end is None else self.end.said
-            return [
-                a2a.Artifact(artifact_id=each.id, name="reply", parts=[a2a.Part(text=hide_known(each.text))])
-                for each in said
-            ]
-        outcome = None if self.process.withheld else self.process.outcome
-        if not isinstance(outcome, Completed) or self.failure is not None:
+            return [self._reply(each.id, each.text) for each in (() if self.end is None else self.end.said)]
+        outcome, name = self._outcome, CallPolicy.of_process(self.process).name
+        parts, why = ((), "") if outcome is None else self._result(outcome)
+        if why or not isinstance(outcome, Completed):
             return ()
-        name = CallPolicy.of_process(self.process).name
-        return [a2a.Artifact(artifact_id=f"{self.process.id}-result", name=name, parts=self._parts(outcome))]
+        return [a2a.Artifact(artifact_id=f"{self.process.id}-result", name=name, parts=parts)]
 
-    def _parts(self, outcome: Completed) -> Sequence[a2a.Part]:
-        """The result as parts: its data, and what it says in words. Raises `ToolError` if it cannot be written."""
+    def _reply(self, message_id: str, text: str) -> a2a.Artifact:
+        return a2a.Artifact(artifact_id=message_id, name="reply", parts=[a2a.Part(text=hide_known(text))])
+
+    def _result(self, outcome: Outcome) -> tuple[Sequence[a2a.Part], str]:
+        """The result of a process that has ended, as parts: its data, and what it says in words; or why it has none."""
         policy = CallPolicy.of_process(self.process)
-        written = written_by(policy.output.written, policy.name, outcome.value)
-        blocks = cast("list[dict[str, Any]]", from_json(b"".join(written.content)))
-        if not written.structured:
-            return [*parts_of(blocks)]
-        if isinstance(outcome.value, str):
-            return [a2a.Part(text=blocks[0]["text"])]
-        if policy.output.schema is None:
-            data, texts = from_json(b"".join(written.structured)), [*parts_of(blocks)]
-        else:
-            data = from_json(policy.output.json(outcome.value))
-            texts = [*parts_of(blocks)] if getattr(outcome.value, "content", None) is not None else []
-        return [a2a.Part(data=value_of(data), media_type=JSON), *texts]
+        if not isinstance(outcome, Completed):
+            return (), reason_of(outcome, policy.name) or ""
+        try:
+            written = written_by(policy.output.written, policy.name, outcome.value)
+            blocks = cast("list[dict[str, Any]]", from_json(b"".join(written.content)))
+            if not written.structured:
+                return [*parts_of(blocks)], ""
+            if isinstance(outcome.value, str):
+                return [a2a.Part(text=blocks[0]["text"])], ""
+            if policy.output.schema is None:
+                return [_data(from_json(b"".join(written.structured))), *parts_of(blocks)], ""
+            texts = parts_of(blocks) if getattr(outcome.value, "content", None) is not None else ()
+            return [_data(from_json(policy.output.json(outcome.value))), *texts], ""
+        except ToolError as error:
+            return (), str(error)
 
     def _history(self) -> Iterator[a2a.Message]:
         if self.session is not None:
-            yield from self._turn()
-        elif self.began is not None:
-            yield ParseDict(json.loads(self.began.content), a2a.Message(), ignore_unknown_fields=True)
+            entries = iter(self.session.conversation.entries)
+            for each in entries:
+                if each.id == self.task.message_id:
+                    yield self._says(each.text, message_id=each.id, by_user=True)
+                    break
+            for each in takewhile(lambda entry: entry.role == "assistant", entries):
+                yield self._says(each.text, message_id=each.id)
+        elif self._began is not None:
+            yield ParseDict(json.loads(self._began.content), a2a.Message(), ignore_unknown_fields=True)
         for question in self.process.questions:
-            yield self.asks([question])
-            if question.status in {"answered", "declined"}:
-                yield self._answer(question)
+            yield self._asks([question])
+            if question.status not in {"answered", "declined"}:
+                continue
+            answer: tuple[Any, ...] = (question.reason or "(Not shown, since it may be secret.)",)
+            if question.status == "answered" and not may_hold_secret(question.response_type):
+                data = from_json(to_json(question.answer, fallback=str))
+                answer = (data,) if isinstance(data, str) else ("", data)
+            yield self._says(*answer, message_id=f"{question.id}-answer", by_user=True)
 
-    def _turn(self) -> Iterator[a2a.Message]:
-        assert self.session is not None
-        entries = self.session.conversation.entries
-        begin = next((place for place, each in enumerate(entries) if each.id == self.task.message_id), len(entries))
-        for number, each in enumerate(entries[begin:]):
-            if each.role not in {"user", "assistant"} or (number and each.role == "user"):
-                return
-            said = self.says(each.text, message_id=each.id)
-            said.role = a2a.Role.ROLE_USER if each.role == "user" else a2a.Role.ROLE_AGENT
-            yield said
-
-    def _answer(self, question: Question) -> a2a.Message:
-        """What a person has answered, as far as it may be shown."""
-        if question.status == "declined" or may_hold_secret(question.response_type):
-            said = self.says(question.reason or "(Not shown, since it may be secret.)")
-        else:
-            data = from_json(to_json(question.answer, fallback=str))
-            said = self.says(data) if isinstance(data, str) else self.says("", data)
-        said.message_id, said.role = f"{question.id}-answer", a2a.Role.ROLE_USER
-        return said
-
-    def told(self, event: Event) -> Update | None:
+    def update(self, event: Event) -> Update | None:
         """The update that tells of an event; None for one that is not for clients."""
         match event:
             case ActionFinished(action=action, number=number, planned=planned, status="succeeded"):
-                said = self.says(f"{number}/{max(number, planned)} {action.rpartition('.')[2]}")
+                said = self._says(f"{number}/{max(number, planned)} {action.rpartition('.')[2]}")
             case ProgressUpdated(message=message):
-                said = self.says(message)
+                said = self._says(message)
             case MessageDelta(message_id=message_id, text=text, thinking=False) if text:
-                return self._piece(message_id, text, last=False)
+                return self._artifact_update(self._reply(message_id, text), append=True)
             case MessageSent(message_id=message_id) if self.session is not None:
-                return self._piece(message_id, event.text, last=True)
+                # The whole of it takes the place of the pieces.
+                return self._artifact_update(self._reply(message_id, event.text), last_chunk=True)
             case _:
                 return None
-        status = a2a.TaskStatus(state=a2a.TaskState.TASK_STATE_WORKING, message=said, timestamp=timestamp(event.at))
-        return a2a.TaskStatusUpdateEvent(task_id=self.task.id, context_id=self.context_id, status=status)
-
-    def _piece(self, artifact_id: str, text: str, *, last: bool) -> a2a.TaskArtifactUpdateEvent:
-        """A piece of a reply, or the whole of it, which takes the place of the pieces."""
-        artifact = a2a.Artifact(artifact_id=artifact_id, name="reply", parts=[a2a.Part(text=hide_known(text))])
-        return a2a.TaskArtifactUpdateEvent(
-            task_id=self.task.id, context_id=self.context_id, artifact=artifact, append=not last, last_chunk=last
+        return self._status_update(
+            a2a.TaskStatus(state=a2a.TaskState.TASK_STATE_WORKING, message=said, timestamp=timestamp(event.at))
         )
 
     def results(self) -> Iterator[Update]:
         """The result of a goal, and then the status, at the end of a stream."""
         for each in self.artifacts if self.session is None else ():
-            yield a2a.TaskArtifactUpdateEvent(
-                task_id=self.task.id, context_id=self.context_id, artifact=each, last_chunk=True
-            )
-        yield self.update()
+            yield self._artifact_update(each, last_chunk=True)
+        yield self._status_update(self.status)
 
+    def _status_update(self, status: a2a.TaskStatus) -> a2a.TaskStatusUpdateEvent:
+        return a2a.TaskStatusUpdateEvent(task_id=self.task.id, context_id=self.context_id, status=status)
 
-def timestamp(at: datetime) -> Timestamp:
-    """A moment as the protocol has it."""
-    found = Timestamp()
-    found.FromDatetime(at)
-    return found
+    def _artifact_update(
+        self, artifact: a2a.Artifact, *, append: bool = False, last_chunk: bool = False
+    ) -> a2a.TaskArtifactUpdateEvent:
+        return a2a.TaskArtifactUpdateEvent(
+            task_id=self.task.id, context_id=self.context_id, artifact=artifact, append=append, last_chunk=last_chunk
+        )
 
 
 def _is_visit(question: Question) -> bool:
