@@ -108,7 +108,7 @@ def provider_process() -> Iterator[Providers]:
     from goalport.models.llm.dialects import ANTHROPIC, OPENAI
 
     # Importing these takes seconds on a busy machine, which no test's time limit should have to hold.
-    for name in ("goalport.models.llm.provider_clients", *OPENAI.imports, *ANTHROPIC.imports):
+    for name in ("goalport.models.llm.adapter", *OPENAI.imports, *ANTHROPIC.imports):
         import_module(name)
     with mock_providers() as providers:
         yield providers

@@ -10,7 +10,7 @@ import pytest
 
 from goalport.base.errors import ModelNotReady, ModelUnavailable
 from goalport.models.llm import LlmOptions, Models, ModelsSettings
-from goalport.models.llm.endpoints import Dialect, Endpoint
+from goalport.models.llm.dialects import Dialect, Endpoint
 from goalport.models.llm.providers import PROVIDERS, KnownProvider
 from tests.rooms.llm.asking import call, pieces_of
 from tests.rooms.llm.servers import Answer, StrangeServer, chat, serving, sse

@@ -5,7 +5,7 @@ models; below: `errors` and `secrecy`.
 """
 
 from goalport.models.llm.catalogue import TRIAL_MODEL, CustomModel, Models, ModelsSettings
-from goalport.models.llm.endpoints import ProviderSettings
+from goalport.models.llm.dialects import ProviderSettings
 from goalport.models.llm.messages import (
     AssistantMessage,
     FinishReason,

@@ -2,15 +2,17 @@
 
 The way in which a model is made to give an object is chosen here, by what is known of the model (`OutputMode`). So is
 the price of a reply: what the settings say, else pydantic-ai's price data. Those are asked once for each model and day,
-because asking them takes longer than everything else that is done with a reply.
-Above: `retries` makes failed requests again, `ai` calls the tools; below: `conversions` translates the records.
+because asking them takes longer than everything else that is done with a reply. The HTTP client is made here too; what
+differs between APIs is in `dialects`. Importing this module takes seconds.
+Above: `provider_models` makes failed requests again; below: `conversions` translates the records.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Final, Generic, TypeVar
+from importlib import import_module
+from typing import Any, Final, Generic, TypeVar
 
 import anyio
 import httpx2
@@ -19,14 +21,15 @@ from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.embeddings.base import EmbeddingModel
 from pydantic_ai.embeddings.result import EmbeddingResult
 from pydantic_ai.messages import ModelResponse
-from pydantic_ai.models import Model, StreamedResponse
+from pydantic_ai.models import Model, StreamedResponse, create_async_httpx2_client
 from pydantic_ai.usage import RequestUsage
 
 from goalport.base.errors import ModelRefused
+from goalport.base.observe.spans import send_trace
 from goalport.models.llm.conversions import (
+    FINISHES,
     OutputMode,
     StreamPieces,
-    finish_reason,
     output_text,
     output_tool_name,
     to_assistant_message,
@@ -34,7 +37,7 @@ from goalport.models.llm.conversions import (
     to_model_settings,
     to_request_parameters,
 )
-from goalport.models.llm.endpoints import Endpoint
+from goalport.models.llm.dialects import NO_KEY, Dialect, Endpoint
 from goalport.models.llm.messages import has_images
 from goalport.models.llm.model import (
     ModelCall,
@@ -44,14 +47,15 @@ from goalport.models.llm.model import (
     TextDelta,
     ThinkingDelta,
     TokenUsage,
+    TransientFailure,
     Vectors,
     check_vector_count,
 )
-from goalport.models.llm.provider_errors import SchemaRefused, provider_errors
-from goalport.models.llm.retries import TransientFailure
+from goalport.models.llm.provider_errors import SchemaRefused, check_responses, provider_errors
 
 _MILLION: Final = 1_000_000
-_PRICED_FIELDS: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens"})
+_PRICED_BY_RATES: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens", "details"})
+"""What a reply may have used of which each token costs the same: not audio, thoughts, writing to a cache."""
 _MOST_CACHED: Final = 100
 T = TypeVar("T")
 _CHARACTERS_PER_TOKEN = 4
@@ -60,6 +64,9 @@ _TEXTS_PER_REQUEST = 1_000
 """Providers take about twice as many."""
 _EMBEDDING_SECONDS = 60.0
 """The time-out of a request for vectors, where the provider's settings do not say."""
+_CONNECT_SECONDS = 5.0
+_KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+_PRICE_DATA = ("genai_prices.data", "genai_prices.data_units", "genai_prices.validation", "genai_prices.decompose")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +91,17 @@ class Pricing:
         self._configured = None if configured is None else _Rates(configured.input, configured.input, configured.output)
         self._cached: dict[object, _Rates | None] = {}
 
-    def cost(self, response: ModelResponse) -> float:
+    def cost(self, given: ModelResponse | EmbeddingResult) -> float:
         """The cost in US dollars; 0 when the price is not known."""
         if self._configured is not None:
-            return self._configured.of(response.usage)
+            return self._configured.of(given.usage)
+        used = {name for name, count in vars(given.usage).items() if count}
         # A reply may bear the name of a deployment or an alias that the data do not know; then the asked name counts.
-        for name in dict.fromkeys((response.model_name or self._model, self._model)):
-            named = replace(response, model_name=name)
+        for name in dict.fromkeys((given.model_name or self._model, self._model)):
+            named = replace(given, model_name=name)
             try:
-                rates = self._rates(named) if _is_plain(named.usage) else None
+                rates = self._rates(named) if isinstance(named, ModelResponse) and used <= _PRICED_BY_RATES else None
                 return float(named.cost().total_price) if rates is None else rates.of(named.usage)
-            except (LookupError, ValueError):
-                continue
-        return 0.0
-
-    def cost_of_vectors(self, result: EmbeddingResult) -> float:
-        """The cost in US dollars; 0 when the price is not known."""
-        if self._configured is not None:
-            return self._configured.of(result.usage)
-        for name in dict.fromkeys((result.model_name or self._model, self._model)):
-            try:
-                return float(replace(result, model_name=name).cost().total_price)
             except (LookupError, ValueError):
                 continue
         return 0.0
@@ -119,11 +116,6 @@ class Pricing:
                 self._cached.clear()
             self._cached[like] = _looked_up(response)
         return self._cached[like]
-
-
-def _is_plain(usage: RequestUsage) -> bool:
-    """Whether nothing was used that has a price of its own: audio, thoughts, writing to a cache."""
-    return not any(count for name, count in vars(usage).items() if name not in _PRICED_FIELDS and name != "details")
 
 
 def _looked_up(response: ModelResponse) -> _Rates | None:
@@ -142,25 +134,45 @@ def _looked_up(response: ModelResponse) -> _Rates | None:
     return None if nothing else _Rates(fresh, cached, written)
 
 
+def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
+    # The time-out of a request is set by `PydanticAiModel`; nothing below may give up earlier.
+    client = create_async_httpx2_client(timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS))
+    settings = endpoint.settings
+    paths = {"/chat/completions": settings.completions_path, "/embeddings": settings.embeddings_path}
+
+    async def prepare(request: httpx2.Request) -> None:
+        for usual, own in paths.items():
+            if own and request.url.path.endswith(usual):
+                request.url = request.url.copy_with(path=f"/{own.lstrip('/')}")
+        for name in _KEY_HEADERS:  # a server might refuse the stand-in for a key, which it does not know
+            if not endpoint.api_key and request.headers.get(name, "").removeprefix("Bearer ") == NO_KEY:
+                del request.headers[name]
+
+    client.event_hooks["request"] += [prepare, send_trace]
+    check_responses(client, endpoint.dialect.stream_end)
+    return client
+
+
 class ClientPerLoop(Generic[T]):
-    """An HTTP client for the running event loop, and what is made of it (`user`), kept until it is closed.
+    """An HTTP client for the running event loop, and what a dialect makes of it, kept until it is closed.
 
     The connections of a client belong to the event loop in which they were opened. Another loop (a second
     `invoke_sync`, the next test) gets a client of its own.
     """
 
-    def __init__(self, client: Callable[[], httpx2.AsyncClient], user: Callable[[httpx2.AsyncClient], T]) -> None:
-        self._make_client = client
-        self._make_user = user
+    def __init__(self, endpoint: Endpoint, model: str, make: Callable[[Endpoint, str, httpx2.AsyncClient], T]) -> None:
+        self.endpoint, self.model = endpoint, model
+        """`model`: the name that the provider gives it."""
+        self._make = make
         self._loop: object = None
         self._made: tuple[httpx2.AsyncClient, T] | None = None
 
-    def user(self) -> T:
+    def made(self) -> T:
         """What was made of the client of this event loop; it is made now if need be."""
         loop = current_token()
         if self._made is None or self._loop != loop:
-            client = self._make_client()
-            self._loop, self._made = loop, (client, self._make_user(client))
+            client = _client(self.endpoint)
+            self._loop, self._made = loop, (client, self._make(self.endpoint, self.model, client))
         return self._made[1]
 
     async def aclose(self) -> None:
@@ -176,84 +188,74 @@ class PydanticAiModel:
     Its errors are `ModelError`s; a `TransientFailure` may pass by itself.
     """
 
-    def __init__(self, card: ModelCard, client: ClientPerLoop[Model], endpoint: Endpoint, model: str) -> None:
-        self._card = card
-        self._pricing = Pricing(model, card.prices)
-        self._client = client
-        self._endpoint = endpoint
-        self._name = model
+    def __init__(self, card: ModelCard, client: ClientPerLoop[Model]) -> None:
+        self.card, self._client = card, client
+        self.aclose = client.aclose
+        self._endpoint, self._name = client.endpoint, client.model
+        self._pricing = Pricing(client.model, card.prices)
         self._refused: set[str] = set()
-
-    @property
-    def card(self) -> ModelCard:
-        return self._card
+        """The names of the objects whose schemas the provider refused to enforce."""
 
     async def reply(self, call: ModelCall, /) -> ModelReply:
-        model = self._model_for(call)
-        mode = self._mode(model, call)
-        try:
-            return self._reply(await self._ask(model, call, mode), call, mode)
-        except SchemaRefused:
-            if not self._falls_back_to_tool(model, call, mode):
-                raise
-            return self._reply(await self._ask(model, call, "tool"), call, "tool")
+        model, modes = self._ready(call)
+        for mode in modes:
+            try:
+                with provider_errors(self._endpoint, self._name), anyio.fail_after(self._seconds(call)):
+                    response = await model_request(model, **self._wire(model, call, mode))
+                return self._reply(response, call, mode)
+            except SchemaRefused as refusal:
+                self._note_refused(refusal, call, last=mode == modes[-1])
+        raise AssertionError("the last mode gives a reply or raises")
 
     async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         """The time-out applies to the wait for each piece."""
-        model = self._model_for(call)
-        mode = self._mode(model, call)
-        try:
-            async with aclosing(self._stream(model, call, mode)) as pieces:
-                async for piece in pieces:
-                    yield piece
-        except SchemaRefused:
-            if not self._falls_back_to_tool(model, call, mode):
-                raise
-            async with aclosing(self._stream(model, call, "tool")) as pieces:
-                async for piece in pieces:
-                    yield piece
+        model, modes = self._ready(call)
+        for mode in modes:
+            try:
+                async with aclosing(self._stream(model, call, mode)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                return
+            except SchemaRefused as refusal:
+                self._note_refused(refusal, call, last=mode == modes[-1])
 
-    async def aclose(self) -> None:
-        await self._client.aclose()
+    def _ready(self, call: ModelCall) -> tuple[Model, list[OutputMode]]:
+        """The model, and the ways of getting the object, of which a later one is used where a schema is refused.
 
-    def _model_for(self, call: ModelCall) -> Model:
-        """The model. Raises `ModelRefused` when the call has images and the model takes none."""
+        With the schema as a tool's, providers do not enforce it and refuse less. Raises `ModelRefused` when the call
+        has images and the model takes none.
+        """
         with provider_errors(self._endpoint, self._name):
-            model = self._client.user()
+            model = self._client.made()
         if has_images(call.messages) and not self._takes_images(model):
             raise ModelRefused(
-                f"{self._card.provider}:{self._card.name} takes no images. Choose a model that does, or leave them out."
+                f"{self.card.provider}:{self.card.name} takes no images. Choose a model that does, or leave them out."
             )
-        return model
+        if call.output is None:
+            return model, ["text"]
+        native = model.profile.get("supports_json_schema_output", False) and call.output.name not in self._refused
+        tools = model.profile.get("supports_tools", True)
+        modes: list[OutputMode] = [*(["native"] if native else []), *(["tool"] if tools else [])]
+        return model, modes or ["prompted"]
+
+    def _note_refused(self, refusal: SchemaRefused, call: ModelCall, *, last: bool) -> None:
+        if last:
+            raise refusal
+        assert call.output is not None
+        self._refused.add(call.output.name)
 
     def _takes_images(self, model: Model) -> bool:
-        known = self._card.vision
+        known = self.card.vision
         return model.profile.get("supports_image_input", True) if known is None else known
 
-    def _mode(self, model: Model, call: ModelCall) -> OutputMode:
-        if call.output is None:
-            return "text"
-        if model.profile.get("supports_json_schema_output", False) and call.output.name not in self._refused:
-            return "native"
-        return "tool" if model.profile.get("supports_tools", True) else "prompted"
-
-    def _falls_back_to_tool(self, model: Model, call: ModelCall, mode: OutputMode) -> bool:
-        """Whether to ask again with the schema as a tool's: there, providers do not enforce it and refuse less."""
-        if mode != "native" or call.output is None or not model.profile.get("supports_tools", True):
-            return False
-        self._refused.add(call.output.name)
-        return True
-
-    async def _ask(self, model: Model, call: ModelCall, mode: OutputMode) -> ModelResponse:
-        seconds = self._seconds(call)
-        with provider_errors(self._endpoint, self._name), anyio.fail_after(seconds):
-            return await model_request(
-                model,
-                to_model_messages(call.messages, vision=self._takes_images(model)),
-                model_settings=to_model_settings(call.options),
-                model_request_parameters=to_request_parameters(call, mode),
-                instrument=False,
-            )
+    def _wire(self, model: Model, call: ModelCall, mode: OutputMode) -> dict[str, Any]:
+        """A call as pydantic-ai takes it."""
+        return {
+            "messages": to_model_messages(call.messages, vision=self._takes_images(model)),
+            "model_settings": to_model_settings(call.options),
+            "model_request_parameters": to_request_parameters(call, mode),
+            "instrument": False,
+        }
 
     async def _stream(
         self, model: Model, call: ModelCall, mode: OutputMode
@@ -263,15 +265,8 @@ class PydanticAiModel:
             async with AsyncExitStack() as stack:
                 # No scope may be open while a piece is handed out, so each wait has its own.
                 with anyio.fail_after(seconds):
-                    streamed = await stack.enter_async_context(
-                        model_request_stream(
-                            model,
-                            to_model_messages(call.messages, vision=self._takes_images(model)),
-                            model_settings=to_model_settings(call.options),
-                            model_request_parameters=to_request_parameters(call, mode),
-                            instrument=False,
-                        )
-                    )
+                    request = model_request_stream(model, **self._wire(model, call, mode))
+                    streamed = await stack.enter_async_context(request)
                 stack.callback(self._report_partial_usage, streamed, call)
                 pieces = StreamPieces(output_tool_name(call) if mode == "tool" else "")
                 events = aiter(streamed)
@@ -283,7 +278,7 @@ class PydanticAiModel:
                     if (piece := pieces.of(event)) is not None:
                         yield piece
                 response = streamed.get()
-        if response.finish_reason is None:  # `provider_errors` checks the dialects that say more
+        if response.finish_reason is None:  # `check_responses` checks the dialects that say more
             raise TransientFailure(f"{self._endpoint.provider}:{self._name} stopped in the middle of its answer.")
         yield self._reply(response, call, mode)
 
@@ -299,15 +294,7 @@ class PydanticAiModel:
             input_tokens=used.input_tokens or asked // _CHARACTERS_PER_TOKEN,
             output_tokens=max(used.output_tokens, written // _CHARACTERS_PER_TOKEN),
         )
-        call.on_partial_usage(self._usage(replace(response, usage=used)))
-
-    def _usage(self, response: ModelResponse) -> TokenUsage:
-        return TokenUsage(
-            input_tokens=response.usage.input_tokens,
-            output_tokens=response.usage.output_tokens,
-            cache_read_tokens=response.usage.cache_read_tokens,
-            cost=self._pricing.cost(response),
-        )
+        call.on_partial_usage(_usage(replace(response, usage=used), self._pricing))
 
     def _seconds(self, call: ModelCall) -> float:
         return call.options.timeout or self._endpoint.settings.timeout or call.timeout
@@ -315,55 +302,66 @@ class PydanticAiModel:
     def _reply(self, response: ModelResponse, call: ModelCall, mode: OutputMode) -> ModelReply:
         output_tool = output_tool_name(call) if mode == "tool" else ""
         message = to_assistant_message(response, output_tool)
-        finish = finish_reason(response)
+        finish = FINISHES.get(response.finish_reason, "unknown")
         given = mode != "text" and not message.calls and finish != "refusal"
         output = output_text(message, response, output_tool) if given else None
         if output is not None and finish == "tool_call":
             finish = "stop"
         elif message.calls and finish in {"stop", "unknown"}:
             finish = "tool_call"
-        named, usage = response.model_name or self._name, self._usage(response)
+        named, usage = response.model_name or self._name, _usage(response, self._pricing)
         return ModelReply(message=message, output=output, usage=usage, model=named, finish=finish)
+
+
+def _usage(given: ModelResponse | EmbeddingResult, pricing: Pricing) -> TokenUsage:
+    used = given.usage
+    return TokenUsage(
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cache_read_tokens=used.cache_read_tokens,
+        cost=pricing.cost(given),
+    )
 
 
 class PydanticAiEmbeddings:
     """An embedding service of a provider, asked once for each thousand texts."""
 
-    def __init__(
-        self, name: str, client: ClientPerLoop[EmbeddingModel], endpoint: Endpoint, model: str, prices: Prices | None
-    ) -> None:
-        self._name = name
-        self._client = client
-        self._endpoint = endpoint
-        self._model = model
-        self._pricing = Pricing(model, prices)
-        self._dimensions: int | None = None
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def dimensions(self) -> int | None:
-        return self._dimensions
+    def __init__(self, name: str, client: ClientPerLoop[EmbeddingModel], prices: Prices | None) -> None:
+        self.name, self._client = name, client
+        self.aclose = client.aclose
+        self._pricing = Pricing(client.model, prices)
+        self.dimensions: int | None = None
 
     async def embed(self, texts: Sequence[str], /) -> Vectors:
-        vectors = Vectors()
+        vectors, endpoint = Vectors(), self._client.endpoint
         for start in range(0, len(texts), _TEXTS_PER_REQUEST):
             some = texts[start : start + _TEXTS_PER_REQUEST]
-            seconds = self._endpoint.settings.timeout or _EMBEDDING_SECONDS
-            with provider_errors(self._endpoint, self._model), anyio.fail_after(seconds):
-                result = await self._client.user().embed(list(some), input_type="document")
-            check_vector_count(self._name, some, result.embeddings)
+            seconds = endpoint.settings.timeout or _EMBEDDING_SECONDS
+            with provider_errors(endpoint, self._client.model), anyio.fail_after(seconds):
+                result = await self._client.made().embed(list(some), input_type="document")
+            check_vector_count(self.name, some, result.embeddings)
             vectors += map(list, result.embeddings)
-            vectors.usage += TokenUsage(
-                input_tokens=result.usage.input_tokens,
-                output_tokens=result.usage.output_tokens,
-                cost=self._pricing.cost_of_vectors(result),
-            )
+            vectors.usage += _usage(result, self._pricing)
         if vectors:
-            self._dimensions = len(vectors[0])
+            self.dimensions = len(vectors[0])
         return vectors
 
-    async def aclose(self) -> None:
-        await self._client.aclose()
+
+def language_model(card: ModelCard, model: str, endpoint: Endpoint) -> PydanticAiModel:
+    """A model at an endpoint; `model` is the name that the provider gives it."""
+    _import_all(endpoint.dialect)
+    return PydanticAiModel(card, ClientPerLoop(endpoint, model, endpoint.dialect.model))
+
+
+def embedding_service(card: ModelCard, name: str, model: str, endpoint: Endpoint) -> PydanticAiEmbeddings:
+    """An embedding service at an endpoint."""
+    make = endpoint.dialect.embeddings
+    assert make is not None, "the catalogue refuses providers without embedding models"
+    _import_all(endpoint.dialect)
+    return PydanticAiEmbeddings(name, ClientPerLoop(endpoint, model, make), card.prices)
+
+
+def _import_all(dialect: Dialect) -> None:
+    """Import now what the libraries would import at the first request, which is made on the event loop."""
+    for name in (*_PRICE_DATA, *dialect.imports):
+        import_module(name)

@@ -1,34 +1,24 @@
 """The catalogue of models: which there are, and which one a call means, by name, by role, by default or by preference.
 
-The settings of models, `[models]` in a workspace's settings, are read here. A model is made when it is first chosen.
-Its provider's library takes seconds to import, so it is imported when the model is first asked, in a worker thread: on
-the event loop the import would keep the server from answering others. Above: `platform` makes one catalogue for all,
-`ai` asks it; below: `provider_clients` makes the models. User guide, "Setting default LLM and roles".
+The settings of models, `[models]` in a workspace's settings, are read here. Above: `platform` makes one catalogue for
+all, `ai` asks it; below: `provider_models` has the models. User guide, "Setting default LLM and roles".
 """
 
 import json
 import os
 import re
-import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from datetime import date
 from logging import getLogger
-from typing import Annotated, Final, Generic, TypeVar
+from typing import Annotated, Final
 
-from anyio import CapacityLimiter
-from anyio.to_thread import run_sync
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, WrapValidator, field_validator
 
 from goalport.base.errors import ModelNotReady
 from goalport.base.words import did_you_mean, excerpt, nearest, offer
-from goalport.models.llm.endpoints import Endpoint, ProviderSettings
+from goalport.models.llm.dialects import Endpoint, ProviderSettings
 from goalport.models.llm.messages import AssistantMessage, ToolCall, UserMessage
 from goalport.models.llm.model import (
-    Closable,
-    ClosableEmbeddings,
-    ClosableModel,
     EmbeddingService,
     LanguageModel,
     LlmOptions,
@@ -39,14 +29,11 @@ from goalport.models.llm.model import (
     TextDelta,
     ThinkingDelta,
 )
-from goalport.models.llm.provider_endpoints import endpoint, provider_of
-from goalport.models.llm.providers import ALIASES, PROVIDERS
+from goalport.models.llm.provider_models import ProviderEmbeddings, ProviderModel
+from goalport.models.llm.providers import ALIASES, PROVIDERS, endpoint, provider_of
 from goalport.models.prompts import made_up
 
-T = TypeVar("T", bound=Closable)
 _Settings = ConfigDict(frozen=True, extra="forbid")
-_import_lock = threading.Lock()
-"""Two threads that import modules which import one another would find them half initialised."""
 
 
 class CustomModel(BaseModel):
@@ -119,100 +106,6 @@ class ModelsSettings(BaseModel):
         }
 
 
-class _Lazy(Generic[T]):
-    """A value that is made once, in a worker thread. A task that is cancelled does not wait for it."""
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-        self._made: T | None = None
-
-    async def get(self) -> T:
-        def make_once() -> T:
-            with _import_lock:
-                # Within the lock: another first request may wait for it, and would open a client that nobody closes.
-                self._made = self._made or self._make()
-                return self._made
-
-        # A limiter of its own: steps that fill the threads must not keep a model from being asked.
-        return self._made or await run_sync(make_once, abandon_on_cancel=True, limiter=CapacityLimiter(1))
-
-    async def aclose(self) -> None:
-        made, self._made = self._made, None
-        if made is not None:
-            await made.aclose()
-
-
-class _LazyModel:
-    """A language model of a provider; `model` is the name that the provider gives it."""
-
-    def __init__(self, card: ModelCard, model: str, endpoint: Endpoint) -> None:
-        def make() -> ClosableModel:
-            from goalport.models.llm.provider_clients import language_model
-
-            return language_model(card, model, endpoint)
-
-        self._card = card
-        self._model = _Lazy(make)
-
-    @property
-    def card(self) -> ModelCard:
-        return self._card
-
-    async def reply(self, call: ModelCall, /) -> ModelReply:
-        model = await self._model.get()
-        return await model.reply(call)
-
-    async def stream(self, call: ModelCall, /) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        model = await self._model.get()
-        async with aclosing(model.stream(call)) as pieces:
-            async for piece in pieces:
-                yield piece
-
-    async def aclose(self) -> None:
-        await self._model.aclose()
-
-
-class _LazyEmbeddings:
-    """An embedding service of a provider; `model` is the name that the provider gives it."""
-
-    def __init__(self, card: ModelCard, name: str, model: str, endpoint: Endpoint) -> None:
-        def make() -> ClosableEmbeddings:
-            from goalport.models.llm.provider_clients import embedding_service
-
-            return embedding_service(card, name, model, endpoint)
-
-        self._name = name
-        self._dimensions: int | None = None
-        self._service = _Lazy(make)
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def dimensions(self) -> int | None:
-        return self._dimensions
-
-    async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
-        service = await self._service.get()
-        vectors = await service.embed(texts)
-        self._dimensions = service.dimensions
-        return vectors
-
-    async def aclose(self) -> None:
-        await self._service.aclose()
-
-
-@dataclass(frozen=True, slots=True)
-class _FoundModel:
-    """A model of a provider: what is known of it, and how it is reached."""
-
-    card: ModelCard
-    model: str
-    """What the provider calls it."""
-    endpoint: Endpoint
-
-
 class Models:
     """Every model that can be asked here: those of the settings, and those given as `models` and `embeddings`.
 
@@ -231,15 +124,13 @@ class Models:
         self._settings = settings or ModelsSettings()
         self._providers = {ALIASES.get(name, name): each for name, each in self._settings.providers.items()}
         self._environment = os.environ if environment is None else environment
-        self._registered: dict[str, LanguageModel] = {}
+        self._given: dict[str, LanguageModel] = {}
         for each in models:
-            self._registered.setdefault(each.card.name, each)
-            self._registered.setdefault(f"{each.card.provider}:{each.card.name}", each)
-        self._first = next(iter(self._registered), "")
-        self._embeddings = {each.name: each for each in embeddings}
-        self._first_embedding = next(iter(self._embeddings), "")
-        self._made: dict[str, LanguageModel] = {}
-        self._made_embeddings: dict[str, EmbeddingService] = {}
+            for name in (each.card.name, f"{each.card.provider}:{each.card.name}"):
+                self._given.setdefault(name, each)
+        self._given_embeddings = {each.name: each for each in embeddings}
+        self._made: dict[str, ProviderModel] = {}
+        self._made_embeddings: dict[str, ProviderEmbeddings] = {}
 
     @property
     def default(self) -> str:
@@ -249,12 +140,12 @@ class Models:
         built-in default.
         """
         chosen = "default_llm" in self._settings.model_fields_set
-        return self._settings.default_llm if chosen or not self._first else self._first
+        return self._settings.default_llm if chosen else next(iter(self._given), self._settings.default_llm)
 
     @property
     def default_embedding(self) -> str:
         """The name of the embedding model that is used when a call names none; empty: there is none."""
-        return self._settings.default_embedding_model or self._first_embedding
+        return self._settings.default_embedding_model or next(iter(self._given_embeddings), "")
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -280,19 +171,21 @@ class Models:
 
         Raises `ModelNotReady` for a model that is not known or cannot be asked; it says what to set or install.
         """
-        if options.first_of:
-            return self._first_of(options.first_of)
-        if options.auto:
-            return self._first_of((self.default, *self._registered, *self._settings.models_of_roles.values()))
-        if options.role is not None:
-            llms = self._settings.models_of_roles
-            if options.role not in llms:
-                hint = offer(options.role, sorted(llms), none="There is none yet.")
-                raise ModelNotReady(
-                    f"No model has the role {options.role!r}. {hint} Set {options.role} in [models.llms]."
-                )
-            return self._named(llms[options.role])
-        return self._named(self.default if options.model is None else options.model)
+        llms = self._settings.models_of_roles
+        if options.first_of or options.auto:
+            reasons: dict[str, str] = {}
+            for name in options.first_of or (self.default, *self._given, *llms.values()):
+                if not (why := self.unready(name)):
+                    return self._named(name)
+                reasons[name] = why
+            details = " ".join(f"{name}: {why}" for name, why in reasons.items())
+            raise ModelNotReady(f"None of {', '.join(reasons)} is available. {details}")
+        if options.role is None:
+            return self._named(self.default if options.model is None else options.model)
+        if options.role not in llms:
+            hint = offer(options.role, sorted(llms), none="There is none yet.")
+            raise ModelNotReady(f"No model has the role {options.role!r}. {hint} Set {options.role} in [models.llms].")
+        return self._named(llms[options.role])
 
     def embedding(self, name: str = "") -> EmbeddingService:
         """The embedding service with this name or role; an empty name means the default one.
@@ -303,25 +196,24 @@ class Models:
         if not wanted:
             raise ModelNotReady("No embedding model is chosen. Set default_embedding_model in [models].")
         wanted = self._settings.embedding_services.get(wanted, wanted)
-        ready = self._embeddings.get(wanted) or self._made_embeddings.get(wanted)
+        ready = self._given_embeddings.get(wanted) or self._made_embeddings.get(wanted)
         if ready is None:
-            found = self._find(wanted)
-            provider = found.endpoint.provider
-            if found.endpoint.dialect.embeddings is None:
-                raise ModelNotReady(f"{provider} has no embedding models. Choose one of another provider.")
-            ready = self._made_embeddings[wanted] = _LazyEmbeddings(found.card, wanted, found.model, found.endpoint)
+            card, model, place = self._find(wanted)
+            if place.dialect.embeddings is None:
+                raise ModelNotReady(f"{place.provider} has no embedding models. Choose one of another provider.")
+            ready = self._made_embeddings[wanted] = ProviderEmbeddings(card, wanted, model, place)
         return ready
 
     def cards(self) -> tuple[ModelCard, ...]:
         """The cards of all models that were given or that the settings name, ready to be asked or not."""
-        cards = [each.card for each in self._registered.values()]
-        cards += [self._card(name) for name in self._names() if name not in self._registered]
+        cards = [each.card for each in self._given.values()]
+        cards += [self._described(name)[1] for name in self._names() if name not in self._given]
         return tuple(dict.fromkeys(cards))
 
     def unready(self, name: str) -> str:
         """Why the model with this name cannot be asked, in a sentence that says what to do; empty when it can be."""
         try:
-            if name not in {*self._registered, *self._made} and not self._is_trial(name):
+            if name not in self._given and name not in self._made and not self._is_trial(name):
                 self._find(name)
         except ModelNotReady as error:
             return str(error)
@@ -332,20 +224,21 @@ class Models:
 
         A problem is a role or a chosen default whose model cannot be asked, and a provider that is not known.
         """
-        wanted = {f"role {role!r} (llms)": name for role, name in self._settings.models_of_roles.items()}
-        if "default_llm" in self._settings.model_fields_set:
-            wanted["default_llm"] = self._settings.default_llm
-        vectors = {f"role {role!r} (embedding_services)": n for role, n in self._settings.embedding_services.items()}
-        if self._settings.default_embedding_model:
-            vectors["default_embedding_model"] = self._settings.default_embedding_model
+        settings = self._settings
+        wanted = {f"role {role!r} (llms)": name for role, name in settings.models_of_roles.items()}
+        if "default_llm" in settings.model_fields_set:
+            wanted["default_llm"] = settings.default_llm
+        vectors = {f"role {role!r} (embedding_services)": name for role, name in settings.embedding_services.items()}
+        if settings.default_embedding_model:
+            vectors["default_embedding_model"] = settings.default_embedding_model
+        wanted |= {place: name for place, name in vectors.items() if name not in self._given_embeddings}
         found = {
             f"providers.{name}": f"Unknown provider {name!r}. {offer(name, PROVIDERS)} One of your own, that speaks as "
             "OpenAI does, has a base_url."
-            for name, settings in self._providers.items()
-            if name not in PROVIDERS and not settings.base_url
+            for name, each in self._providers.items()
+            if name not in PROVIDERS and not each.base_url
         }
         found |= {place: self.unready(name) for place, name in wanted.items()}
-        found |= {place: self.unready(name) for place, name in vectors.items() if name not in self._embeddings}
         return tuple(f"{place}: {why}" for place, why in found.items() if why)
 
     async def aclose(self) -> None:
@@ -353,66 +246,53 @@ class Models:
         made = [*self._made.values(), *self._made_embeddings.values()]
         self._made, self._made_embeddings = {}, {}
         for each in made:
-            if isinstance(each, Closable):
-                await each.aclose()
+            await each.aclose()
 
     def _names(self) -> list[str]:
         """The names that the settings mention, each once."""
         named = [self.default, *self._settings.models_of_roles.values(), *(each.name for each in self._settings.custom)]
         return list(dict.fromkeys(named))
 
-    def _first_of(self, names: Iterable[str]) -> LanguageModel:
-        reasons: dict[str, str] = {}
-        for name in names:
-            if not (why := self.unready(name)):
-                return self._named(name)
-            reasons[name] = why
-        details = " ".join(f"{name}: {why}" for name, why in reasons.items())
-        raise ModelNotReady(f"None of {', '.join(reasons)} is available. {details}")
-
     def _named(self, name: str) -> LanguageModel:
-        ready = self._registered.get(name) or self._made.get(name)
+        ready = self._given.get(name) or self._made.get(name)
         if ready is None and self._is_trial(name):
-            ready = self._made[name] = TrialModel()
+            return TrialModel()
         if ready is None:
-            found = self._find(name)
-            ready = self._made[name] = _LazyModel(found.card, found.model, found.endpoint)
+            ready = self._made[name] = ProviderModel(*self._find(name))
         return ready
 
     def _is_trial(self, name: str) -> bool:
         """Whether a name is that of the model `test`, and not one that the settings give a model of their own."""
         return name == TRIAL_MODEL and all(each.name != name for each in self._settings.custom)
 
-    def _find(self, name: str) -> _FoundModel:
-        own = self._custom(name)
-        provider, model = self._provider(name, own)
-        if not provider:
-            known = {*self._registered, *self._names()} - {name}
-            raise ModelNotReady(_unknown(name, known, (*PROVIDERS, *self._providers)))
-        shared = PROVIDERS[provider].settings if provider in PROVIDERS else ""
-        settings = self._providers.get(provider) or self._providers.get(shared)
-        place = endpoint(provider, settings, self._environment, base_url=own.base_url, api_key=own.api_key)
-        return _FoundModel(self._card(name), own.model or model, place)
+    def _find(self, name: str) -> tuple[ModelCard, str, Endpoint]:
+        """What is known of a model of a provider, what the provider calls it, and how it is reached."""
+        own, card = self._described(name)
+        if not card.provider:
+            providers = (*PROVIDERS, *self._providers)
+            near = nearest(name, {*self._given, *self._names()} - {name}) or nearest(name.partition(":")[0], providers)
+            raise ModelNotReady(
+                f"Unknown model {name!r}.{f' {did_you_mean(near)}' if near else ''} Write its provider before it, like "
+                f"openai:{name.rpartition(':')[2]}; the providers are {', '.join(providers)}. A model of your own "
+                "stands in [[models.custom]]."
+            )
+        shared = PROVIDERS[card.provider].settings if card.provider in PROVIDERS else ""
+        settings = self._providers.get(card.provider) or self._providers.get(shared)
+        place = endpoint(card.provider, settings, self._environment, base_url=own.base_url, api_key=own.api_key)
+        return card, own.model or card.name, place
 
-    def _provider(self, name: str, own: CustomModel) -> tuple[str, str]:
-        if own.provider:
-            return ALIASES.get(own.provider, own.provider), name.removeprefix(f"{own.provider}:")
-        provider, model = provider_of(name, self._providers, self._environment)
-        # Who serves a model at an address of their own mostly does so as OpenAI does, whoever has made the model.
-        return ("openai", name) if own.base_url and model == name else (provider, model)
-
-    def _custom(self, name: str) -> CustomModel:
-        for each in self._settings.custom:
-            if name in {each.name, f"{each.provider}:{each.name}", ":".join(self._provider(each.name, each))}:
-                return each
-        return CustomModel(name=name)
-
-    def _card(self, name: str) -> ModelCard:
+    def _described(self, name: str) -> tuple[CustomModel, ModelCard]:
+        """What the settings say of a model, and its card."""
         if self._is_trial(name):
-            return TrialModel.card
-        own = self._custom(name)
+            return CustomModel(name=name), TrialModel.card
+        custom = (
+            each
+            for each in self._settings.custom
+            if name in {each.name, f"{each.provider}:{each.name}", ":".join(self._provider(each.name, each))}
+        )
+        own = next(custom, CustomModel(name=name))
         provider, model = self._provider(name, own)
-        return ModelCard(
+        return own, ModelCard(
             name=model,
             provider=provider,
             knowledge_cutoff=own.knowledge_cutoff,
@@ -421,14 +301,12 @@ class Models:
             vision=own.vision,
         )
 
-
-def _unknown(name: str, known: Iterable[str], providers: Iterable[str]) -> str:
-    near = nearest(name, known) or nearest(name.partition(":")[0], providers)
-    guess = f" {did_you_mean(near)}" if near else ""
-    return (
-        f"Unknown model {name!r}.{guess} Write its provider before it, like openai:{name.rpartition(':')[2]}; "
-        f"the providers are {', '.join(providers)}. A model of your own stands in [[models.custom]]."
-    )
+    def _provider(self, name: str, own: CustomModel) -> tuple[str, str]:
+        if own.provider:
+            return ALIASES.get(own.provider, own.provider), name.removeprefix(f"{own.provider}:")
+        provider, model = provider_of(name, self._providers, self._environment)
+        # Who serves a model at an address of their own mostly does so as OpenAI does, whoever has made the model.
+        return ("openai", name) if own.base_url and model == name else (provider, model)
 
 
 TRIAL_MODEL: Final = "test"
@@ -449,10 +327,21 @@ class TrialModel:
         """A made-up reply. It costs nothing."""
         message, output = AssistantMessage(), None
         asked = next((each.content for each in reversed(call.messages) if isinstance(each, UserMessage)), "")
-        if calls := _calls(call):
-            message = AssistantMessage(calls=calls, finish="tool_call")
+        # Each tool that a message names is called, unless the last message is the result of one.
+        open_to_calls = bool(call.messages) and isinstance(call.messages[-1], UserMessage)
+        said = "\n".join(str(getattr(each, "content", "")) for each in call.messages)
+        named = [each for each in call.tools if open_to_calls and re.search(rf"\b{re.escape(each.name)}\b", said)]
+        if named:
+            arguments = [json.dumps(made_up(each.input_schema), ensure_ascii=False) for each in named]
+            calls = (ToolCall(f"test-{n}", each.name, arguments[n - 1]) for n, each in enumerate(named, start=1))
+            message = AssistantMessage(calls=tuple(calls), finish="tool_call")
+        elif call.output is not None and (choice := _CHOICE.search(asked)):
+            wanted = _words(choice[2])  # the candidate that has most words in common with the request
+            best = max(choice[1].splitlines(), key=lambda line: len(wanted & _words(line)))
+            name = best.removeprefix("- ").partition(":")[0]
+            output = json.dumps({"ratings": [{"name": name, "confidence": 0.9}]}, ensure_ascii=False)
         elif call.output is not None:
-            output = json.dumps(_chosen(asked) or made_up(call.output.schema), ensure_ascii=False)
+            output = json.dumps(made_up(call.output.schema), ensure_ascii=False)
         else:
             message = AssistantMessage(f"This is the test model, and it was asked: {excerpt(asked, 500)}")
         _log.info("The test model, which makes everything up, was asked: %s", excerpt(asked, 200))
@@ -466,22 +355,5 @@ class TrialModel:
         yield reply
 
 
-def _chosen(asked: str) -> object:
-    """The candidate of a choice that has most words in common with the request; None where nothing is to be chosen."""
-    if (choice := _CHOICE.search(asked)) is None:
-        return None
-    wanted = set(re.findall(r"\w{4,}", choice[2].lower()))
-    best = max(choice[1].splitlines(), key=lambda line: len(wanted & set(re.findall(r"\w{4,}", line.lower()))))
-    return {"ratings": [{"name": best.removeprefix("- ").partition(":")[0], "confidence": 0.9}]}
-
-
-def _calls(call: ModelCall) -> tuple[ToolCall, ...]:
-    """A call of each tool that a message names, unless the last message is the result of one."""
-    if not call.messages or not isinstance(call.messages[-1], UserMessage):
-        return ()
-    said = "\n".join(str(getattr(each, "content", "")) for each in call.messages)
-    wanted = [each for each in call.tools if re.search(rf"\b{re.escape(each.name)}\b", said)]
-    return tuple(
-        ToolCall(f"test-{number}", each.name, json.dumps(made_up(each.input_schema), ensure_ascii=False))
-        for number, each in enumerate(wanted, start=1)
-    )
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w{4,}", text.lower()))

@@ -7,8 +7,7 @@ and calls that nobody carried out. Above: `adapter`.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Literal, assert_never
+from typing import Literal
 
 from pydantic_ai.messages import (
     BinaryContent,
@@ -27,7 +26,6 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolCallPartDelta,
     ToolReturnPart,
-    UserContent,
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
@@ -38,14 +36,13 @@ from pydantic_ai.tools import ToolDefinition
 from goalport.models.llm.messages import (
     AssistantMessage,
     FinishReason,
-    Image,
     Message,
     SystemMessage,
     ToolCall,
     ToolReply,
     UserMessage,
 )
-from goalport.models.llm.model import LlmOptions, ModelCall, OutputSpec, TextDelta, ThinkingDelta
+from goalport.models.llm.model import LlmOptions, ModelCall, TextDelta, ThinkingDelta
 
 OutputMode = Literal["text", "native", "tool", "prompted"]
 """How a model is made to give an object: its provider enforces the schema (native), the object is the arguments of a
@@ -55,18 +52,14 @@ _IMAGE_LEFT_OUT = "(An image is left out: you cannot see images.)"
 _OUTPUT_TOOL = "final_result"
 _FENCE_BEGIN = re.compile(r"```\w*\n")
 _FENCE_END = "```"
-_FINISHES: Mapping[str | None, FinishReason] = {
+FINISHES: Mapping[str | None, FinishReason] = {
     "stop": "stop",
     "length": "length",
     "tool_call": "tool_call",
     "content_filter": "refusal",
     "error": "error",
 }
-
-
-def finish_reason(response: ModelResponse) -> FinishReason:
-    """Why the model stopped writing."""
-    return _FINISHES.get(response.finish_reason, "unknown")
+"""Why a model stopped writing; what is not here is unknown."""
 
 
 def to_model_messages(messages: Sequence[Message], *, vision: bool = True) -> list[ModelMessage]:
@@ -74,12 +67,11 @@ def to_model_messages(messages: Sequence[Message], *, vision: bool = True) -> li
     converted: list[ModelMessage] = []
     for message in messages:
         if not isinstance(message, AssistantMessage):
-            parts = [_part(message, vision=vision)]
-            last = converted[-1] if converted else None
+            part, last = _part(message, vision=vision), converted[-1] if converted else None
             if isinstance(last, ModelRequest):
-                converted[-1] = replace(last, parts=[*last.parts, *parts])
+                last.parts = [*last.parts, part]
             else:
-                converted.append(ModelRequest(parts=parts))
+                converted.append(ModelRequest(parts=[part]))
         elif isinstance(message.native, ModelResponse):
             converted.append(message.native)
         else:
@@ -88,6 +80,20 @@ def to_model_messages(messages: Sequence[Message], *, vision: bool = True) -> li
             converted.append(ModelResponse(parts=[*text, *calls]))
     _answer_all(converted)
     return converted
+
+
+def _part(message: SystemMessage | UserMessage | ToolReply, *, vision: bool) -> ModelRequestPart:
+    if isinstance(message, SystemMessage):
+        return SystemPromptPart(message.content)
+    images = [BinaryContent(each.data, media_type=each.media_type) for each in message.images]
+    text = message.content
+    if isinstance(message, UserMessage):
+        return UserPromptPart([*([text] if text else []), *images] if images else text)
+    if images and not vision:
+        text, images = f"{text}\n{_IMAGE_LEFT_OUT}".strip(), []
+    content = [*([text] if text else []), *images] if images else text
+    outcome = "failed" if message.is_error else "success"
+    return ToolReturnPart(message.name, content, message.call_id, outcome=outcome)
 
 
 def to_assistant_message(response: ModelResponse, output_tool: str) -> AssistantMessage:
@@ -111,38 +117,14 @@ def _arguments_json(call: ToolCallPart) -> str:
     return (call.args or "{}") if isinstance(call.args, str) else call.args_as_json_str()
 
 
-def _part(message: SystemMessage | UserMessage | ToolReply, *, vision: bool) -> ModelRequestPart:
-    match message:
-        case SystemMessage():
-            return SystemPromptPart(message.content)
-        case UserMessage():
-            return UserPromptPart(_with_images(message.content, message.images) if message.images else message.content)
-        case ToolReply():
-            content = _with_images(message.content, message.images) if message.images and vision else message.content
-            if message.images and not vision:
-                content = f"{message.content}\n{_IMAGE_LEFT_OUT}".strip()
-            outcome = "failed" if message.is_error else "success"
-            return ToolReturnPart(message.name, content, message.call_id, outcome=outcome)
-        case _:
-            assert_never(message)
-
-
-def _with_images(text: str, images: Sequence[Image]) -> list[UserContent]:
-    content = [BinaryContent(image.data, media_type=image.media_type) for image in images]
-    return [text, *content] if text else [*content]
-
-
 def _answer_all(messages: list[ModelMessage]) -> None:
     """Answer the tool calls that nobody answered, directly after the response that made them."""
     for place, message in enumerate(messages):
         if not isinstance(message, ModelResponse) or not (calls := message.tool_calls):
             continue
-        if place + 1 == len(messages):
-            messages.append(ModelRequest(parts=[]))
-        following = messages[place + 1]
+        following = messages[place + 1] if place + 1 < len(messages) else None
         if not isinstance(following, ModelRequest):
-            following = ModelRequest(parts=[])
-            messages.insert(place + 1, following)
+            messages.insert(place + 1, following := ModelRequest(parts=[]))
         returns = [part for part in following.parts if isinstance(part, ToolReturnPart)]
         answered = {part.tool_call_id for part in returns}
         missing = [
@@ -210,16 +192,19 @@ def to_request_parameters(call: ModelCall, mode: OutputMode) -> ModelRequestPara
     ]
     if call.output is None or mode == "text":
         return ModelRequestParameters(function_tools=tools)
+    name, description, schema = call.output.name, call.output.description, dict(call.output.schema)
     if mode == "tool":
-        return ModelRequestParameters(
-            function_tools=tools,
-            output_mode="tool",
-            output_tools=[_output_tool(call.output, output_tool_name(call))],
-            allow_text_output=False,
+        output_tool = ToolDefinition(
+            name=output_tool_name(call),
+            description=description or f"Give the {name} that was asked for, and end with it.",
+            parameters_json_schema=schema,
+            kind="output",
+            strict=False,
         )
-    wanted = OutputObjectDefinition(
-        json_schema=dict(call.output.schema), name=call.output.name, description=call.output.description or None
-    )
+        return ModelRequestParameters(
+            function_tools=tools, output_mode="tool", output_tools=[output_tool], allow_text_output=False
+        )
+    wanted = OutputObjectDefinition(json_schema=schema, name=name, description=description or None)
     return ModelRequestParameters(function_tools=tools, output_mode=mode, output_object=wanted)
 
 
@@ -229,16 +214,6 @@ def output_tool_name(call: ModelCall) -> str:
     while any(each.name == name for each in call.tools):
         name += "_"
     return name
-
-
-def _output_tool(spec: OutputSpec, name: str) -> ToolDefinition:
-    return ToolDefinition(
-        name=name,
-        description=spec.description or f"Give the {spec.name} that was asked for, and end with it.",
-        parameters_json_schema=dict(spec.schema),
-        kind="output",
-        strict=False,
-    )
 
 
 def to_model_settings(options: LlmOptions) -> ModelSettings:

@@ -289,21 +289,15 @@ class EmbeddingService(Protocol):
         ...
 
 
-@runtime_checkable
-class Closable(Protocol):
-    """A model or an embedding service that holds connections."""
+class TransientFailure(ModelUnavailable):
+    """One attempt of a request failed, and another may succeed."""
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        ...
-
-
-class ClosableModel(LanguageModel, Closable, Protocol):
-    """A language model that holds connections."""
-
-
-class ClosableEmbeddings(EmbeddingService, Closable, Protocol):
-    """An embedding service that holds connections."""
+    def __init__(self, message: str, retry_after: float | None = None, *, unreachable: bool = False) -> None:
+        self.retry_after = retry_after
+        """Seconds that the provider asks to wait; None: it did not say."""
+        self.unreachable = unreachable
+        """Whether there was no connection at all: most often a wrong address, or a server that does not run."""
+        super().__init__(message)
 
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -3,16 +3,15 @@
 HTTP takes for good what is not: an answer that was cut off, and an error with the status 200. The providers' libraries
 accept both, so `check_responses` looks at each response before they do. `provider_errors` then turns whatever a library
 raises into our error: whether it may pass, and what to do about it. No text here holds a key: what a provider says of a
-wrong key is left out, and the key is removed from the rest. Above: `provider_clients` and `adapter`.
+wrong key is left out, and the key is removed from the rest. Above: `adapter`.
 """
 
 import json
 import re
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from socket import gaierror
 from typing import Any, cast
 
@@ -39,9 +38,9 @@ from pydantic_core import from_json
 from goalport.base.errors import ModelError, ModelNotReady, ModelRefused, ModelUnavailable, causes, leaves
 from goalport.base.secrecy import hide
 from goalport.base.words import did_you_mean, excerpt
-from goalport.models.llm.endpoints import Endpoint
+from goalport.models.llm.dialects import Endpoint
+from goalport.models.llm.model import TransientFailure
 from goalport.models.llm.providers import PROVIDERS, KnownProvider
-from goalport.models.llm.retries import TransientFailure
 
 _TRANSIENT_STATUS = frozenset({408, 425})
 _EXCERPT = 300
@@ -80,31 +79,29 @@ def check_responses(client: httpx2.AsyncClient, end: re.Pattern[bytes] | None) -
     """Make a client raise for a stream without this end, as for a broken connection, and for an error in a body."""
 
     async def check(response: httpx2.Response) -> None:
-        kind = response.headers.get("content-type", "").lower()
+        kind, request = response.headers.get("content-type", "").lower(), response.request
         # Where the server does not say whether it is a stream, the request tells.
-        may_be = not ("json" in kind or "html" in kind) and b'"stream":true' in response.request.content
-        if end and (may_be or kind.startswith("text/event-stream")):
-            response.aiter_bytes = partial(_read_to_end, end, response.aiter_bytes, response.request)
-        elif response.is_success and "json" in kind:
-            _raise_error_in(await response.aread())
+        may_be_stream = not ("json" in kind or "html" in kind) and b'"stream":true' in request.content
+        if end is None or not (may_be_stream or kind.startswith("text/event-stream")):
+            if response.is_success and "json" in kind:
+                _raise_error_in(await response.aread())
+            return
+        mark, read = end, response.aiter_bytes
+
+        async def read_to_end(chunk_size: int | None = None) -> AsyncGenerator[bytes]:
+            last, ended = b"\n", False
+            async with aclosing(read(chunk_size)) as pieces:
+                async for piece in pieces:
+                    ended = ended or mark.search(last + piece) is not None
+                    last = (last + piece)[-_OVERLAP:]
+                    yield piece
+            if not ended:
+                told = "the answer ended before it said that it was at its end"
+                raise httpx2.RemoteProtocolError(told, request=request)
+
+        response.aiter_bytes = read_to_end
 
     client.event_hooks["response"].append(check)
-
-
-async def _read_to_end(
-    end: re.Pattern[bytes],
-    read: Callable[[int | None], AsyncGenerator[bytes]],
-    request: httpx2.Request,
-    chunk_size: int | None = None,
-) -> AsyncGenerator[bytes]:
-    last, ended = b"\n", False
-    async with aclosing(read(chunk_size)) as pieces:
-        async for piece in pieces:
-            ended = ended or end.search(last + piece) is not None
-            last = (last + piece)[-_OVERLAP:]
-            yield piece
-    if not ended:
-        raise httpx2.RemoteProtocolError("the answer ended before it said that it was at its end", request=request)
 
 
 def _raise_error_in(body: bytes) -> None:
@@ -206,50 +203,60 @@ def _translate(error: Exception, source: _FailedModel) -> ModelError:
 
 
 def _translate_api_error(error: ModelAPIError, source: _FailedModel) -> ModelError:
-    status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
+    name, provider, address = source.name, source.endpoint.provider, source.endpoint.address
+    code = error.status_code if isinstance(error, ModelHTTPError) else None
+    status = "" if code is None else f" ({code})"
     match error:
         case ModelAuthenticationError():
-            return ModelRefused(f"{source.endpoint.provider} does not accept the key{status}. Check {source.key}.")
+            return ModelRefused(f"{provider} does not accept the key{status}. Check {source.key}.")
         case ModelQuotaExceededError():
-            return ModelRefused(f"The account at {source.endpoint.provider} has no credit left{status}: top it up.")
+            return ModelRefused(f"The account at {provider} has no credit left{status}: top it up.")
         case ModelNotFoundError():
-            return ModelRefused(_not_found(error, source, status))
-        case ModelContextWindowExceededError():
+            near = getattr(error, "suggested_model_id", None)
             return ModelRefused(
-                f"The prompt is too long for {source.name}{status}. Say less, or choose a larger model."
+                f"{provider} knows no model {source.model!r}{status}: {source.message(error)}"
+                f"{f' {did_you_mean([near])}' if near else ''} "
+                f"Check the name, and the address {address or 'of the provider'}."
             )
+        case ModelContextWindowExceededError():
+            return ModelRefused(f"The prompt is too long for {name}{status}. Say less, or choose a larger model.")
         case ModelRateLimitError():
-            return TransientFailure(f"{source.name} has reached a rate limit{status}.", error.retry_after)
+            return TransientFailure(f"{name} has reached a rate limit{status}.", error.retry_after)
         case ModelServerError() | ModelUnavailableError():
-            return TransientFailure(f"{source.name} failed{status}: {source.message(error)}", error.retry_after)
-        case ModelTimeoutError(phase="connect"):
-            return _disconnected(error, source)
-        case ModelTimeoutError() | ModelRequestTimeout():
-            return TransientFailure(f"{source.name} gave no answer in time.", error.retry_after)
+            return TransientFailure(f"{name} failed{status}: {source.message(error)}", error.retry_after)
+        case ModelTimeoutError() | ModelRequestTimeout() if getattr(error, "phase", "") != "connect":
+            return TransientFailure(f"{name} gave no answer in time.", error.retry_after)
+        case ModelConnectionError(phase="read"):
+            told = f"{name} broke off in its answer at {address or provider}: {_first_cause(error)}."
+            return TransientFailure(told, error.retry_after)
         case ModelConnectionError():
-            return _disconnected(error, source)
+            return TransientFailure(
+                f"{name} cannot be reached at {address or provider}: {_first_cause(error)}. "
+                "Check the address, and that it runs.",
+                unreachable=error.phase == "connect",
+            )
         case ModelHTTPError() | ModelRequestRejectedError():
-            return _rejected(error, source, status)
+            return _rejected(error, source, code)
         case _ if any(isinstance(each, ValueError) for each in causes(error, implicit=True)):
             return _unreadable(error, source)
         case _:
-            return ModelUnavailable(f"{source.name} answered with an error: {source.message(error)}")
+            return ModelUnavailable(f"{name} answered with an error: {source.message(error)}")
 
 
-def _disconnected(error: ModelConnectionError, source: _FailedModel) -> ModelError:
-    where = source.endpoint.address or source.endpoint.provider
-    if error.phase == "read":
-        return TransientFailure(
-            f"{source.name} broke off in its answer at {where}: {_cause(error)}.", error.retry_after
+def _rejected(error: ModelAPIError, source: _FailedModel, code: int | None) -> ModelError:
+    status, message = "" if code is None else f" ({code})", source.message(error)
+    if code in _TRANSIENT_STATUS:
+        return TransientFailure(f"{source.name} failed{status}: {message}", error.retry_after)
+    if any(word in message.lower() for word in ("schema", "response_format", "output_format", "output_config")):
+        return SchemaRefused(
+            f"{source.name} does not take the schema of the type{status}: {message} "
+            "Use a simpler type (no unions, no recursion, no free-form dict), or another model."
         )
-    return TransientFailure(
-        f"{source.name} cannot be reached at {where}: {_cause(error)}. Check the address, and that it runs.",
-        unreachable=error.phase == "connect",
-    )
+    return ModelRefused(f"{source.name} refused the request{status}: {message}")
 
 
-def _cause(error: Exception) -> str:
-    """The first cause, in words; the library itself only says that there was an error."""
+def _first_cause(error: Exception) -> str:
+    """The first cause in words; the library itself only says that there was an error."""
     match list(causes(error, implicit=True))[-1]:
         case ConnectionRefusedError():
             return "nothing answers there (connection refused)"
@@ -259,27 +266,6 @@ def _cause(error: Exception) -> str:
             return "nothing answered in time"
         case first:
             return (str(first) or type(first).__name__).rstrip(".")
-
-
-def _not_found(error: ModelAPIError, source: _FailedModel, status: str) -> str:
-    near = getattr(error, "suggested_model_id", None)
-    guess = f" {did_you_mean([near])}" if near else ""
-    return (
-        f"{source.endpoint.provider} knows no model {source.model!r}{status}: {source.message(error)}{guess} "
-        f"Check the name, and the address {source.endpoint.address or 'of the provider'}."
-    )
-
-
-def _rejected(error: ModelAPIError, source: _FailedModel, status: str) -> ModelError:
-    message = source.message(error)
-    if isinstance(error, ModelHTTPError) and error.status_code in _TRANSIENT_STATUS:
-        return TransientFailure(f"{source.name} failed{status}: {message}", error.retry_after)
-    if any(word in message.lower() for word in ("schema", "response_format", "output_format", "output_config")):
-        return SchemaRefused(
-            f"{source.name} does not take the schema of the type{status}: {message} "
-            "Use a simpler type (no unions, no recursion, no free-form dict), or another model."
-        )
-    return ModelRefused(f"{source.name} refused the request{status}: {message}")
 
 
 def _unreadable(error: Exception, source: _FailedModel) -> ModelError:

@@ -4,6 +4,7 @@ Nothing here knows a model or an agent. Above: `ai`, and `domain` for its sandbo
 """
 
 from goalport.models.prompts.contributors import (
+    DATA_RULE,
     Conditional,
     CurrentDate,
     KnowledgeCutoffDate,
@@ -11,10 +12,11 @@ from goalport.models.prompts.contributors import (
     PromptContributor,
     RoleGoalBackstory,
     Text,
+    as_data,
     contribution_of,
+    marked_as_data,
 )
 from goalport.models.prompts.examples import Example, made_up, only_fields
-from goalport.models.prompts.quotation import DATA_RULE, as_data, marked_as_data
 from goalport.models.prompts.templates import Templates
 
 __all__ = [

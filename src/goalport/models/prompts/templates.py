@@ -6,8 +6,8 @@ also after symbolic links are followed. Nothing is escaped, because a prompt is 
 
 import re
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sized
-from functools import wraps
+from collections.abc import Callable, Mapping, Sized
+from functools import partial, wraps
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
@@ -32,13 +32,9 @@ def _width(_: object, *given: object) -> int:
     return max((each for each in given if isinstance(each, int)), default=0)
 
 
-def _percent(text: object, *_: object) -> int:
+def _format(pattern: re.Pattern[str], text: object, *_: object) -> int:
     text = text.decode(errors="replace") if isinstance(text, bytes) else text
-    return _MAX_SIZE + 1 if isinstance(text, str) and _PERCENT.search(text) else 0
-
-
-def _braces(text: object, *_: object) -> int:
-    return _MAX_SIZE + 1 if isinstance(text, str) and _BRACES.search(text) else 0
+    return _MAX_SIZE + 1 if isinstance(text, str) and pattern.search(text) else 0
 
 
 def _replaced(text: object, old: object = "", new: object = "", *_: object) -> int:
@@ -53,7 +49,7 @@ def _joined(first: object, second: object = "", *_: object) -> int:
 
 _FILTERS: Mapping[str, Callable[..., int]] = {
     **dict.fromkeys(("batch", "center", "indent", "round", "slice", "tojson", "wordwrap"), _width),
-    "format": _percent,
+    "format": partial(_format, _PERCENT),
     "join": _joined,
     "replace": _replaced,
 }
@@ -63,6 +59,23 @@ _METHODS: Mapping[str, Callable[..., int]] = {
     "replace": _replaced,
 }
 """The least size of what filters, and methods of strings, make of their arguments."""
+
+
+def _operated(operator: str, left: object, right: object) -> int:
+    """How many characters, items or bits an operator would make; 0 when its result is small in any case."""
+    match operator, left, right:
+        case "%", _, _:
+            return _format(_PERCENT, left)
+        case "**", int(), int():
+            return left.bit_length() * right
+        case "*", str() | bytes() | list() | tuple(), int():
+            return len(cast("Sized", left)) * right
+        case "+", str() | bytes() | list() | tuple(), str() | bytes() | list() | tuple():
+            return len(cast("Sized", left)) + len(cast("Sized", right))
+        case "*", int(), str() | bytes() | list() | tuple():
+            return len(cast("Sized", right)) * left
+        case _:
+            return 0
 
 
 class _Generator(CodeGenerator):
@@ -77,9 +90,10 @@ class _Generator(CodeGenerator):
 
 
 class BoundedSandbox(ImmutableSandboxedEnvironment):
-    """A sandbox whose filters, methods and operators raise `ValueError` rather than make something too large."""
+    """A sandbox whose filters, methods and operators raise `ValueError` rather than take all time or memory."""
 
     code_generator_class = _Generator
+    intercepted_binops = frozenset({"**", "*", "+", "%"})
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -90,40 +104,38 @@ class BoundedSandbox(ImmutableSandboxedEnvironment):
         """Call a function, unless it is a string method whose result would be too large."""
         owner, name = getattr(called, "__self__", None), getattr(called, "__name__", "")
         if isinstance(owner, str | bytes) and name in _METHODS:
-            check(name, _METHODS[name](owner, *args, *named.values()))
+            _check(name, _METHODS[name](owner, *args, *named.values()))
         return super().call(context, called, *args, **named)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """The `format` method of a string, which is refused when its result would be too wide."""
         found = super().wrap_str_format(value)
-        return found and _bounded("format", found, lambda *_: _braces(value.__self__))
+        return found and _bounded("format", found, lambda *_: _format(_BRACES, value.__self__))
 
     @staticmethod
     def concatenate(parts: tuple[object, ...]) -> str:
         """The result of `~`."""
         texts = [str(each) for each in parts]
-        check("~", sum(map(len, texts)))
+        _check("~", sum(map(len, texts)))
         return "".join(texts)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Apply an operator, unless it formats a string that would be too wide."""
-        if operator == "%":
-            check(operator, _percent(left))
+        """Apply an operator, unless its result would be too large."""
+        _check(operator, _operated(operator, left, right))
         return super().call_binop(context, operator, left, right)
 
 
-def check(what: str, size: int) -> None:
-    """Raise `ValueError` when a result would be too large; `what` names what would make it."""
+def _check(what: str, size: int) -> None:
     if size > _MAX_SIZE:
         raise ValueError(f"the result of {what} would be too large")
 
 
 def _bounded(name: str, filter_: Callable[..., T], size: Callable[..., int]) -> Callable[..., T]:
-    takes_more = hasattr(filter_, "jinja_pass_arg")
+    skipped = 1 if hasattr(filter_, "jinja_pass_arg") else 0
 
     @wraps(filter_)
     def bounded(*args: Any, **named: Any) -> T:
-        check(name, size(*args[1 if takes_more else 0 :], *named.values()))
+        _check(name, size(*args[skipped:], *named.values()))
         return filter_(*args, **named)
 
     return bounded
@@ -153,7 +165,9 @@ class Templates:
 
     def __init__(self, *folders: str | PathLike[str]) -> None:
         self.folders = tuple(Path(folder) for folder in folders)
-        self._sandbox = _sandbox(_Folders(self.folders))
+        loader = _Folders(self.folders)
+        self._sandbox = BoundedSandbox(loader=loader, undefined=StrictUndefined, autoescape=False)
+        del self._sandbox.globals["lipsum"]
 
     def names(self) -> tuple[str, ...]:
         """The names of all templates, sorted, without `.jinja`."""
@@ -166,16 +180,19 @@ class Templates:
         for a template that does not exist, and `TemplateError` for one that cannot be read or rendered: it names the
         template, the line and the missing variable.
         """
+        template, text, left = None, list[str](), _LONGEST
         try:
             template = self._sandbox.get_template(_file_name(name))
-        except TemplateNotFound:
-            raise UnknownName("template", name, self.names()) from None
+            for piece in template.generate(variables):
+                left -= len(piece) + 10
+                if left < 0:
+                    raise ValueError(f"the text would be longer than {_LONGEST:,} characters")
+                text.append(piece)
         except _BREAKS as error:
+            if template is None and isinstance(error, TemplateNotFound):
+                raise UnknownName("template", name, self.names()) from None
             raise self._failure(name, variables, error) from error
-        try:
-            return _limited_text(template.generate(variables))
-        except _BREAKS as error:
-            raise self._failure(name, variables, error) from error
+        return "".join(text)
 
     def _failure(self, name: str, variables: Mapping[str, object], error: Exception) -> TemplateError:
         template, line = _location(error, self.folders) or (name, 0)
@@ -186,17 +203,6 @@ class Templates:
         elif isinstance(error, RecursionError):
             problem = "it includes itself, over and over"
         return TemplateError(template, line, problem, variables)
-
-
-def _limited_text(pieces: Iterable[str]) -> str:
-    """The text of the pieces. Raises `ValueError` when it would be too long, as an endless one would be."""
-    text, left = list[str](), _LONGEST
-    for piece in pieces:
-        left -= len(piece) + 10
-        if left < 0:
-            raise ValueError(f"the text would be longer than {_LONGEST:,} characters")
-        text.append(piece)
-    return "".join(text)
 
 
 class _Folders(BaseLoader):
@@ -214,14 +220,8 @@ class _Folders(BaseLoader):
         return path.read_text("utf-8"), str(path), lambda: path.exists() and path.stat().st_mtime_ns == since
 
     def list_templates(self) -> list[str]:
-        return sorted(
-            {
-                path.relative_to(folder).as_posix()
-                for folder in self._folders
-                for path in folder.rglob(f"*{_SUFFIX}")
-                if _lies_in(folder, path)
-            }
-        )
+        found = ((folder, path) for folder in self._folders for path in folder.rglob(f"*{_SUFFIX}"))
+        return sorted({path.relative_to(folder).as_posix() for folder, path in found if _lies_in(folder, path)})
 
 
 def _lies_in(folder: Path, path: Path) -> bool:
@@ -234,41 +234,9 @@ def _file_name(name: str) -> str:
 
 def _location(error: Exception, folders: tuple[Path, ...]) -> tuple[str, int] | None:
     """The template and the line where rendering failed, by the innermost frame that is a template."""
-    frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
-    for filename, line in reversed(frames):
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
         for folder in folders:
-            path = Path(filename)
-            if filename.endswith(_SUFFIX) and path.is_relative_to(folder):
-                return path.relative_to(folder).as_posix().removesuffix(_SUFFIX), line
+            if path.suffix == _SUFFIX and path.is_relative_to(folder):
+                return path.relative_to(folder).as_posix().removesuffix(_SUFFIX), frame.lineno or 0
     return None
-
-
-class _TemplateSandbox(BoundedSandbox):
-    """A sandbox in which no arithmetic operator takes all time or memory."""
-
-    intercepted_binops = frozenset({"**", "*", "+", "%"})
-
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        check(operator, _size(operator, left, right))
-        return super().call_binop(context, operator, left, right)
-
-
-def _size(operator: str, left: object, right: object) -> int:
-    """How many characters, items or bits an operator would make; 0 when its result is small in any case."""
-    match operator, left, right:
-        case "**", int(), int():
-            return left.bit_length() * right
-        case "*", str() | bytes() | list() | tuple(), int():
-            return len(cast("Sized", left)) * right
-        case "+", str() | bytes() | list() | tuple(), str() | bytes() | list() | tuple():
-            return len(cast("Sized", left)) + len(cast("Sized", right))
-        case "*", int(), str() | bytes() | list() | tuple():
-            return len(cast("Sized", right)) * left
-        case _:
-            return 0
-
-
-def _sandbox(loader: BaseLoader) -> BoundedSandbox:
-    sandbox = _TemplateSandbox(loader=loader, undefined=StrictUndefined, autoescape=False)
-    del sandbox.globals["lipsum"]
-    return sandbox

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from goalport.base.errors import ModelError, ModelNotReady
 from goalport.base.events import ConversationCompacted
 from goalport.models.llm import AssistantMessage, LlmOptions, Message, SystemMessage, ToolReply, UserMessage
-from goalport.models.prompts.quotation import as_data
+from goalport.models.prompts import as_data
 from goalport.runtime.ai import Ai
 from goalport.runtime.chat.conversation import LEFT_OUT, SUMMARY, Conversation, ConversationMessage
 from goalport.runtime.chat.conversations import Conversations

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from goalport.base.caller import Caller
 from goalport.base.errors import BadInput, ModelError, Unreadable
 from goalport.models.llm import AssistantMessage, Message, SystemMessage, UserMessage
-from goalport.models.prompts.quotation import as_data
+from goalport.models.prompts import as_data
 from goalport.runtime.chat import ChatSession, HistoryMatch, Turn, compare, conversation_of
 from goalport.runtime.chat.compaction import CHEAPEST, cheapest
 from goalport.runtime.chat.conversation import REPLY_SEPARATOR, ConversationMessage
