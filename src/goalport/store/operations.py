@@ -99,10 +99,19 @@ class Commit(asyncio.Future[T]):
         return False
 
 
-class _Kept(Protocol):
-    """What keeps records in a database."""
+class _Database(Protocol):
+    """What runs operations of whatever shape, each in one transaction."""
 
-    database: ObservedDatabase
+    async def read(self, begin: Callable[[], Generator[Any, Any, T]], /) -> T: ...
+    async def write(self, begin: Callable[[], Generator[Any, Any, T]], /) -> T: ...
+    async def trim(self) -> None: ...
+
+
+class _Kept(Protocol):
+    """What keeps something in a database."""
+
+    @property
+    def database(self) -> _Database: ...
 
 
 K = TypeVar("K", bound=_Kept)
@@ -110,7 +119,7 @@ K = TypeVar("K", bound=_Kept)
 Method: TypeAlias = "Callable[Concatenate[K, P], CoroutineType[Any, Any, T]]"
 
 
-def reads(operation: Callable[Concatenate[K, P], Operation[T]]) -> "Method[K, P, T]":
+def reads(operation: Callable[Concatenate[K, P], Generator[Any, Any, T]]) -> "Method[K, P, T]":
     """The method that runs an operation which only reads."""
 
     @wraps(operation)
@@ -120,7 +129,7 @@ def reads(operation: Callable[Concatenate[K, P], Operation[T]]) -> "Method[K, P,
     return method
 
 
-def writes(operation: Callable[Concatenate[K, P], Operation[T]]) -> "Method[K, P, T]":
+def writes(operation: Callable[Concatenate[K, P], Generator[Any, Any, T]]) -> "Method[K, P, T]":
     """The method that runs an operation and commits it."""
 
     @wraps(operation)
@@ -130,7 +139,7 @@ def writes(operation: Callable[Concatenate[K, P], Operation[T]]) -> "Method[K, P
     return method
 
 
-def deletes(operation: Callable[Concatenate[K, P], Operation[T]]) -> "Method[K, P, T]":
+def deletes(operation: Callable[Concatenate[K, P], Generator[Any, Any, T]]) -> "Method[K, P, T]":
     """The method that commits an operation and then gives back the space of what it has deleted; False: of nothing."""
 
     @wraps(operation)

@@ -54,9 +54,7 @@ class SqliteProcessStore(DatabaseProcessStore):
         busy_seconds: float = 5.0,
         migrates: bool = True,
     ) -> None:
-        file = DatabaseFile(Path(path), synchronous, busy_seconds)
-        file.migrates = migrates
-        super().__init__(_SqliteDatabase(file))
+        super().__init__(_SqliteDatabase(DatabaseFile(Path(path), synchronous, busy_seconds, migrates=migrates)))
 
 
 class _SqliteDatabase:

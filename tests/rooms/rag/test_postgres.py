@@ -157,3 +157,25 @@ async def test_an_index_of_the_first_version_has_its_words_indexed_anew(
         assert await uris(store, "+rose +red") == ["a"]
         assert (await store.info()).chunks == 1
         assert await store.remove("a")
+
+
+async def test_an_index_that_loses_its_connection_while_it_is_prepared_is_prepared_anew(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.database()
+    async with PostgresDocumentStore(url) as store:
+        await store.put(*document("a", {"": "roses are red"}))
+    postgres.run(
+        "delete from goalport_documents.chunk_words",
+        "create sequence public.tries",
+        """create function leave() returns trigger language plpgsql as $$ begin
+             if nextval('public.tries') < 2 then perform pg_terminate_backend(pg_backend_pid()); end if; return null;
+           end $$""",
+        """create constraint trigger leave after insert on goalport_documents.chunk_words
+           deferrable initially deferred for each row execute function leave()""",
+        url=url,
+    )
+    async with PostgresDocumentStore(url) as store:
+        assert (await store.info()).chunks == 1
+        assert await uris(store, "roses") == ["a"]
+    assert postgres.run("select last_value > 1 from public.tries", url=url) == "t"

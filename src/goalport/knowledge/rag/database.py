@@ -6,21 +6,14 @@ databases is the `IndexDatabase`.
 """
 
 import json
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar, assert_never, cast
 
 from goalport.base.caller import Caller
 from goalport.base.errors import StoreError
-from goalport.knowledge.documents import (
-    Chunk,
-    ContainerSection,
-    ContentRoot,
-    LeafSection,
-    NavigableDocument,
-    Section,
-)
+from goalport.knowledge.documents import Chunk, ContainerSection, ContentRoot, LeafSection, NavigableDocument, Section
 from goalport.knowledge.rag.query import Group, Term, indexed
 from goalport.knowledge.rag.search import (
     AllOf,
@@ -42,18 +35,47 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 T = TypeVar("T")
-
 Rows: TypeAlias = Sequence[Sequence[Any]]
 Statement: TypeAlias = tuple[str, Sequence[Any]]
 """A statement, whose places are question marks, with its values; a list of tuples: it is run once for each."""
 Operation: TypeAlias = Generator[Statement, Rows, T]
 Comparison = Literal["=", ">=", "<="]
-
-JOINED = "chunks join documents on documents.id = chunks.document"
-
-
 Scored = tuple[int, float]
 """The id of a row of `chunks`, and its score."""
+
+JOINED: Final = "chunks join documents on documents.id = chunks.document"
+CHUNK_COLUMNS: Final = (
+    "chunks.element, chunks.metadata, coalesce(chunks.shown, chunks.body), "
+    "coalesce(chunks.urtext, chunks.shown, chunks.body), chunks.parent, documents.element, documents.uri, chunks.path, "
+    "chunks.number, chunks.first, chunks.past"
+)
+DOCUMENT_COLUMNS: Final = (
+    "documents.element, documents.metadata, documents.uri, documents.title, documents.content_hash, "
+    "documents.stored_at, documents.chunks"
+)
+TABLES: Final = """
+create table facts (name text not null primary key, value text not null);
+create table documents (
+    id {id}, element text {exact} not null unique, uri text {exact} not null unique, restricted boolean not null,
+    title text not null, content_hash text not null, stored_at text not null, chunks integer not null,
+    metadata text not null);
+create index documents_restricted on documents (restricted) where restricted;
+create table readers (document bigint not null, reader text {exact} not null, primary key (document, reader));
+create table sections (
+    id {id}, document bigint not null, element text {exact} not null unique, parent text {exact} not null,
+    number integer not null, title text not null, path text not null, start integer not null, body text,
+    metadata text not null);
+create index sections_document on sections (document, number);
+create table chunks (
+    id {id}, document bigint not null, number integer not null, element text {exact} not null unique,
+    parent text {exact} not null, first integer not null, past integer not null, metadata {json} not null,
+    path text not null, title text not null, body text not null, shown text, urtext text);
+create index chunks_document on chunks (document, number)"""
+"""The tables that all databases have. In `chunks`, `title` and `body` are what is indexed, `shown` is the text where it
+differs from `body`, and `urtext` the text in the document where it differs from what is shown. In `sections`, `body` is
+null for one that holds others. In `facts`, `model` and `dimensions` say who made the vectors."""
+MOST_COUNTED: Final = 2_000
+"""How far chunks are counted that have a word: it is rare, or it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,38 +99,107 @@ def selected(columns: str, tables: str, condition: Condition, ending: str = "") 
     return f"select {columns} from {tables} where {condition.sql} {ending}", condition.values  # noqa: S608 - ours
 
 
-def fitting(
-    wanted: Filter,
-    compared: Callable[[str, Comparison, Value], Condition],
-    containing: Callable[[Containing], Condition],
-) -> Condition:
-    """Whether a row of `chunks`, beside its row of `documents`, fits a filter; the database compares metadata."""
+class IndexDatabase(Protocol):
+    """A database with the tables of an index."""
 
-    def of(each: Filter) -> Condition:
-        match each:
-            case Equal(key, value):
-                return compared(key, "=", value)
-            case AtLeast(key, value):
-                return compared(key, ">=", value)
-            case AtMost(key, value):
-                return compared(key, "<=", value)
-            case OneOf(key, values):
-                return all_of([compared(key, "=", value) for value in values], "or")
-            case Containing():
-                return containing(each)
-            case UriPrefix(prefix):
-                return Condition("substr(documents.uri, 1, ?) = ?", (len(prefix), prefix))
-            case AllOf(filters):
-                return all_of([of(inner) for inner in filters])
-            case AnyOf(filters):
-                return all_of([of(inner) for inner in filters], "or")
-            case Not(inner):
-                negated = of(inner)
-                return Condition(f"not ({negated.sql})", negated.values)
-            case _:
-                assert_never(each)
+    vector_place: str
+    """The place of a vector in a statement."""
+    vector_column: str
+    """The column of a vector, as it is read."""
 
-    return of(wanted)
+    @property
+    def is_there(self) -> bool:
+        """Whether something may be stored; if not, reading would make the database."""
+        ...
+
+    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
+        """What an operation reads from one state of the database. It may be begun again. Raises `StoreError`."""
+        ...
+
+    async def write(self, begin: Callable[[], Operation[T]], /) -> T:
+        """Run an operation in a transaction; when it raises, nothing is written. Raises `StoreError`."""
+        ...
+
+    async def trim(self) -> None:
+        """Leave nothing of what was deleted in its files."""
+        ...
+
+    async def close(self) -> None: ...
+
+    async def lack(self) -> tuple[str, str] | None:
+        """Why it can keep no vectors, and what to do about it, as sentences; None: it can."""
+        ...
+
+    def error(self, problem: str, fix: str, /) -> StoreError: ...
+
+    def compared(self, key: str, operator: Comparison, value: Value, /) -> Condition:
+        """A comparison of metadata of a chunk with a value of the same kind. It is never null."""
+        ...
+
+    def containing(self, wanted: Containing, /) -> Condition:
+        """Whether metadata of a chunk contain something. It is never null."""
+        ...
+
+    def add(self, document: int, /) -> Operation[None]:
+        """Write what finds the chunks of a document by their words."""
+        ...
+
+    def remove(self, document: int, /) -> Operation[None]:
+        """Delete what finds the chunks of a document, before these are deleted."""
+        ...
+
+    def counted(self, term: Term, /) -> Statement:
+        """The statement that gives how many chunks have a term; it need not count more than `MOST_COUNTED`."""
+        ...
+
+    def weighed(
+        self, rarities: Mapping[Term, float], within: Group | None, conditions: Sequence[Condition], most: int, /
+    ) -> Statement:
+        """The statement that gives the heaviest chunks with a term, and their weights by BM25, best first.
+
+        The rarity of a term says how much it tells. The chunks fit all the conditions and, if there is one, the group
+        of terms `within`.
+        """
+        ...
+
+    def vector(self, vector: "NDArray[np.float32]", /) -> object:
+        """A vector as the driver takes it."""
+        ...
+
+    def array(self, value: Any, /) -> "NDArray[np.float32]":
+        """A vector that the driver has read."""
+        ...
+
+    def nearest(
+        self, vector: "NDArray[np.float32]", conditions: Sequence[Condition], most: int, /
+    ) -> Operation[list[Scored]]:
+        """The chunks that lie nearest to a vector, with their cosines, best first."""
+        ...
+
+
+def fitting(wanted: Filter, database: IndexDatabase) -> Condition:
+    """Whether a row of `chunks`, beside its row of `documents`, fits a filter. It is never null."""
+    match wanted:
+        case Equal(key, value):
+            return database.compared(key, "=", value)
+        case AtLeast(key, value):
+            return database.compared(key, ">=", value)
+        case AtMost(key, value):
+            return database.compared(key, "<=", value)
+        case OneOf(key, values):
+            return all_of([database.compared(key, "=", value) for value in values], "or")
+        case Containing():
+            return database.containing(wanted)
+        case UriPrefix(prefix):
+            return Condition("substr(documents.uri, 1, ?) = ?", (len(prefix), prefix))
+        case AllOf(filters) | AnyOf(filters):
+            inner = [fitting(each, database) for each in filters]
+            return all_of(inner, "and" if isinstance(wanted, AllOf) else "or")
+        case Not(negated):
+            condition = fitting(negated, database)
+            return Condition(f"not ({condition.sql})", condition.values)
+        case _:
+            assert_never(wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,36 +240,7 @@ class Findable:
 
 def reader_of(allowed: Caller | str) -> str:
     """How a caller, or a scope given as text, is written down among those who may read a document."""
-    if isinstance(allowed, str):
-        return f"scope {allowed}"
-    return f"caller {json.dumps([allowed.issuer, allowed.id])}"
-
-
-"""The id of a row of `chunks`, and its score."""
-
-
-CHUNK_COLUMNS: Final = (
-    "chunks.element, chunks.metadata, coalesce(chunks.shown, chunks.body), "
-    "coalesce(chunks.urtext, chunks.shown, chunks.body), chunks.parent, documents.element, documents.uri, chunks.path, "
-    "chunks.number, chunks.first, chunks.past"
-)
-DOCUMENT_COLUMNS: Final = (
-    "documents.element, documents.metadata, documents.uri, documents.title, documents.content_hash, "
-    "documents.stored_at, documents.chunks"
-)
-_DOCUMENT: Final = """
-insert into documents (element, uri, restricted, title, content_hash, stored_at, chunks, metadata)
-values (?, ?, ?, ?, ?, ?, ?, ?) returning id
-"""
-_SECTION: Final = """
-insert into sections (document, element, parent, number, title, path, start, body, metadata)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_CHUNK: Final = """
-insert into chunks (document, number, element, parent, first, past, metadata, path, title, body, shown, urtext)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-SECTION_COLUMNS: Final = "element, metadata, title, parent, path, body, start"
+    return f"scope {allowed}" if isinstance(allowed, str) else f"caller {json.dumps([allowed.issuer, allowed.id])}"
 
 
 def chunk_of(row: Sequence[Any]) -> Chunk:
@@ -207,25 +269,33 @@ def document_of(row: Sequence[Any]) -> StoredDocument:
     return StoredDocument(root=root, content_hash=content_hash, stored_at=stored, chunks=chunks)
 
 
-def tree_of(rows: Iterable[Sequence[Any]], kept: Collection[str] | None) -> Mapping[str, Section]:
-    """The sections of one document by id, each with those that it holds, of rows of `SECTION_COLUMNS` in order.
+def sections_of(document: int, findable: Findable) -> Operation[dict[str, Section]]:
+    """The sections of a document that are left in by id, in its order, each with those that it holds.
 
-    `kept` are the ids of the sections with a text that are left in, and so are those that hold one; None: all.
+    `search` says which are left in.
     """
+    kept: set[str] | None = None
+    of_document = Condition("chunks.document = ?", (document,))
+    if findable.left_in is not None:
+        counted = "group by chunks.parent"
+        every = yield selected("chunks.parent, count(*)", "chunks", of_document, counted)
+        left = yield selected("chunks.parent, count(*)", JOINED, all_of([of_document, findable.left_in]), counted)
+        kept = {parent for parent, _ in set(map(tuple, every)) & set(map(tuple, left))}
+    columns = "element, metadata, title, parent, path, body, start"
+    rows = yield selected(columns, "sections", Condition("document = ?", (document,)), "order by number desc")
     held: dict[str, list[Section]] = {}
     made: dict[str, Section] = {}
-    for element, metadata, title, parent, path, body, start in reversed(list(rows)):
+    for element, metadata, title, parent, path, body, start in rows:
         if kept is not None and (element not in held if body is None else element not in kept):
             continue
         known: dict[str, Any] = {"id": element, "metadata": json.loads(metadata), "title": title, "parent_id": parent}
         known["path"] = tuple(json.loads(path))
-        section: Section
-        if body is None:
-            section = ContainerSection(**known, children=tuple(reversed(held.pop(element, []))))
-        else:
-            section = LeafSection(**known, text=body, start=start)
-        made[element] = section
-        held.setdefault(parent, []).append(section)
+        made[element] = (
+            ContainerSection(**known, children=tuple(reversed(held.pop(element, []))))
+            if body is None
+            else LeafSection(**known, text=body, start=start)
+        )
+        held.setdefault(parent, []).append(made[element])
     return dict(reversed(made.items()))
 
 
@@ -238,26 +308,45 @@ def leaves_of(section: Section) -> Iterator[LeafSection]:
             yield from leaves_of(each)
 
 
+def _insert(table: str, columns: str) -> str:
+    places = ", ".join("?" * (columns.count(",") + 1))
+    return f"insert into {table} ({columns}) values ({places})"  # noqa: S608 - ours
+
+
 def insert_document(
     document: NavigableDocument, chunks: Sequence[Chunk], content_hash: str, readers: Collection[Caller | str] | None
 ) -> Operation[int]:
     """Write a document, but for what finds its chunks. Returns its number."""
-    head = (document.id, document.uri, readers is not None, storable(document.title), content_hash)
-    known = (datetime.now(UTC).isoformat(), len(chunks), _json(document.metadata))
-    made = yield _DOCUMENT, head + known
-    number: int = made[0][0]
+    metadata = json.dumps(plain(document.metadata))
+    head = "element, uri, restricted, title, content_hash, stored_at, chunks, metadata"
+    ((number,),) = yield (
+        f"{_insert('documents', head)} returning id",
+        (
+            *(document.id, document.uri, readers is not None, storable(document.title), content_hash),
+            *(datetime.now(UTC).isoformat(), len(chunks), metadata),
+        ),
+    )
     yield "insert into readers values (?, ?)", [(number, each) for each in sorted({*map(reader_of, readers or ())})]
-    sections = enumerate(document.sections())
-    yield _SECTION, [(number, *_section_row(place, section)) for place, section in sections]
-    yield _CHUNK, [(number, *_chunk_row(each, document.metadata)) for each in chunks]
+    sections: list[tuple[object, ...]] = []
+    for place, each in enumerate(document.sections()):
+        start, body = (each.start, storable(each.text)) if isinstance(each, LeafSection) else (0, None)
+        where = (number, each.id, each.parent_id, place, storable(each.title), json.dumps(each.path))
+        sections.append((*where, start, body, json.dumps(plain(each.metadata))))
+    yield _insert("sections", "document, element, parent, number, title, path, start, body, metadata"), sections
+    rows: list[tuple[object, ...]] = []
+    for each in chunks:
+        text, urtext, titles = storable(each.text), storable(each.urtext), " ".join(dict.fromkeys(each.path))
+        own, body = json.dumps(plain({**document.metadata, **each.metadata})), indexed(text)
+        rows.append(
+            (
+                *(number, each.number, each.id, each.parent_id, each.start, each.end, own),
+                *(json.dumps(each.path), indexed(storable(titles)), body),
+                *(None if text == body else text, None if urtext == text else urtext),
+            )
+        )
+    columns = "document, number, element, parent, first, past, metadata, path, title, body, shown, urtext"
+    yield _insert("chunks", columns), rows
     return number
-
-
-def delete_document(number: int) -> Operation[None]:
-    """Delete a document, but for what finds its chunks."""
-    for table in ("chunks", "sections", "readers"):
-        yield f"delete from {table} where document = ?", (number,)  # noqa: S608 - one of these names
-    yield "delete from documents where id = ?", (number,)
 
 
 def plain(value: Any) -> Any:
@@ -265,8 +354,8 @@ def plain(value: Any) -> Any:
     match value:
         case str():
             return storable(value).replace("\0", "\ufffd")
-        case dict():
-            return {plain(key): plain(each) for key, each in cast("dict[str, Any]", value).items()}
+        case Mapping():
+            return {plain(key): plain(each) for key, each in cast("Mapping[str, Any]", value).items()}
         case list() | tuple():
             return [plain(each) for each in cast("list[Any]", value)]
         case _:
@@ -276,132 +365,3 @@ def plain(value: Any) -> Any:
 def storable(text: str) -> str:
     """The text without halves of characters, which UTF-8 cannot say."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def _json(value: Mapping[str, object]) -> str:
-    return json.dumps(plain(dict(value)))
-
-
-def _section_row(place: int, section: Section) -> tuple[object, ...]:
-    title, path, metadata = storable(section.title), json.dumps(section.path), _json(section.metadata)
-    start, body = (section.start, storable(section.text)) if isinstance(section, LeafSection) else (0, None)
-    return section.id, section.parent_id, place, title, path, start, body, metadata
-
-
-def _chunk_row(chunk: Chunk, common: Mapping[str, object]) -> tuple[Any, ...]:
-    """In `title` and `body` is what is indexed, and in the others a text where it differs from that before."""
-    text, urtext = storable(chunk.text), storable(chunk.urtext)
-    body = indexed(text)
-    return (
-        *(chunk.number, chunk.id, chunk.parent_id, chunk.start, chunk.end, _json({**common, **chunk.metadata})),
-        *(json.dumps(chunk.path), indexed(storable(" ".join(dict.fromkeys(chunk.path)))), body),
-        *(None if text == body else text, None if urtext == text else urtext),
-    )
-
-
-TABLES: Final = """
-create table facts (name text not null primary key, value text not null);
-create table documents (
-    id {id}, element text {exact} not null unique, uri text {exact} not null unique, restricted boolean not null,
-    title text not null, content_hash text not null, stored_at text not null, chunks integer not null,
-    metadata text not null);
-create index documents_restricted on documents (restricted) where restricted;
-create table readers (document bigint not null, reader text {exact} not null, primary key (document, reader));
-create table sections (
-    id {id}, document bigint not null, element text {exact} not null unique, parent text {exact} not null,
-    number integer not null, title text not null, path text not null, start integer not null, body text,
-    metadata text not null);
-create index sections_document on sections (document, number);
-create table chunks (
-    id {id}, document bigint not null, number integer not null, element text {exact} not null unique,
-    parent text {exact} not null, first integer not null, past integer not null, metadata {json} not null,
-    path text not null, title text not null, body text not null, shown text, urtext text);
-create index chunks_document on chunks (document, number)"""
-"""The tables that all databases have. In `chunks`, `title` and `body` are what is indexed, `shown` is the text where it
-differs from `body`, and `urtext` the text in the document where it differs from what is shown. In `sections`, `body` is
-null for one that holds others. In `facts`, `model` and `dimensions` say who made the vectors."""
-MOST_COUNTED: Final = 2_000
-"""How far chunks are counted that have a word: it is rare, or it is not."""
-
-
-class Weighed(NamedTuple):
-    """A term of a query, as a part of the weight of a chunk."""
-
-    term: Term
-    rarity: float
-    """How much it tells, as in BM25: rare words much, and common ones little."""
-
-
-class IndexDatabase(Protocol):
-    """A database with the tables of an index."""
-
-    vector_place: str
-    """The place of a vector in a statement."""
-    vector_column: str
-    """The column of a vector, as it is read."""
-
-    def vector(self, vector: "NDArray[np.float32]", /) -> object:
-        """A vector as the driver takes it."""
-        ...
-
-    def array(self, value: Any, /) -> "NDArray[np.float32]":
-        """A vector that the driver has read."""
-        ...
-
-    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
-        """What an operation reads from one state of the database. It may be begun again. Raises `StoreError`."""
-        ...
-
-    async def write(self, begin: Callable[[], Operation[T]], /) -> T:
-        """Run an operation in a transaction; when it raises, nothing is written. Raises `StoreError`."""
-        ...
-
-    async def lack(self) -> tuple[str, str] | None:
-        """Why it can keep no vectors, and what to do about it, as sentences; None: it can."""
-        ...
-
-    def error(self, problem: str, fix: str, /) -> StoreError: ...
-
-    @property
-    def is_there(self) -> bool:
-        """Whether something may be stored; if not, reading would make the database."""
-        ...
-
-    def fits(self, wanted: Filter, /) -> Condition:
-        """Whether a row of `chunks`, beside its row of `documents`, fits a filter. It is never null."""
-        ...
-
-    def add(self, document: int, /) -> Operation[None]:
-        """Write what finds the chunks of a document by their words."""
-        ...
-
-    def remove(self, document: int, /) -> Operation[None]:
-        """Delete what finds the chunks of a document, before these are deleted."""
-        ...
-
-    def counted(self, term: Term, /) -> Statement:
-        """The statement that gives how many chunks have a term; it need not count more than `MOST_COUNTED`."""
-        ...
-
-    def weighed(
-        self, terms: Sequence[Weighed], within: Group | None, conditions: Sequence[Condition], most: int, /
-    ) -> Statement:
-        """The statement that gives the heaviest chunks with a term, and their weights by BM25, best first.
-
-        They fit all the conditions and, if there is one, the group of terms `within`.
-        """
-        ...
-
-    def nearest(
-        self, vector: "NDArray[np.float32]", conditions: Sequence[Condition], most: int, /
-    ) -> Operation[list[Scored]]:
-        """The chunks that lie nearest to a vector, with their cosines, best first."""
-        ...
-
-    async def tidy(self) -> None:
-        """Leave nothing of what was deleted in its files."""
-        ...
-
-    async def close(self) -> None:
-        """End what is under way, and let go of the file or the connections. Closing twice does nothing."""
-        ...

@@ -8,21 +8,21 @@ import math
 import re
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from functools import partial
+from datetime import UTC, datetime
 from importlib import import_module
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 from unicodedata import normalize
 
 import anyio
-import anyio.to_thread
+from anyio import to_thread
 
 from goalport.base.caller import ANONYMOUS, Caller
 from goalport.base.errors import BadInput
 from goalport.base.words import first_line
-from goalport.knowledge.documents import Chunk, ContentElement, ContentRoot, NavigableDocument
-from goalport.knowledge.rag import elements
+from goalport.knowledge.documents import Chunk, ContentElement, ContentRoot, LeafSection, NavigableDocument, Section
 from goalport.knowledge.rag.database import (
+    CHUNK_COLUMNS,
+    DOCUMENT_COLUMNS,
     JOINED,
     Condition,
     Findable,
@@ -30,11 +30,14 @@ from goalport.knowledge.rag.database import (
     Operation,
     Rows,
     Scored,
-    Weighed,
     all_of,
-    delete_document,
+    chunk_of,
+    document_of,
+    fitting,
     insert_document,
+    leaves_of,
     reader_of,
+    sections_of,
     selected,
 )
 from goalport.knowledge.rag.query import Group, Term, parse, telling
@@ -53,30 +56,29 @@ from goalport.knowledge.rag.search import (
 )
 from goalport.knowledge.rag.vectors import ChunkVectors
 from goalport.models.llm import EmbeddingService
+from goalport.store.operations import reads, writes
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 T = TypeVar("T", bound=ContentElement)
-R = TypeVar("R")
 K = TypeVar("K", bound=Hashable)
 
-_SYNTAX: Final = (
-    'Words are found in any of their forms. +word must be there, -word must not; "several words" are found one after '
-    "the other; begin* finds words that begin so, and wrod~ words with one wrong letter; AND, OR, NOT and parentheses "
-    "work too. Plain questions are fine: what has more and rarer of the words comes first."
-)
 _CANDIDATES: Final = 400
 """How many chunks with the rarest words of a query are enough to look for the best among them."""
 _DAMPING: Final = 10
 """How little the first ranks of two searches differ. Chosen by the questions of `benchmarks/questions.py`."""
 _FUSED: Final = 50
 """How many results of each search are fused at least."""
+_MOST_NEIGHBOURS: Final = 100
 _PATTERNS: Final = 2
 """How many threads match patterns at once: slow ones leave threads to all else."""
 _PAGE: Final = 500
 """How many texts are read at once to be matched with a pattern."""
+_LONGEST: Final = 1_000
+_MOST_REPEATED: Final = 100_000
+"""The product of all numbers of repetitions in a pattern: the library makes copies of what is repeated."""
 
 
 class IndexedDocuments:
@@ -89,28 +91,36 @@ class IndexedDocuments:
         on_other_model: Literal["refuse", "text"],
         regex_seconds: float,
     ) -> None:
-        self._database, self._regex_seconds = database, regex_seconds
+        self.database, self._regex_seconds = database, regex_seconds
         self._patterns = anyio.CapacityLimiter(_PATTERNS)
         self._vectors = ChunkVectors(database, embeddings, on_other_model)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
         """End what is under way, and let go of the file or the connections. Closing twice does nothing."""
-        await self._database.close()
+        await self.database.close()
 
     def can(self, operations: type, /) -> bool:
         return operations not in {VectorSearch, HybridSearch} or self._vectors.in_use
 
+    def supports_type(self, kind: type, /) -> bool:
+        return any(issubclass(each, kind) for each in SEARCHABLE)
+
     @property
     def lucene_syntax_notes(self) -> str:
-        return _SYNTAX
+        return (
+            "Words are found in any of their forms. +word must be there, -word must not; "
+            '"several words" are found one after the other; begin* finds words that begin so, and wrod~ words with one '
+            "wrong letter; AND, OR, NOT and parentheses work too. Plain questions are fine: what has more and rarer of "
+            "the words comes first."
+        )
+
+    # Storing.
 
     async def put(
         self,
@@ -123,26 +133,38 @@ class IndexedDocuments:
         vectors = await self._vectors.of_chunks(document.uri, [each.text for each in chunks])
 
         def write() -> Operation[None]:
-            yield from self._delete(document.uri)
+            yield from self._remove(document.uri)
             number = yield from insert_document(document, chunks, content_hash, readers)
-            yield from self._database.add(number)
+            yield from self.database.add(number)
             if chunks:
                 rows = yield "select id from chunks where document = ? order by number", (number,)
                 yield from self._vectors.add([row[0] for row in rows], vectors)
 
-        await self._database.write(write)
+        await self.database.write(write)
 
-    async def confirm(self, uri: str, /) -> None:
-        await self._database.write(lambda: elements.confirm(uri))
+    @writes
+    def confirm(self, uri: str, /) -> Operation[None]:
+        yield "update documents set stored_at = ? where uri = ?", (datetime.now(UTC).isoformat(), uri)
 
-    async def remove(self, uri: str, /) -> bool:
-        return await self._database.write(lambda: self._delete(uri))
+    def _remove(self, uri: str, /) -> Operation[bool]:
+        rows = yield "select id from documents where uri = ?", (uri,)
+        for (number,) in rows:
+            yield from self.database.remove(number)
+            for table in ("chunks", "sections", "readers"):
+                yield f"delete from {table} where document = ?", (number,)  # noqa: S608 - one of these names
+            yield "delete from documents where id = ?", (number,)
+        return bool(rows)
 
-    async def document(self, uri: str, /) -> StoredDocument | None:
-        return await self._database.read(lambda: elements.document(uri))
+    remove = writes(_remove)
 
-    async def documents(self, *, limit: int = 1_000, after: str = "") -> Sequence[StoredDocument]:
-        return await self._database.read(lambda: elements.documents(limit, after))
+    @reads
+    def document(self, uri: str, /) -> Operation[StoredDocument | None]:
+        rows = yield selected(DOCUMENT_COLUMNS, "documents", Condition("documents.uri = ?", (uri,)))
+        return document_of(rows[0]) if rows else None
+
+    @reads
+    def documents(self, *, limit: int = 1_000, after: str = "") -> Operation[Sequence[StoredDocument]]:
+        return (yield from _documents(limit, after))
 
     async def grants_of(self, caller: Caller, *, revoke: bool) -> int:
         """How many documents name a caller among their readers; with `revoke`, they do so no more."""
@@ -153,12 +175,12 @@ class IndexedDocuments:
                 yield "delete from readers where reader = ?", (reader_of(caller),)
             return rows[0][0]
 
-        if not self._database.is_there:
+        if not self.database.is_there:
             return 0
         if not revoke:
-            return await self._database.read(found)
-        revoked = await self._database.write(found)
-        await self._database.tidy()
+            return await self.database.read(found)
+        revoked = await self.database.write(found)
+        await self.database.trim()
         return revoked
 
     async def info(self) -> IndexInfo:
@@ -175,6 +197,8 @@ class IndexedDocuments:
     async def catch_up(self) -> int:
         """Make vectors of some chunks that were stored without, if that can be done now. Returns of how many."""
         return await self._vectors.catch_up()
+
+    # Searching.
 
     async def text_search(
         self, request: TextSimilaritySearchRequest, kind: type[T], /
@@ -205,30 +229,92 @@ class IndexedDocuments:
 
         return await self._searched(kind, request, both)
 
+    async def _searched(
+        self, kind: type, request: TextSimilaritySearchRequest, find: Callable[[], Operation[list[Scored]]]
+    ) -> Sequence[SimilarityResult[Any]]:
+        _check_searchable(kind)
+
+        def found() -> Operation[Sequence[SimilarityResult[Chunk]]]:
+            scored = yield from find()
+            return (yield from _results([each for each in scored if each[1] >= request.similarity_threshold]))
+
+        return await self.database.read(found)
+
+    def _by_words(self, request: TextSimilaritySearchRequest, most: int) -> Operation[list[Scored]]:
+        """What has the words of the query, the best first, with the share of the most that a chunk could weigh."""
+        tree = parse(request.query)
+        ((every,),) = yield "select coalesce(sum(chunks), 0) from documents", ()
+        counts: dict[Term, int] = {}
+        for term in telling(tree):
+            ((counts[term],),) = yield self.database.counted(term)
+        # As in BM25, rare words tell much, and common ones little.
+        rarities = {
+            term: max(math.log((every - found + 0.5) / (found + 0.5)) if found < every else 0, 1e-6)
+            for term, found in ((term, float(count)) for term, count in counts.items())
+        }
+        known = {term: rarity for term, rarity in rarities.items() if counts[term]}
+        if not known:
+            return []
+        rarest, enough = list[Term](), 0
+        for term in sorted(known, key=counts.__getitem__):
+            if enough < _CANDIDATES:
+                rarest.append(term)
+                enough += counts[term]
+        fewer = Group(optional=tuple(rarest)) if len(rarest) < len(known) else None
+        within = tree if tree.is_strict else fewer
+        conditions = yield from self._findable(request.filter, request.caller).restrictions()
+        rows = yield self.database.weighed(known, within, conditions, most)
+        if len(rows) < most and within is not None and within is fewer:
+            rows = yield self.database.weighed(known, None, conditions, most)
+        heaviest = sum(rarities.values()) * 2.2  # with the parameter 1.2 of BM25
+        return [(chunk, min(weight / max(heaviest, 1e-6), 1.0)) for chunk, weight in rows]
+
+    def _by_vector(
+        self, vector: "NDArray[np.float32]", request: TextSimilaritySearchRequest, most: int
+    ) -> Operation[list[Scored]]:
+        conditions = yield from self._findable(request.filter, request.caller).restrictions()
+        near = yield from self.database.nearest(vector, conditions, most)
+        return [(chunk, min(max(cosine, 0.0), 1.0)) for chunk, cosine in near]
+
     async def regex_search(
         self, regex: str, top_k: int, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
     ) -> Sequence[SimilarityResult[T]]:
         _check_searchable(kind)
-        matches = await anyio.to_thread.run_sync(matcher, regex, limiter=self._patterns)
+        pattern = await to_thread.run_sync(_compiled, regex, limiter=self._patterns)
         findable, end = self._findable(filter, caller), time.monotonic() + self._regex_seconds
-        found: list[int] = []
-        place = (0, -1)
-        while len(found) < top_k and (page := await self._database.read(partial(_page, place, findable))):
-            place = page[-1][1], page[-1][2]
+        place, found = (0, -1), list[int]()
 
-            def matched(page: Rows = page) -> list[int]:
-                kept: list[int] = []
-                for chunk, _, _, text in page:
-                    if (left := end - time.monotonic()) <= 0:
-                        raise too_slow(regex)
-                    kept += [chunk] if matches(text, left) else []
-                return kept
+        def next_page() -> Operation[Rows]:
+            later = Condition("(chunks.document, chunks.number) > (?, ?)", place)
+            conditions = all_of([later, *(yield from findable.restrictions())])
+            columns = "chunks.id, chunks.document, chunks.number, coalesce(chunks.shown, chunks.body)"
+            return (
+                yield selected(columns, JOINED, conditions, f"order by chunks.document, chunks.number limit {_PAGE}")
+            )
 
-            found += await anyio.to_thread.run_sync(matched, limiter=self._patterns)
-        results = await self._database.read(lambda: elements.results([(each, 1.0) for each in found[:top_k]]))
-        return cast("Sequence[SimilarityResult[T]]", results)
+        def matching(page: Rows) -> list[int]:
+            """The chunks whose texts match, however their characters are composed."""
+            kept: list[int] = []
+            for chunk, _, _, text in page:
+                if (left := end - time.monotonic()) <= 0:
+                    raise TimeoutError
+                if pattern.search(normalize("NFC", text), timeout=left, concurrent=True):
+                    kept.append(chunk)
+            return kept
 
-    async def expand_result(
+        try:
+            while len(found) < top_k and (page := await self.database.read(next_page)):
+                place = page[-1][1], page[-1][2]
+                found += await to_thread.run_sync(matching, page, limiter=self._patterns)
+        except TimeoutError as error:
+            raise _too_slow(regex) from error
+        results: Sequence[Any] = await self.database.read(lambda: _results([(each, 1.0) for each in found[:top_k]]))
+        return results
+
+    # Reading.
+
+    @reads
+    def expand_result(
         self,
         element: str,
         method: ExpansionMethod,
@@ -237,22 +323,31 @@ class IndexedDocuments:
         *,
         filter: Filter | None = None,
         caller: Caller = ANONYMOUS,
-    ) -> Sequence[ContentElement]:
+    ) -> Operation[Sequence[ContentElement]]:
         findable = self._findable(filter, caller)
-        if method is ExpansionMethod.SEQUENCE:
-            return await self._database.read(lambda: elements.neighbours(element, elements_to_add, findable))
-        return await self._database.read(lambda: elements.around(element, findable))
+        if method is ExpansionMethod.ZOOM_OUT:
+            for inner in (yield from _elements(element, findable)):
+                if isinstance(inner, Chunk | Section):
+                    return (yield from _elements(inner.parent_id, findable))[:1]
+            return []
+        near = Condition(
+            "chunks.document = (select document from chunks where element = ?) and abs(chunks.number - "
+            "(select number from chunks where element = ?)) <= ?",
+            (element, element, min(max(elements_to_add, 0), _MOST_NEIGHBOURS)),
+        )
+        rows = yield selected(CHUNK_COLUMNS, JOINED, all_of([near, findable.chunk]), "order by chunks.number")
+        read = [chunk_of(row) for row in rows]
+        return read if any(each.id == element for each in read) else []
 
-    async def find_by_id(
+    @reads
+    def find_by_id(
         self, element: str, kind: type[T], /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
-    ) -> T | None:
-        findable = self._findable(filter, caller)
-        return cast("T | None", await self._database.read(lambda: elements.found(element, kind, findable)))
+    ) -> Operation[T | None]:
+        found = yield from _elements(element, self._findable(filter, caller))
+        return next((each for each in found if isinstance(each, kind)), None)
 
-    def supports_type(self, kind: type, /) -> bool:
-        return any(issubclass(each, kind) for each in SEARCHABLE)
-
-    async def find_by_type(
+    @reads
+    def find_by_type(
         self,
         kind: type[T],
         /,
@@ -261,77 +356,87 @@ class IndexedDocuments:
         after: str = "",
         filter: Filter | None = None,
         caller: Caller = ANONYMOUS,
-    ) -> Sequence[T]:
+    ) -> Operation[Sequence[T]]:
         _check_searchable(kind)
-        findable = self._findable(filter, caller)
-        return cast("Sequence[T]", await self._database.read(lambda: elements.chunks(limit, after, findable)))
+        conditions = yield from self._findable(filter, caller).restrictions()
+        if after:
+            conditions.append(Condition("chunks.id > (select id from chunks where element = ?)", (after,)))
+        rows = yield selected(CHUNK_COLUMNS, JOINED, all_of(conditions), f"order by chunks.id limit {int(limit)}")
+        return [each for each in map(chunk_of, rows) if isinstance(each, kind)]
 
-    async def list_documents(
+    @reads
+    def list_documents(
         self, *, limit: int = 100, after: str = "", filter: Filter | None = None, caller: Caller = ANONYMOUS
-    ) -> Sequence[ContentRoot]:
-        findable = self._findable(filter, caller)
-        found = await self._database.read(lambda: elements.documents(limit, after, findable))
+    ) -> Operation[Sequence[ContentRoot]]:
+        found = yield from _documents(limit, after, self._findable(filter, caller))
         return [each.root for each in found]
 
-    async def list_sections(
+    @reads
+    def list_sections(
         self, document: str, /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
-    ) -> Sequence[SectionOutline]:
+    ) -> Operation[Sequence[SectionOutline]]:
         findable = self._findable(filter, caller)
-        return await self._database.read(lambda: elements.outline(document, findable))
+        named = Condition("documents.element = ? or documents.uri = ?", (document, document))
+        rows = yield selected("documents.id, documents.uri", "documents", all_of([named, findable.document]))
+        listed: list[SectionOutline] = []
+        for number, uri in rows:
+            for each in (yield from sections_of(number, findable)).values():
+                length = len(each.text) if isinstance(each, LeafSection) else 0
+                listed.append(SectionOutline(id=each.id, path=each.path, uri=uri, characters=length))
+        return listed
 
-    async def read_section(
+    @reads
+    def read_section(
         self, element: str, /, *, filter: Filter | None = None, caller: Caller = ANONYMOUS
-    ) -> SectionText | None:
-        findable = self._findable(filter, caller)
-        return await self._database.read(lambda: elements.text(element, findable))
+    ) -> Operation[SectionText | None]:
+        for each in (yield from _elements(element, self._findable(filter, caller))):
+            if isinstance(each, NavigableDocument):
+                return SectionText(uri=each.uri, leaves=tuple(each.leaves()))
+            if isinstance(each, Section):
+                of_section = Condition("id = (select document from sections where element = ?)", (element,))
+                ((uri,),) = yield selected("uri", "documents", of_section)
+                return SectionText(uri=uri, leaves=tuple(leaves_of(each)))
+        return None
 
     def _findable(self, wanted: Filter | None, caller: Caller) -> Findable:
-        return Findable(None if wanted is None else self._database.fits(wanted), caller)
+        return Findable(None if wanted is None else fitting(wanted, self.database), caller)
 
-    def _delete(self, uri: str) -> Operation[bool]:
-        rows = yield "select id from documents where uri = ?", (uri,)
-        for (number,) in rows:
-            yield from self._database.remove(number)
-            yield from delete_document(number)
-        return bool(rows)
 
-    async def _searched(
-        self, kind: type[T], request: TextSimilaritySearchRequest, find: Callable[[], Operation[list[Scored]]]
-    ) -> Sequence[SimilarityResult[T]]:
-        _check_searchable(kind)
+def _results(scored: Sequence[Scored]) -> Operation[Sequence[SimilarityResult[Chunk]]]:
+    """The chunks of these rows."""
+    if not scored:
+        return []
+    condition = Condition(f"chunks.id in ({', '.join('?' * len(scored))})", tuple(chunk for chunk, _ in scored))
+    read = yield selected(f"chunks.id, {CHUNK_COLUMNS}", JOINED, condition)
+    rows = {row[0]: chunk_of(row[1:]) for row in read}
+    return [SimilarityResult(rows[chunk], score) for chunk, score in scored if chunk in rows]
 
-        def found() -> Operation[Sequence[SimilarityResult[Chunk]]]:
-            scored = yield from find()
-            return (yield from elements.results(scored, request.similarity_threshold))
 
-        return cast("Sequence[SimilarityResult[T]]", await self._database.read(found))
+def _documents(limit: int, after: str, findable: Findable | None = None) -> Operation[list[StoredDocument]]:
+    """Documents in the order of their URIs; None: all of them."""
+    conditions = [Condition("documents.uri > ?", (after,)), *([findable.document] if findable is not None else ())]
+    ending = f"order by documents.uri limit {int(limit)}"
+    rows = yield selected(DOCUMENT_COLUMNS, "documents", all_of(conditions), ending)
+    return [document_of(row) for row in rows]
 
-    def _by_words(self, request: TextSimilaritySearchRequest, most: int) -> Operation[list[Scored]]:
-        """What has the words of the query, the best first, with the share of the most that a chunk could weigh."""
-        tree = parse(request.query)
-        ((every,),) = yield "select coalesce(sum(chunks), 0) from documents", ()
-        terms: list[tuple[int, Term]] = []
-        for term in telling(tree):
-            ((count,),) = yield self._database.counted(term)
-            terms.append((count, term))
-        weighed = [Weighed(term, rarity(count, int(every))) for count, term in terms]
-        known = [each for each, (count, _) in zip(weighed, terms, strict=True) if count]
-        if not known:
-            return []
-        within = tree if tree.is_strict else _rarest(terms)
-        conditions = yield from self._findable(request.filter, request.caller).restrictions()
-        rows = yield self._database.weighed(known, within, conditions, most)
-        if len(rows) < most and within is not None and within is not tree:
-            rows = yield self._database.weighed(known, None, conditions, most)
-        heaviest = sum(each.rarity for each in weighed) * 2.2  # with the parameter 1.2 of BM25
-        return [(chunk, min(weight / max(heaviest, 1e-6), 1.0)) for chunk, weight in rows]
 
-    def _by_vector(
-        self, vector: "NDArray[np.float32]", request: TextSimilaritySearchRequest, most: int
-    ) -> Operation[list[Scored]]:
-        conditions = yield from self._findable(request.filter, request.caller).restrictions()
-        near = yield from self._database.nearest(vector, conditions, most)
-        return [(chunk, min(max(cosine, 0.0), 1.0)) for chunk, cosine in near]
+def _elements(element: str, findable: Findable) -> Operation[Sequence[ContentElement]]:
+    """The chunk, the section and the document with this id. What may not be found is not there."""
+    by_id = Condition("chunks.element = ?", (element,))
+    rows = yield selected(CHUNK_COLUMNS, JOINED, all_of([by_id, findable.chunk]))
+    found: list[ContentElement] = [chunk_of(row) for row in rows]
+    within = "documents.element = ? or documents.id = (select document from sections where element = ?)"
+    by_id = Condition(within, (element, element))
+    rows = yield selected(f"documents.id, {DOCUMENT_COLUMNS}", "documents", all_of([by_id, findable.document]))
+    for number, *row in rows:
+        sections = yield from sections_of(number, findable)
+        found += [sections[element]] if element in sections else []
+        if (root := document_of(row).root).id == element:
+            top = tuple(each for each in sections.values() if each.parent_id not in sections)
+            found.append(
+                NavigableDocument(id=root.id, metadata=root.metadata, uri=root.uri, title=root.title, children=top)
+            )
+    return found
 
 
 def fused(orders: Iterable[Sequence[K]]) -> list[tuple[K, float]]:
@@ -344,67 +449,26 @@ def fused(orders: Iterable[Sequence[K]]) -> list[tuple[K, float]]:
     return sorted(scores.items(), key=lambda item: -item[1])
 
 
-def rarity(found: int, every: int) -> float:
-    """How much it tells that a chunk has what so many of all chunks have."""
-    return max(math.log((every - found + 0.5) / (found + 0.5)) if found < every else 0, 1e-6)
-
-
-def _rarest(terms: Sequence[tuple[int, Term]]) -> Group | None:
-    """The rarest of these terms, until they find enough chunks; None: all are needed."""
-    kept, enough = list[Term](), 0
-    for count, term in sorted(terms, key=lambda each: each[0]):
-        if enough >= _CANDIDATES:
-            return Group(optional=tuple(kept))
-        kept += [term] if count else []
-        enough += count
-    return None
-
-
-def _page(after: tuple[int, int], findable: Findable) -> Operation[Rows]:
-    """The next chunks in the order of the documents, each as its row, document, number and text."""
-    place = Condition("(chunks.document, chunks.number) > (?, ?)", after)
-    conditions = all_of([place, *(yield from findable.restrictions())])
-    columns = "chunks.id, chunks.document, chunks.number, coalesce(chunks.shown, chunks.body)"
-    return (yield selected(columns, JOINED, conditions, f"order by chunks.document, chunks.number limit {_PAGE}"))
-
-
 def _check_searchable(kind: type) -> None:
     if not any(issubclass(each, kind) for each in SEARCHABLE):
         known = ", ".join(each.__name__ for each in SEARCHABLE)
         raise TypeError(f"Expected a type that is searched ({known}), but came {kind.__name__}.")
 
 
-_LONGEST: Final = 1_000
-_MOST_REPEATED: Final = 100_000
-"""The product of all numbers of repetitions: the library makes copies of what is repeated."""
-
-
-def matcher(regex: str) -> Callable[[str, float], bool]:
-    """What says whether a text matches, however its characters are composed, within so many seconds.
-
-    Raises `BadInput` for a pattern that is none or too long, and so does what it returns for one that takes too long.
-    """
+def _compiled(regex: str) -> Any:
+    """A pattern of the library `regex`. Raises `BadInput` for one that is none or too long."""
     if len(regex) > _LONGEST:
         raise BadInput(f"Expected a pattern of at most {_LONGEST} characters, but it has {len(regex)}. Shorten it.")
     if math.prod(int(each) or 1 for each in re.findall(r"\{(?:\d*,)?(\d+)", regex)) > _MOST_REPEATED:
-        raise too_slow(regex)
+        raise _too_slow(regex)
     library: Any = import_module("regex")
     try:
-        pattern = library.compile(normalize("NFC", regex))
+        return library.compile(normalize("NFC", regex))
     except (library.error, OverflowError, RecursionError, ValueError) as error:
         raise BadInput(f"{first_line(regex, 80)!r} is no regular expression of Python: {error}.") from error
 
-    def matches(text: str, seconds: float) -> bool:
-        try:
-            return pattern.search(normalize("NFC", text), timeout=seconds, concurrent=True) is not None
-        except TimeoutError as error:
-            raise too_slow(regex) from error
 
-    return matches
-
-
-def too_slow(regex: str) -> BadInput:
-    """That a pattern was given up."""
+def _too_slow(regex: str) -> BadInput:
     return BadInput(
         f"The pattern {first_line(regex, 80)!r} takes too long. Repeat nothing that itself repeats, as in (a+)+, and "
         "look for a part that is always there."

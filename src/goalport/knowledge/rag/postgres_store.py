@@ -7,11 +7,11 @@ reads addresses, paths and hyphens each in its own way, and depends on the local
 
 import json
 import unicodedata
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
-import anyio.to_thread
+from anyio import to_thread
 
 from goalport.base.errors import StoreError
 from goalport.knowledge.rag.database import (
@@ -24,15 +24,13 @@ from goalport.knowledge.rag.database import (
     Rows,
     Scored,
     Statement,
-    Weighed,
     all_of,
-    fitting,
     plain,
     selected,
 )
 from goalport.knowledge.rag.index import IndexedDocuments
 from goalport.knowledge.rag.query import Group, Syntax, Term, indexed, words_of
-from goalport.knowledge.rag.search import Containing, Filter, Value
+from goalport.knowledge.rag.search import Containing, Value
 from goalport.models.llm import EmbeddingService
 from goalport.store.postgres import Connection, Connections, DatabaseServer, PostgresAddress, Tables, driver
 
@@ -90,6 +88,21 @@ _SYNTAX: Final = Syntax(every=" & ", either=" | ", but_not=" & !", term=_written
 _QUERY: Final = "(select to_tsquery('words', ?))"
 
 
+_WITHOUT_WORDS: Final = """
+select id from documents where chunks > 0
+and not exists (select from chunk_words where chunk_words.document = documents.id)
+"""
+_OFTEN: Final = f"least(greatest(2.88 * ts_rank('{{1,1,1,1}}', chunk_words.words, {_QUERY}) - 0.75, 0), 2.1)::float8"
+"""`ts_rank` gives a word that is there once 0.61, twice 0.76, and 1 at most. This makes of it 1, 1.4 and 2.1: nearly
+what BM25 gives in a text of average length, which that of a chunk hardly differs from. Of a prefix it can be more."""
+_WHOLE: Final = f"(chunk_words.words @@ {_QUERY})::integer::float8"
+"""Of a phrase, and of a word with other spellings, only whether it is there."""
+_SCHEMAS: Final = """
+select coalesce(array_agg(quote_ident(nspname)), '{}') as names
+from pg_extension join pg_namespace on pg_namespace.oid = extnamespace where extname = 'vector'
+"""
+
+
 class PostgresDocumentStore(IndexedDocuments):
     """Documents in a PostgreSQL database, which programs on other machines may read and write too.
 
@@ -143,7 +156,8 @@ class PostgresIndex:
 
         async def work(connection: Connection) -> T:
             # Writers follow each other: of two that store one document, the later one replaces it.
-            await _fetched(connection, _LOCKED, (f"goalport writes {self._server.schema}",))
+            lock = "select pg_advisory_xact_lock(hashtextextended(?, 0))"
+            await _fetched(connection, lock, (f"goalport writes {self._server.schema}",))
             try:
                 return await _performed(connection, begin(), writing=True)
             except driver().UniqueViolationError as error:
@@ -159,22 +173,38 @@ class PostgresIndex:
                     raise
         return await self._connections.run(work, reading=False)
 
-    async def tidy(self) -> None:
+    async def trim(self) -> None:
         """Nothing: the server gives space back by itself."""
+
+    async def close(self) -> None:
+        await self._connections.close()
 
     async def lack(self) -> tuple[str, str] | None:
         if not self._prepared:
             await self._connections.run(lambda connection: connection.fetch("select 1"), reading=True)
         return self._lack
 
-    async def close(self) -> None:
-        await self._connections.close()
-
     def error(self, problem: str, fix: str, /) -> StoreError:
         return self._server.error(problem, fix)
 
-    def fits(self, wanted: Filter, /) -> Condition:
-        return fitting(wanted, _compared, _containing)
+    def compared(self, key: str, operator: Comparison, value: Value, /) -> Condition:
+        found = "chunks.metadata -> ?"
+        if isinstance(value, str):
+            compared = f'chunks.metadata ->> ? collate "C" {operator} ?'
+            return Condition(
+                f"case jsonb_typeof({found}) when 'string' then {compared} else false end", (key, key, value)
+            )
+        kind = "boolean" if isinstance(value, bool) else "number"
+        compared = f"coalesce(jsonb_typeof({found}) = '{kind}' and {found} {operator} ?::text::jsonb, false)"
+        return Condition(compared, (key, key, json.dumps(value)))
+
+    def containing(self, wanted: Containing, /) -> Condition:
+        key, value = wanted.key, wanted.value
+        return Condition(
+            "case jsonb_typeof(chunks.metadata -> ?) when 'string' then position(? in chunks.metadata ->> ?) > 0 "
+            "when 'array' then (chunks.metadata -> ?) @> to_jsonb(?::text) else false end",
+            (key, value, key, key, value),
+        )
 
     def add(self, document: int, /) -> Operation[None]:
         chunks = yield "select id, title, body from chunks where document = ? order by number", (document,)
@@ -190,17 +220,25 @@ class PostgresIndex:
         return f"select count(*) from ({within}) as found", (_written(term),)  # noqa: S608 - ours
 
     def weighed(
-        self, terms: Sequence[Weighed], within: Group | None, conditions: Sequence[Condition], most: int, /
+        self, rarities: Mapping[Term, float], within: Group | None, conditions: Sequence[Condition], most: int, /
     ) -> Statement:
-        tables, every = "chunk_words", within or Group(optional=tuple(each.term for each in terms))
+        tables, every = "chunk_words", within or Group(optional=(*rarities,))
         kept = all_of([Condition(f"chunk_words.words @@ {_QUERY}", (every.written(_SYNTAX),)), *conditions])
         if conditions:
             tables += " join chunks on chunks.id = chunk_words.chunk join documents on documents.id = chunks.document"
-        simple = [not each.term.words[1:] and not each.term.spellings for each in terms]
+        simple = [not each.words[1:] and not each.spellings for each in rarities]
         weight = " + ".join(f"?::float8 * {_OFTEN if each else _WHOLE}" for each in simple)
         ending = f"order by weight desc, chunk limit {int(most)}"
         statement, values = selected(f"chunk_words.chunk, {weight} as weight", tables, kept, ending)
-        return statement, (*(value for each in terms for value in (each.rarity, _written(each.term))), *values)
+        return statement, (*(value for term, rarity in rarities.items() for value in (rarity, _written(term))), *values)
+
+    def vector(self, vector: "NDArray[np.float32]", /) -> list[float]:
+        return vector.tolist()
+
+    def array(self, value: Sequence[float], /) -> "NDArray[np.float32]":
+        import numpy as np
+
+        return np.asarray(value, np.float32)
 
     def nearest(
         self, vector: "NDArray[np.float32]", conditions: Sequence[Condition], most: int, /
@@ -212,60 +250,54 @@ class PostgresIndex:
             # Such an index gives 40 results by itself.
             yield f"set local hnsw.ef_search = {min(max(most, 40), 1_000)}", ()
             distance, tables = f"vectors.vector::vector({len(vector)}) <#> ?::real[]::vector", "vectors"
-        condition, numbers = all_of(conditions), vector.tolist()
-        near, values = selected(
-            f"vectors.chunk as chunk, {distance} as distance",
-            tables,
-            condition,
-            f"order by {distance} limit {int(most)}",
-        )
+        columns, numbers = f"vectors.chunk as chunk, {distance} as distance", vector.tolist()
+        near, values = selected(columns, tables, all_of(conditions), f"order by {distance} limit {int(most)}")
         rows = yield (
             f"select chunk, -distance from ({near}) as near order by distance, chunk",  # noqa: S608 - ours
             (numbers, *values, numbers),
         )
         return [(chunk, cosine) for chunk, cosine in rows]
 
-    def vector(self, vector: "NDArray[np.float32]", /) -> list[float]:
-        return vector.tolist()
-
-    def array(self, value: Sequence[float], /) -> "NDArray[np.float32]":
-        import numpy as np
-
-        return np.asarray(value, np.float32)
-
     async def _prepare(self, connection: Connection) -> None:
         """Make the tables of vectors when the extension for them is there, and what an older version lacks."""
         if self._prepared:
             return
+        lack: tuple[str, str] | None = None
         async with self._server.changing(connection):
-            made = await connection.fetch("select to_regclass($1)::text as name", f"{self._server.quoted}.vectors")
-            if not made[0]["name"]:
+            ((made,),) = await connection.fetch("select to_regclass($1)::text", f"{self._server.quoted}.vectors")
+            if not made:
                 await connection.execute("savepoint extension")
                 try:
                     await connection.execute("create extension if not exists vector")
                 except driver().PostgresError as error:
                     await connection.execute("rollback to savepoint extension")
-                    self._lack = (
+                    lack = (
                         f"It has no extension `vector`, and cannot make it ({str(error).rstrip('.')}).",
                         "Install pgvector there, and let one who may do it run CREATE EXTENSION vector.",
                     )
-            (row,) = await connection.fetch(_SCHEMAS)  # the extension may be in any schema
-            path = f"set local search_path to {', '.join([self._server.quoted, *row['names']])}"
+            ((schemas,),) = await connection.fetch(_SCHEMAS)  # the extension may be in any schema
+            path = f"set local search_path to {', '.join([self._server.quoted, *schemas])}"
             await connection.execute(path)
-            for each in () if made[0]["name"] or self._lack else _VECTORS.strip().split(";\n"):
+            for each in () if made or lack else _VECTORS.strip().split(";\n"):
                 await connection.execute(each)
             for (document,) in await _fetched(connection, _WITHOUT_WORDS, ()):
                 await _performed(connection, self.add(document))
         self._server.local = f"{path}; set local jit = off"
-        self._prepared = True
+        self._lack, self._prepared = lack, True
 
 
 async def _performed(connection: Connection, operation: Operation[T], *, writing: bool = False) -> T:
     """What an operation gives on a connection. One that writes makes rows of whole documents, which takes a thread."""
     rows: Rows | None = None
+
+    def next_step() -> tuple[Statement | None, T | None]:
+        try:
+            return operation.send(cast("Rows", rows)), None
+        except StopIteration as end:
+            return None, cast("T", end.value)
+
     while True:
-        next_of = partial(_next, operation, rows)
-        step, result = await anyio.to_thread.run_sync(next_of) if writing else next_of()
+        step, result = await to_thread.run_sync(next_step) if writing else next_step()
         if step is None:
             return cast("T", result)
         sql, values = step
@@ -274,14 +306,6 @@ async def _performed(connection: Connection, operation: Operation[T], *, writing
             rows = ()
         else:
             rows = await _fetched(connection, sql, values)
-
-
-def _next(operation: Operation[T], rows: Rows | None) -> tuple[Statement | None, T | None]:
-    """The next statement of an operation, or what it returns."""
-    try:
-        return operation.send(cast("Rows", rows)), None
-    except StopIteration as end:
-        return None, cast("T", end.value)
 
 
 async def _fetched(connection: Connection, sql: str, values: Sequence[object]) -> Rows:
@@ -298,39 +322,3 @@ def _numbered(sql: str) -> str:
 
 def _bound(value: object) -> object:
     return plain(value) if isinstance(value, str) else value
-
-
-def _compared(key: str, operator: Comparison, value: Value) -> Condition:
-    """A comparison with a value of the same kind."""
-    found = "chunks.metadata -> ?"
-    if isinstance(value, str):
-        compared = f'chunks.metadata ->> ? collate "C" {operator} ?'
-        return Condition(f"case jsonb_typeof({found}) when 'string' then {compared} else false end", (key, key, value))
-    kind = "boolean" if isinstance(value, bool) else "number"
-    compared = f"coalesce(jsonb_typeof({found}) = '{kind}' and {found} {operator} ?::text::jsonb, false)"
-    return Condition(compared, (key, key, json.dumps(value)))
-
-
-def _containing(wanted: Containing) -> Condition:
-    key, value = wanted.key, wanted.value
-    return Condition(
-        "case jsonb_typeof(chunks.metadata -> ?) when 'string' then position(? in chunks.metadata ->> ?) > 0 "
-        "when 'array' then (chunks.metadata -> ?) @> to_jsonb(?::text) else false end",
-        (key, value, key, key, value),
-    )
-
-
-_LOCKED: Final = "select pg_advisory_xact_lock(hashtextextended(?, 0))"
-_WITHOUT_WORDS: Final = """
-select id from documents where chunks > 0
-and not exists (select from chunk_words where chunk_words.document = documents.id)
-"""
-_OFTEN: Final = f"least(greatest(2.88 * ts_rank('{{1,1,1,1}}', chunk_words.words, {_QUERY}) - 0.75, 0), 2.1)::float8"
-"""`ts_rank` gives a word that is there once 0.61, twice 0.76, and 1 at most. This makes of it 1, 1.4 and 2.1: nearly
-what BM25 gives in a text of average length, which that of a chunk hardly differs from. Of a prefix it can be more."""
-_WHOLE: Final = f"(chunk_words.words @@ {_QUERY})::integer::float8"
-"""Of a phrase, and of a word with other spellings, only whether it is there."""
-_SCHEMAS: Final = """
-select coalesce(array_agg(quote_ident(nspname)), '{}') as names
-from pg_extension join pg_namespace on pg_namespace.oid = extnamespace where extname = 'vector'
-"""

@@ -8,11 +8,11 @@ thread, and one connection, do all that blocks; other programs may read and writ
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from goalport.base.errors import StoreError
 from goalport.knowledge.rag.database import (
@@ -22,19 +22,17 @@ from goalport.knowledge.rag.database import (
     Comparison,
     Condition,
     Operation,
-    Rows,
     Scored,
     Statement,
-    Weighed,
     all_of,
-    fitting,
     selected,
     storable,
 )
 from goalport.knowledge.rag.index import IndexedDocuments
 from goalport.knowledge.rag.query import Group, Syntax, Term, indexed
-from goalport.knowledge.rag.search import Containing, Filter, Value
+from goalport.knowledge.rag.search import Containing, Value
 from goalport.models.llm import EmbeddingService
+from goalport.store.sqlite_file import connected, identity, in_words, unchanging, writable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,14 +59,15 @@ drop table if exists chunk_words;
 drop table if exists new_vectors
 """
 """What the first version had beside these tables, for phrases and spellings, and while vectors were made anew."""
-_VECTORS_AFTER: Final = "select chunk, vector from vectors where chunk > ? order by chunk limit 5000"
 _AT_ONCE: Final = 384 * 1_024
 """How many numbers are multiplied at once: with more, BLAS starts threads that wait for each other."""
-_INDEXED: Final = "insert into chunk_stems (rowid, title, body) select id, title, body from chunks where document = ?"
-_UNINDEXED: Final = """
-insert into chunk_stems (chunk_stems, rowid, title, body)
-select 'delete', id, title, body from chunks where document = ?
-"""
+_WORDS: Final = {
+    sqlite3.SQLITE_CONSTRAINT: (
+        "Two elements have the same id or URI: {error}.",
+        "Give each its own. Nothing was written.",
+    ),
+    sqlite3.SQLITE_CORRUPT: ("It is damaged: {error}.", "Remove the file, and ingest the documents again."),
+}
 
 
 def _written(term: Term) -> str:
@@ -118,39 +117,36 @@ class SqliteIndex:
         self._vectors: tuple[object, NDArray[np.int64], NDArray[np.float32]] | None = None
         """The ids of all chunks with a vector, and the vectors, for a state of a file."""
 
-    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
-        return await self._in_thread(lambda: self._done(begin, "begin"))
-
-    async def write(self, begin: Callable[[], Operation[T]], /) -> T:
-        return await self._in_thread(lambda: self._done(begin, "begin immediate"))
-
     @property
     def is_there(self) -> bool:
         return self._path is None or self._path.exists()
 
-    async def tidy(self) -> None:
-        if self._path is not None:
-            await self._in_thread(lambda: self._opened().execute("pragma wal_checkpoint(truncate)").fetchall())
-
-    async def lack(self) -> None:
-        """Nothing: numpy compares the vectors."""
-
-    async def close(self) -> None:
-        self._closed = True
-        await asyncio.to_thread(self._thread.shutdown)
-        self._shut()
-
     def error(self, problem: str, fix: str, /) -> StoreError:
         return StoreError("in memory" if self._path is None else str(self._path), problem, fix)
 
-    def fits(self, wanted: Filter, /) -> Condition:
-        return fitting(wanted, _compared, _containing)
+    # Words and vectors.
+
+    def compared(self, key: str, operator: Comparison, value: Value, /) -> Condition:
+        """SQLite orders any number before any text, so the kinds are compared too."""
+        path, kinds = f'$."{key}"', "('text')" if isinstance(value, str) else "('integer', 'real', 'true', 'false')"
+        compared = f"json_extract(chunks.metadata, ?) {operator} ?"
+        return Condition(f"coalesce(json_type(chunks.metadata, ?), '') in {kinds} and {compared}", (path, path, value))
+
+    def containing(self, wanted: Containing, /) -> Condition:
+        path = f'$."{wanted.key}"'
+        return Condition(
+            "case json_type(chunks.metadata, ?) when 'text' then instr(json_extract(chunks.metadata, ?), ?) > 0 "
+            "when 'array' then exists (select 1 from json_each(chunks.metadata, ?) where value = ?) else 0 end",
+            (path, path, wanted.value, path, wanted.value),
+        )
 
     def add(self, document: int, /) -> Operation[None]:
-        yield _INDEXED, (document,)
+        added = "select id, title, body from chunks where document = ?"
+        yield f"insert into chunk_stems (rowid, title, body) {added}", (document,)
 
     def remove(self, document: int, /) -> Operation[None]:
-        yield _UNINDEXED, (document,)
+        removed = "select 'delete', id, title, body from chunks where document = ?"
+        yield f"insert into chunk_stems (chunk_stems, rowid, title, body) {removed}", (document,)
         yield "delete from vectors where chunk in (select id from chunks where document = ?)", (document,)
 
     def counted(self, term: Term, /) -> Statement:
@@ -158,27 +154,45 @@ class SqliteIndex:
         return f"select count(*) from ({within})", (_written(term),)  # noqa: S608 - ours
 
     def weighed(
-        self, terms: Sequence[Weighed], within: Group | None, conditions: Sequence[Condition], most: int, /
+        self, rarities: Mapping[Term, float], within: Group | None, conditions: Sequence[Condition], most: int, /
     ) -> Statement:
-        tables, every = "chunk_stems", Group(optional=tuple(each.term for each in terms))
-        kept = [Condition("chunk_stems match ?", (every.written(_SYNTAX),))]
+        tables, kept = (
+            "chunk_stems",
+            [Condition("chunk_stems match ?", (Group(optional=(*rarities,)).written(_SYNTAX),))],
+        )
         if within is not None:  # the plus keeps SQLite from starting there, where it could not weigh rows any more
             sql = "+chunk_stems.rowid in (select rowid from chunk_stems where chunk_stems match ?)"
             kept.append(Condition(sql, (within.written(_SYNTAX),)))
         if conditions:
             tables += " cross join chunks on chunks.id = chunk_stems.rowid"
             tables += " cross join documents on documents.id = chunks.document"
-        ending = f"order by weight desc, id limit {int(most)}"
-        return selected(
-            "chunk_stems.rowid as id, -bm25(chunk_stems) as weight", tables, all_of([*kept, *conditions]), ending
-        )
+        columns, ending = "chunk_stems.rowid as id, -bm25(chunk_stems) as weight", "order by weight desc, id limit"
+        return selected(columns, tables, all_of([*kept, *conditions]), f"{ending} {int(most)}")
+
+    def vector(self, vector: "NDArray[np.float32]", /) -> bytes:
+        return vector.tobytes()
+
+    def array(self, value: bytes, /) -> "NDArray[np.float32]":
+        import numpy as np
+
+        return np.frombuffer(value, np.float32)
 
     def nearest(
         self, vector: "NDArray[np.float32]", conditions: Sequence[Condition], most: int, /
     ) -> Operation[list[Scored]]:
+        """All vectors are compared; they are read anew after each change."""
         import numpy as np
 
-        ids, matrix = yield from self._all_vectors(len(vector))
+        ((changes,),) = yield "select value from facts where name = 'changes'", ()
+        if self._vectors is None or self._vectors[0] != (self._file, changes):
+            read, parts = [0], [np.empty((0, len(vector)), np.float32)]
+            page = "select chunk, vector from vectors where chunk > ? order by chunk limit 5000"
+            while rows := (yield page, (read[-1],)):
+                read += [row[0] for row in rows]
+                parts.append(np.frombuffer(b"".join(row[1] for row in rows), np.float32).reshape(len(rows), -1))
+            all_vectors = np.concatenate(parts, dtype=np.float32)
+            self._vectors = (self._file, changes), np.array(read[1:], np.int64), all_vectors
+        _, ids, matrix = self._vectors
         size = max(_AT_ONCE // len(vector), 1)
         scores = np.empty(len(ids), np.float32)
         for start in range(0, len(ids), size):
@@ -191,75 +205,63 @@ class SqliteIndex:
         order = best[np.lexsort((ids[best], -scores[best]))]
         return [(int(ids[each]), float(scores[each])) for each in order]
 
-    def _all_vectors(self, dimensions: int) -> "Operation[tuple[NDArray[np.int64], NDArray[np.float32]]]":
-        """All vectors as rows of a matrix, with the ids of their chunks; they are read anew after each change."""
-        import numpy as np
+    # The file.
 
-        ((changes,),) = yield "select value from facts where name = 'changes'", ()
-        state, known = (self._file, changes), self._vectors
-        if known is None or known[0] != state:
-            ids, parts = [0], [np.empty((0, dimensions), np.float32)]
-            while rows := (yield _VECTORS_AFTER, (ids[-1],)):
-                ids += [row[0] for row in rows]
-                parts.append(np.frombuffer(b"".join(row[1] for row in rows), np.float32).reshape(len(rows), -1))
-            known = self._vectors = state, np.array(ids[1:], np.int64), np.concatenate(parts, dtype=np.float32)
-        return known[1], known[2]
+    async def read(self, begin: Callable[[], Operation[T]], /) -> T:
+        return await self._in_thread(lambda connection: _performed(connection, begin, "begin"))
 
-    def vector(self, vector: "NDArray[np.float32]", /) -> bytes:
-        return vector.tobytes()
+    async def write(self, begin: Callable[[], Operation[T]], /) -> T:
+        def counted() -> Operation[T]:
+            result = yield from begin()
+            yield "update facts set value = value + 1 where name = 'changes'", ()
+            return result
 
-    def array(self, value: bytes, /) -> "NDArray[np.float32]":
-        import numpy as np
+        return await self._in_thread(lambda connection: _performed(connection, counted, "begin immediate"))
 
-        return np.frombuffer(value, np.float32)
+    async def trim(self) -> None:
+        if self._path is not None:
+            await self._in_thread(lambda connection: connection.execute("pragma wal_checkpoint(truncate)").fetchall())
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
+    async def lack(self) -> None:
+        """Nothing: numpy compares the vectors."""
+
+    async def close(self) -> None:
+        self._closed = True
+        await asyncio.to_thread(self._thread.shutdown)
+        self._shut()
+
+    async def _in_thread(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        def run() -> T:
+            with in_words(self.error, self._busy_seconds, _WORDS):
+                return work(self._opened())
+
         if self._closed:
             raise self.error("It is closed.", "Open another one.")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    def _done(self, begin: Callable[[], Operation[T]], how: str) -> T:
-        """What an operation gives, in a transaction."""
-        with self._in_words():
-            connection = self._opened()
-            connection.execute(how)
-            try:
-                result = _performed(connection, begin())
-                if how != "begin":
-                    connection.execute("update facts set value = value + 1 where name = 'changes'")
-                connection.execute("commit")
-            finally:
-                if connection.in_transaction:
-                    connection.execute("rollback")
-            return result
+        return await asyncio.get_running_loop().run_in_executor(self._thread, run)
 
     def _opened(self) -> sqlite3.Connection:
         """The connection to the file that is there now. One that may only be read is opened anew each time."""
         path = self._path
         if path is None:
-            self._connection = self._connection or self._prepared(self._connect(":memory:"))
+            self._connection = self._connection or self._prepared(":memory:")
             return self._connection
-        if self._connection is not None and self._file is not None and self._file == _identity(path):
+        if self._connection is not None and self._file is not None and self._file == identity(path, self.error):
             return self._connection
         self._shut()
-        if path.exists() and not path.is_file():
-            raise self.error("It is no file.", "Name a file; if it is not there yet, it is made.")
-        if path.exists() and path.stat().st_size and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-            # Without the `-wal` of a program that writes it, SQLite would have to make one, unless nothing changes.
-            unchanging = "" if Path(f"{path}-wal").exists() else "&immutable=1"
-            self._connection, self._file = self._connect(f"{path.as_uri()}?mode=ro{unchanging}"), None
+        is_there = identity(path, self.error) is not None
+        if is_there and path.stat().st_size and not (writable(path) and writable(path.parent)):
+            mode = "mode=ro&immutable=1" if unchanging(path) else "mode=ro"
+            self._connection, self._file = connected(f"{path.as_uri()}?{mode}", self._busy_seconds), None
             self._version(self._connection)
         else:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._connection, self._file = self._prepared(self._connect(path.as_uri())), _identity(path)
+            self._connection, self._file = self._prepared(path.as_uri()), identity(path, self.error)
         return self._connection
 
-    def _connect(self, uri: str) -> sqlite3.Connection:
-        return sqlite3.connect(uri, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False, uri=True)
-
-    def _prepared(self, connection: sqlite3.Connection) -> sqlite3.Connection:
-        """The connection, to a database that has the tables of this version. Raises `StoreError` for another's."""
+    def _prepared(self, uri: str) -> sqlite3.Connection:
+        """A connection to a database that has the tables of this version. Raises `StoreError` for another's."""
+        connection = connected(uri, self._busy_seconds)
         with ExitStack() as failed:
             failed.callback(connection.close)
             for each in ("journal_mode = wal", "synchronous = normal", "secure_delete = fast"):
@@ -288,21 +290,6 @@ class SqliteIndex:
             )
         return version if tables else 0
 
-    @contextmanager
-    def _in_words(self) -> Generator[None]:
-        try:
-            yield
-        except sqlite3.IntegrityError as error:
-            raise self.error(
-                f"Two elements have the same id or URI: {error}.", "Give each its own. Nothing was written."
-            ) from error
-        except sqlite3.Error as error:
-            problem, fix = _WORDS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, _UNKNOWN)
-            raise self.error(problem.format(error=error, seconds=self._busy_seconds), fix) from error
-        except OSError as error:
-            problem = f"{error.strerror or error}."
-            raise self.error(problem, "Name another place, or let this program write there.") from error
-
     def _shut(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -313,57 +300,23 @@ class SqliteIndex:
         self._shut()
 
 
-def _performed(connection: sqlite3.Connection, operation: Operation[T]) -> T:
-    """What an operation gives on a connection."""
-    rows: Rows | None = None
-    while True:
-        try:
-            sql, values = operation.send(cast("Rows", rows))
-        except StopIteration as end:
-            return cast("T", end.value)
-        if isinstance(values, list):
-            connection.executemany(sql, values)
-            rows = ()
-        else:
-            rows = connection.execute(
-                sql, [storable(each) if isinstance(each, str) else each for each in values]
-            ).fetchall()
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file is at a path; None: there is none."""
+def _performed(connection: sqlite3.Connection, begin: Callable[[], Operation[T]], how: str) -> T:
+    """What an operation gives, in a transaction."""
+    connection.execute(how)
+    operation, rows = begin(), cast("Any", None)
     try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _compared(key: str, operator: Comparison, value: Value) -> Condition:
-    """A comparison with a value of the same kind: SQLite orders any number before any text."""
-    path, kinds = f'$."{key}"', "('text')" if isinstance(value, str) else "('integer', 'real', 'true', 'false')"
-    compared = f"json_extract(chunks.metadata, ?) {operator} ?"
-    return Condition(f"coalesce(json_type(chunks.metadata, ?), '') in {kinds} and {compared}", (path, path, value))
-
-
-def _containing(wanted: Containing) -> Condition:
-    path = f'$."{wanted.key}"'
-    return Condition(
-        "case json_type(chunks.metadata, ?) when 'text' then instr(json_extract(chunks.metadata, ?), ?) > 0 "
-        "when 'array' then exists (select 1 from json_each(chunks.metadata, ?) where value = ?) else 0 end",
-        (path, path, wanted.value, path, wanted.value),
-    )
-
-
-_UNKNOWN: Final = ("SQLite cannot use it: {error}.", "Nothing was written.")
-_WORDS: Final = {
-    sqlite3.SQLITE_FULL: ("The disk is full.", "Free some space. Nothing was written."),
-    sqlite3.SQLITE_READONLY: ("It cannot be written.", "Let this program write the file and its folder."),
-    sqlite3.SQLITE_CANTOPEN: ("It cannot be opened.", "Let this program read and write the file and its folder."),
-    sqlite3.SQLITE_NOTADB: ("It is no SQLite database.", "Name another file, or move this one away."),
-    sqlite3.SQLITE_CORRUPT: ("It is damaged: {error}.", "Remove the file, and ingest the documents again."),
-    sqlite3.SQLITE_BUSY: (
-        "Another program has kept it locked for more than {seconds:g} s.",
-        "Try again, or end that program. Nothing was written.",
-    ),
-}
+        while True:
+            try:
+                sql, values = operation.send(rows)
+            except StopIteration as end:
+                connection.execute("commit")
+                return cast("T", end.value)
+            if isinstance(values, list):
+                connection.executemany(sql, values)
+                rows = ()
+            else:
+                texts = [storable(each) if isinstance(each, str) else each for each in values]
+                rows = connection.execute(sql, texts).fetchall()
+    finally:
+        if connection.in_transaction:
+            connection.execute("rollback")

@@ -25,8 +25,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_log = logging.getLogger(__name__)
 _REQUESTED: Final = 64
 """How many texts are sent in one request."""
+_BATCH: Final = 256
+"""How many chunks get their vectors in one transaction."""
+_PAUSE: Final = 30.0
+"""Seconds for which a service that failed is asked for no vectors of documents: each attempt may take that long."""
+_REMEMBERED: Final = "insert into facts values (?, ?) on conflict (name) do update set value = excluded.value"
+_ADDED: Final = (
+    "insert into vectors select id, document, {place} from chunks where id = ? on conflict (chunk) do nothing"
+)
 
 
 def require_numpy() -> None:
@@ -84,6 +93,7 @@ async def embedded(service: EmbeddingService, texts: Sequence[str]) -> "NDArray[
 def _matrix(service: str, vectors: Sequence[Sequence[float]]) -> "NDArray[np.float32]":
     import numpy as np
 
+    no_numbers = f"The embedding service {service!r} gave vectors with values that are no numbers."
     try:
         lengths = {len(each) for each in vectors}
         if len(lengths) != 1 or not min(lengths):
@@ -91,27 +101,16 @@ def _matrix(service: str, vectors: Sequence[Sequence[float]]) -> "NDArray[np.flo
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
             matrix = np.asarray(vectors, np.float32)
     except (TypeError, ValueError) as error:
-        raise _no_numbers(service) from error
+        raise ModelUnavailable(no_numbers) from error
     if matrix.ndim != 2 or not np.isfinite(matrix).all():  # noqa: PLR2004 - texts and numbers
-        raise _no_numbers(service)
+        raise ModelUnavailable(no_numbers)
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     return (matrix / np.where(norms == 0, 1, norms)).astype(np.float32, copy=False)
-
-
-def _no_numbers(service: str) -> ModelError:
-    return ModelUnavailable(f"The embedding service {service!r} gave vectors with values that are no numbers.")
 
 
 def _uneven(service: str, lengths: set[int]) -> ModelError:
     found = " and ".join(map(str, sorted(lengths)))
     return ModelUnavailable(f"The embedding service {service!r} gave vectors of {found} numbers; expected one length.")
-
-
-_log = logging.getLogger(__name__)
-_BATCH: Final = 256
-"""How many chunks get their vectors in one transaction."""
-_PAUSE: Final = 30.0
-"""Seconds for which a service that failed is asked for no vectors of documents: each attempt may take that long."""
 
 
 class ChunkVectors:
@@ -134,14 +133,14 @@ class ChunkVectors:
 
         Texts that the document had before keep their vectors, so that a small change costs little.
         """
-        service = await self._fitting()
+        service = await self._usable()
         if service is None or not texts:
             return None
-        columns, tables = f"coalesce(chunks.shown, chunks.body), {self._database.vector_column}", f"vectors, {JOINED}"
-        before = Condition("vectors.chunk = chunks.id and documents.uri = ?", (uri,))
 
         def read() -> Operation[Rows]:
-            return (yield selected(columns, tables, before))
+            columns = f"coalesce(chunks.shown, chunks.body), {self._database.vector_column}"
+            before = Condition("vectors.chunk = chunks.id and documents.uri = ?", (uri,))
+            return (yield selected(columns, f"vectors, {JOINED}", before))
 
         known = {text: self._database.array(vector) for text, vector in await self._database.read(read)}
         missing = [each for each in dict.fromkeys(texts) if each not in known]
@@ -152,20 +151,9 @@ class ChunkVectors:
             known |= zip(missing, made, strict=True)
         return [known[each] for each in texts]
 
-    async def _made(self, service: EmbeddingService, texts: Sequence[str]) -> "NDArray[np.float32] | None":
-        """The vectors of texts; None: the service gives none now, and is left alone for a while."""
-        if time.monotonic() < self._away_until:
-            return None
-        try:
-            return await embedded(service, texts)
-        except (ModelUnavailable, ModelRefused) as error:
-            self._away_until = time.monotonic() + _PAUSE
-            _log.warning("Documents are without vectors, and found by words alone until they have them. %s", error)
-            return None
-
     async def of_query(self, text: str) -> "NDArray[np.float32] | None":
         """The vector of what is searched for; None: none is made."""
-        service = await self._fitting()
+        service = await self._usable()
         if service is None:
             return None
         (vector,) = await embedded(service, [text])
@@ -178,10 +166,8 @@ class ChunkVectors:
 
     async def no_vectors(self) -> StoreError:
         """That there are no vectors to search, and why."""
-        lack = await self._database.lack()
-        return self._database.error(
-            *(lack or ("It has no vectors to search.", "Give it an embedding service, or search by text."))
-        )
+        without = ("It has no vectors to search.", "Give it an embedding service, or search by text.")
+        return self._database.error(*(await self._database.lack() or without))
 
     def add(
         self, chunks: Sequence[int], vectors: "Sequence[NDArray[np.float32]] | NDArray[np.float32] | None"
@@ -204,7 +190,7 @@ class ChunkVectors:
 
     async def catch_up(self) -> int:
         """Make vectors of some chunks that were stored without. Returns of how many; 0: of none, or not now."""
-        service = await self._fitting()
+        service = await self._usable()
         if service is None or "without_vectors" not in await self._database.read(_facts):
             return 0
         rows = await self._database.write(_missing)
@@ -222,7 +208,7 @@ class ChunkVectors:
         if service is None:
             raise self._database.error("It has no embedding service to use.", "Give it one: embeddings=….")
         if only_missing:
-            await self._fitting()
+            await self._usable()
         made, anew, self._warned = 0, not only_missing, False
         while rows := await self._database.write(_first if anew else _missing):
             vectors = await embedded(service, [text for _, text in rows])
@@ -247,22 +233,29 @@ class ChunkVectors:
         def read() -> Operation[IndexInfo]:
             facts = yield from _facts()
             ((documents, chunks),) = yield "select count(*), coalesce(sum(chunks), 0) from documents", ()
-            vectors = ((0,),) if lacking else (yield "select count(*) from vectors", ())
+            ((vectors,),) = ((0,),) if lacking else (yield "select count(*) from vectors", ())
+            model, dimensions = facts.get("model", ""), int(facts.get("dimensions", 0))
             return IndexInfo(
-                documents=documents,
-                chunks=int(chunks),
-                vectors=vectors[0][0],
-                model=facts.get("model", ""),
-                dimensions=int(facts.get("dimensions", 0)),
+                documents=documents, chunks=int(chunks), vectors=vectors, model=model, dimensions=dimensions
             )
 
         return await self._database.read(read)
 
-    async def _fitting(self) -> EmbeddingService | None:
+    async def _made(self, service: EmbeddingService, texts: Sequence[str]) -> "NDArray[np.float32] | None":
+        """The vectors of texts; None: the service gives none now, and is left alone for a while."""
+        if time.monotonic() < self._away_until:
+            return None
+        try:
+            return await embedded(service, texts)
+        except (ModelUnavailable, ModelRefused) as error:
+            self._away_until = time.monotonic() + _PAUSE
+            _log.warning("Documents are without vectors, and found by words alone until they have them. %s", error)
+            return None
+
+    async def _usable(self) -> EmbeddingService | None:
         """The service, unless it cannot be used and only text is to be searched then; or `StoreError`."""
         if self._service is None:
             return None
-        error: StoreError | None = None
         if lack := await self._database.lack():
             error = self._database.error(*lack)
         else:
@@ -292,23 +285,15 @@ def _facts() -> Operation[dict[str, Any]]:
     return {row[0]: row[1] for row in rows}
 
 
-def _first() -> Operation[Rows]:
-    """The first chunks of all, each with its text."""
-    return (yield selected(*_TEXTS, Condition("true"), _SOME))
+def _first(condition: str = "true") -> Operation[Rows]:
+    """The first chunks of all that fit, each with its text."""
+    columns = "chunks.id, coalesce(chunks.shown, chunks.body)"
+    return (yield selected(columns, "chunks", Condition(condition), f"order by chunks.id limit {_BATCH}"))
 
 
 def _missing() -> Operation[Rows]:
     """Chunks without a vector, each with its text; when there are none, that is noted."""
-    without = Condition("not exists (select 1 from vectors where vectors.chunk = chunks.id)")
-    rows = yield selected(*_TEXTS, without, _SOME)
+    rows = yield from _first("not exists (select 1 from vectors where vectors.chunk = chunks.id)")
     if not rows:
         yield "delete from facts where name = 'without_vectors'", ()
     return rows
-
-
-_TEXTS: Final = ("chunks.id, coalesce(chunks.shown, chunks.body)", "chunks")
-_SOME: Final = f"order by chunks.id limit {_BATCH}"
-_ADDED: Final = (
-    "insert into vectors select id, document, {place} from chunks where id = ? on conflict (chunk) do nothing"
-)
-_REMEMBERED: Final = "insert into facts values (?, ?) on conflict (name) do update set value = excluded.value"

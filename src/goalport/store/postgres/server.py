@@ -159,13 +159,16 @@ class DatabaseServer:
 
     @asynccontextmanager
     async def changing(self, connection: Connection) -> AsyncGenerator[None]:
-        """A transaction in which no other program changes the tables; those that start together wait here."""
+        """A transaction in which no other program changes the tables; those that start together wait here.
+
+        It looks first what is to be changed, so what lost its connection is begun anew, even while it committed.
+        """
         async with self._ended(connection):
             await connection.execute("BEGIN")
             lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
             await connection.fetch(lock, f"goalport {self.schema}")
             yield
-            await self._commit(connection)
+            await connection.execute("COMMIT")
 
     @contextmanager
     def in_words(self) -> Generator[None]:
