@@ -87,26 +87,16 @@ def chat(
 
     Without a terminal, the exit code is 1 if something failed or a question is open.
 
-    Parameters
-    ----------
-    chatbot
-        Its name; needed if there are several, except with --continue and -c.
-    messages
-        Say this and leave; repeat it for more. - reads a message from standard input.
-    conversation
-        Go on with the conversation of this id.
-    continued
-        Go on with your last one.
-    new
-        Begin a new one, as without the other options; with --conversation, under that id.
-    model
-        The model to ask where a chatbot names none.
-    structured
-        Print each reply as a line of JSON.
-    quiet
-        Do not show steps and tools.
-    server
-        A running server, over AG-UI; the key in GOALPORT_KEY is sent along. Default: the workspace.
+    Args:
+        chatbot: Its name; needed if there are several, except with --continue and -c.
+        messages: Say this and leave; repeat it for more. - reads a message from standard input.
+        conversation: Go on with the conversation of this id.
+        continued: Go on with your last one.
+        new: Begin a new one, as without the other options; with --conversation, under that id.
+        model: The model to ask where a chatbot names none.
+        structured: Print each reply as a line of JSON.
+        quiet: Do not show steps and tools.
+        server: A running server, over AG-UI; the key in GOALPORT_KEY is sent along. Default: the workspace.
 
     Examples:
         goalport chat Support --continue

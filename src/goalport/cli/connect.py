@@ -171,10 +171,8 @@ def connect(
 ) -> int:
     """Print a client's configuration for this server and where it goes, or write it.
 
-    Parameters
-    ----------
-    write
-        Write it, after showing what changes.
+    Args:
+        write: Write it, after showing what changes.
 
     Examples:
         goalport connect

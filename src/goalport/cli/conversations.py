@@ -17,9 +17,9 @@ from goalport.base.caller import OPERATOR
 from goalport.base.errors import BadInput
 from goalport.base.events import Event
 from goalport.cli.options import AsJson, OutputFile, Unasked, WorkspaceFolder, workspace_root
-from goalport.cli.sources import local_time, run_here
+from goalport.cli.sources import run_here
 from goalport.cli.stored import driven, has_store, opened_store, stored_settings
-from goalport.cli.terminal import Record, confirmed, say, show, show_json, show_lines, show_markdown
+from goalport.cli.terminal import Record, confirmed, local_time, say, show, show_json, show_lines, show_markdown
 from goalport.cli.workspace import LoadedWorkspace, failure_in_words, kept_in_memory, unexpected_error
 from goalport.models.llm import UserMessage
 from goalport.runtime.chat import ChatSession, Conversations, Turn
@@ -67,10 +67,8 @@ def search(
 ) -> None:
     """List the conversations in whose title or messages these words are, in capitals or not.
 
-    Parameters
-    ----------
-    words
-        All of them have to occur.
+    Args:
+        words: All of them have to occur.
 
     Examples:
         goalport conversations search refund damaged
@@ -98,10 +96,8 @@ def show_conversation(
 def rename(conversation_id: str, title: str, /, *, workspace: WorkspaceFolder = Path()) -> None:
     """Give a conversation a title.
 
-    Parameters
-    ----------
-    title
-        A few words that say what it is about.
+    Args:
+        title: A few words that say what it is about.
 
     Examples:
         goalport conversations rename solid-tern-ba45d2e65dad "A damaged parcel"

@@ -1,6 +1,6 @@
-"""`goalport ingest` and `goalport rag`: documents are taken in, searched, listed and removed.
+"""`goalport ingest` and `goalport rag`: documents are taken in, searched, listed and removed; and `goalport skills`.
 
-They are kept where the settings of the workspace say, unless `--index` names a file or a PostgreSQL database.
+Documents are kept where the settings of the workspace say, unless `--index` names a file or a PostgreSQL database.
 """
 
 import time
@@ -14,12 +14,12 @@ import anyio
 from cyclopts import Parameter
 
 from goalport.base.caller import ANONYMOUS
-from goalport.base.errors import BadInput, UnknownName
+from goalport.base.errors import BadInput, DocumentError, UnknownName
 from goalport.base.words import counted, excerpt, one_line
-from goalport.cli.options import WorkspaceFolder
-from goalport.cli.terminal import Format, Record, say, show, show_json, show_lines
+from goalport.cli.options import Unasked, WorkspaceFolder, workspace_root
+from goalport.cli.terminal import Format, Record, confirmed, say, show, show_json, show_lines
 from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings
-from goalport.knowledge.documents import Chunk, Chunker, ChunkerConfig, RefreshPolicy, WebFetcher
+from goalport.knowledge.documents import Chunk, Chunker, ChunkerConfig, Folder, RefreshPolicy, WebFetcher
 from goalport.knowledge.rag import (
     DocumentIndex,
     DocumentIngestion,
@@ -30,13 +30,16 @@ from goalport.knowledge.rag import (
     find_chunks,
 )
 from goalport.knowledge.rag.ingestion import absolute, is_page, stored_within
+from goalport.knowledge.skills import Skill, Skills, SkillTrust, check_skills as skill_problems
+from goalport.knowledge.skills.skill import SKILL_FILE, TRUST_FILE, fingerprint, scanned
+from goalport.knowledge.skills.skills import PROJECT_FOLDERS, skills_in
 from goalport.models.llm import TokenUsage
 from goalport.runtime.platform.knowledge import document_index, index_file
 from goalport.runtime.process import DirectCalls, Spending, spending_outside
 from goalport.runtime.process.ledger import in_dollars
 from goalport.store.postgres import PostgresAddress
 from goalport.tools import calling_from
-from goalport.workspace.settings import Settings
+from goalport.workspace.settings import load_settings
 
 DONE, FAILED = 0, 1
 _PAUSE: Final = 1.0
@@ -69,24 +72,15 @@ def ingest(
 
     [documents] of the settings has the defaults. Of a folder, documents whose files are gone are removed.
 
-    Parameters
-    ----------
-    places
-        Files, folders and URLs; file: URIs too.
-    refresh
-        When what is stored is read again: always, never, or after a time such as 30m or 1d. Default: always.
-    include
-        Of a folder, only what matches: '*.md'.
-    max_chunk_size
-        The most characters of a chunk.
-    overlap_size
-        How many of them at most repeat what is before.
-    allow
-        A host of this network that may be fetched from: HOST[:PORT].
-    watch
-        Go on, and take in what changes, until Ctrl-C.
-    structured
-        Print a line of JSON for each document.
+    Args:
+        places: Files, folders and URLs; file: URIs too.
+        refresh: When what is stored is read again: always, never, or after a time such as 30m or 1d. Default: always.
+        include: Of a folder, only what matches: '*.md'.
+        max_chunk_size: The most characters of a chunk.
+        overlap_size: How many of them at most repeat what is before.
+        allow: A host of this network that may be fetched from: HOST[:PORT].
+        watch: Go on, and take in what changes, until Ctrl-C.
+        structured: Print a line of JSON for each document.
 
     Examples:
         goalport ingest docs handbook.pdf
@@ -103,9 +97,13 @@ def ingest(
         raise BadInput(f"--refresh {error}.") from None
     most = chosen.max_chunk_size if max_chunk_size is None else max_chunk_size
     overlap = chosen.overlap_size if overlap_size is None else overlap_size
+    try:
+        chunker = Chunker(ChunkerConfig(max_chunk_size=most, overlap_size=overlap))
+    except ValueError as error:
+        raise BadInput(f"{error}.") from None
     ingestion_of = partial(
         DocumentIngestion,
-        chunker=_chunker(most, overlap),
+        chunker=chunker,
         refresh=policy,
         fetcher=WebFetcher(allow=allow),
         include=include or chosen.include,
@@ -113,13 +111,6 @@ def ingest(
     follows = [each for each in places if not is_page(each) or policy.seconds] if watch else None
     shown = ShownDocuments(structured=structured)
     return _with_store(loaded, index, partial(_ingested, places, follows, ingestion_of, shown))
-
-
-def _chunker(max_chunk_size: int, overlap_size: int) -> Chunker:
-    try:
-        return Chunker(ChunkerConfig(max_chunk_size=max_chunk_size, overlap_size=overlap_size))
-    except ValueError as error:
-        raise BadInput(f"{error}.") from None
 
 
 async def _ingested(
@@ -147,11 +138,22 @@ async def _ingested(
                 whole = True
             finally:
                 if documents or whole:
-                    say(_summary(documents, time.monotonic() - began, spent))
+                    numbers = Counter(each.outcome for each in documents)
+                    counts = ", ".join(f"{numbers[each]} {each}" for each in get_args(Outcome) if numbers[each])
+                    chunks = counted(sum(each.chunks for each in documents), "chunk")
+                    stored = f"{chunks} stored in {time.monotonic() - began:.1f} s."
+                    say(f"Documents: {counts or 'none'}; {stored}{_cost(spent)}")
         while follows is not None:
             await anyio.sleep(_PAUSE)
             await ingestion.ingest(*follows, listener=listener)
     return FAILED if any(each.outcome == "failed" for each in documents) else DONE
+
+
+def _cost(spent: Sequence[Spending]) -> str:
+    """What embeddings cost, as a sentence that follows another one; empty where that is not known."""
+    usage = sum((each.usage for each in spent), start=TokenUsage())
+    dollars = f", {in_dollars(usage.cost)}" if usage.cost else ""
+    return f" Embeddings: {usage.tokens:,} tokens{dollars}." if usage.tokens or usage.cost else ""
 
 
 class ShownDocuments:
@@ -162,7 +164,10 @@ class ShownDocuments:
         self._shown: dict[str, IngestedDocument] = {}
 
     def __call__(self, document: IngestedDocument) -> None:
-        if self._is_known(document):
+        before, nothing_happened = self._shown.get(document.uri), document == self._shown.get(document.uri)
+        if document.outcome == "unchanged":
+            nothing_happened = before is not None and before.outcome != "failed"
+        if nothing_happened and document.outcome in {"failed", "unchanged"}:
             return
         self._shown[document.uri] = document
         if self._structured:
@@ -174,29 +179,6 @@ class ShownDocuments:
             of = f" ({counted(document.chunks, 'chunk')})" if document.outcome != "removed" else ""
             show_lines([f"{document.outcome}: {document.uri}{of}"])
 
-    def _is_known(self, document: IngestedDocument) -> bool:
-        """Whether nothing happened to a document since it was shown."""
-        before = self._shown.get(document.uri)
-        if document.outcome == "unchanged":
-            return before is not None and before.outcome != "failed"
-        return document.outcome == "failed" and document == before
-
-
-def _summary(documents: Sequence[IngestedDocument], seconds: float, spent: Sequence[Spending]) -> str:
-    numbers = Counter(each.outcome for each in documents)
-    told = [f"{numbers[each]} {each}" for each in get_args(Outcome) if numbers[each]]
-    chunks = sum(each.chunks for each in documents)
-    return (
-        f"Documents: {', '.join(told) or 'none'}; {counted(chunks, 'chunk')} stored in {seconds:.1f} s.{_cost(spent)}"
-    )
-
-
-def _cost(spent: Sequence[Spending]) -> str:
-    """What embeddings cost, as a sentence that follows another one; empty where that is not known."""
-    usage = sum((each.usage for each in spent), start=TokenUsage())
-    dollars = f", {in_dollars(usage.cost)}" if usage.cost else ""
-    return f" Embeddings: {usage.tokens:,} tokens{dollars}." if usage.tokens or usage.cost else ""
-
 
 def search(
     query: str,
@@ -204,20 +186,16 @@ def search(
     *,
     by: By | None = None,
     top: int = 5,
-    format: Format = "text",  # noqa: A002 - the option's name
+    format: Format = "text",
     index: Index = None,
     workspace: WorkspaceFolder = Path(),
 ) -> int:
     """Search the documents that were taken in. The exit code is 1 if nothing was found.
 
-    Parameters
-    ----------
-    query
-        What is searched for.
-    by
-        How. Default: both if there are vectors, else words.
-    top
-        The most results. Default: 5.
+    Args:
+        query: What is searched for.
+        by: How. Default: both if there are vectors, else words.
+        top: The most results. Default: 5.
 
     Examples:
         goalport rag search "how are tokens renewed"
@@ -226,16 +204,19 @@ def search(
     """
     if not query.strip():
         raise BadInput("Say what to search for: the query is empty.")
-
     results = _with_store(open_with_warnings(workspace), index, lambda store: _found(store, query, by, top), reads=True)
+    records: list[Record] = []
+    for each in results:
+        chunk, score = each.match, each.score
+        place = {"uri": chunk.uri, "path": list(chunk.path), "start": chunk.start, "end": chunk.end}
+        records.append({"score": round(score, 4), "id": chunk.id, **place, "text": chunk.urtext})
+        if format == "text":
+            show_lines([f"{score:.2f}  {' / '.join(chunk.path)}", f"      {chunk.uri} ({chunk.start}-{chunk.end})"])
+            show_lines([f"      {one_line(excerpt(chunk.urtext, _SHOWN), _SHOWN)}", ""])
     if format == "json":
-        show_json([_wire(each) for each in results])
+        show_json(records)
     elif not results:
         say("Nothing was found.")
-    for each in results if format == "text" else ():
-        where = " / ".join(each.match.path)
-        show_lines([f"{each.score:.2f}  {where}", f"      {each.match.uri} ({each.match.start}-{each.match.end})"])
-        show_lines([f"      {one_line(excerpt(each.match.urtext, _SHOWN), _SHOWN)}", ""])
     return DONE if results else FAILED
 
 
@@ -257,25 +238,7 @@ async def _found(store: DocumentIndex, query: str, by: By | None, top: int) -> S
             return await store.regex_search(query, top, Chunk)
 
 
-def _wire(result: SimilarityResult[Chunk]) -> dict[str, object]:
-    chunk = result.match
-    return {
-        "score": round(result.score, 4),
-        "id": chunk.id,
-        "uri": chunk.uri,
-        "path": list(chunk.path),
-        "start": chunk.start,
-        "end": chunk.end,
-        "text": chunk.urtext,
-    }
-
-
-def list_documents(
-    *,
-    format: Format = "text",  # noqa: A002 - the option's name
-    index: Index = None,
-    workspace: WorkspaceFolder = Path(),
-) -> None:
+def list_documents(*, format: Format = "text", index: Index = None, workspace: WorkspaceFolder = Path()) -> None:
     """List the documents that were taken in."""
 
     async def found(store: DocumentIndex) -> list[Record]:
@@ -297,17 +260,11 @@ def list_documents(
     show(_with_store(open_with_warnings(workspace), index, found, reads=True), format, none="No document is stored.")
 
 
-def remove(
-    *documents: str,
-    index: Index = None,
-    workspace: WorkspaceFolder = Path(),
-) -> None:
+def remove(*documents: str, index: Index = None, workspace: WorkspaceFolder = Path()) -> None:
     """Remove documents, with all that is stored of them.
 
-    Parameters
-    ----------
-    documents
-        Their URIs, or paths of files. Of a folder, or a URI that ends with a slash, all within it.
+    Args:
+        documents: Their URIs, or paths of files. Of a folder, or a URI that ends with a slash, all within it.
 
     Examples:
         goalport rag remove docs/old.md
@@ -346,14 +303,19 @@ def reembed(*, index: Index = None, workspace: WorkspaceFolder = Path()) -> None
 
 
 def _with_store(
-    loaded: LoadedWorkspace,
-    index: str | None,
-    work: Callable[[DocumentIndex], Awaitable[T]],
-    *,
-    reads: bool = False,
+    loaded: LoadedWorkspace, index: str | None, work: Callable[[DocumentIndex], Awaitable[T]], *, reads: bool = False
 ) -> T:
-    """What some work with the index of documents gives."""
-    settings, file = _chosen(loaded.settings, index)
+    """What some work with the index of documents gives: the one of the settings, or the one that `--index` names."""
+    settings, file = loaded.settings, None
+    if index is not None and "://" not in index:
+        file = Path(index)
+    elif index is not None:
+        try:
+            PostgresAddress(index)
+        except ValueError as error:
+            raise BadInput(f"--index {error}, or the path of a file.") from None
+        documents = settings.documents.model_copy(update={"store": index})
+        settings = settings.model_copy(update={"documents": documents})
     path = file or index_file(settings)
     if reads and path is not None and not path.exists():  # looking makes no file
         raise BadInput(f"There are no documents in {path}. Take some in: goalport ingest docs")
@@ -372,13 +334,81 @@ def _with_store(
         return runner.run(worked())
 
 
-def _chosen(settings: Settings, index: str | None) -> tuple[Settings, Path | None]:
-    """The settings with the database that `--index` names, and the file that it names. Raises `BadInput`."""
-    if index is None or "://" not in index:
-        return settings, None if index is None else Path(index)
-    try:
-        PostgresAddress(index)
-    except ValueError as error:
-        raise BadInput(f"--index {error}, or the path of a file.") from None
-    documents = settings.documents.model_copy(update={"store": index})
-    return settings.model_copy(update={"documents": documents}), None
+def check_skills(
+    *folders: Path, files: Annotated[bool, Parameter(negative="--no-files")] = True, format: Format = "text"
+) -> int:
+    """Say what in skills is not as the specification wants it.
+
+    Args:
+        folders: Folders of skills, or folders with skills in their folders.
+        files: Look for the files that the instructions mention. That is the default.
+
+    Examples:
+        goalport skills check skills
+    """
+    if not folders:
+        raise BadInput("Say which skills to check, such as `goalport skills check skills`.")
+    problems = [each for folder in folders for each in skill_problems(folder, files=files)]
+    if format == "json":
+        show_json([{"path": str(each.path), "line": each.line, "message": each.message} for each in problems])
+    else:
+        show_lines(map(str, problems))
+        say(f"{counted(len(problems), 'problem')}." if problems else "Nothing is wrong.")
+    return FAILED if problems else DONE
+
+
+def list_skills(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:
+    """List the skills of the references of the workspace, and those that the project brings; GitHub's are fetched."""
+    loaded = open_with_warnings(workspace)
+    found: list[tuple[Skill, str, str]] = []
+    with loop_of(loaded) as runner:
+        for name, reference in loaded.platform.references.items():
+            skills = runner.run(reference.all()) if isinstance(reference, Skills) else ()
+            found += [(each, "ready", name) for each in skills if not each.fingerprint]
+    trust = SkillTrust(loaded.settings.data_dir / TRUST_FILE)
+    for place in (loaded.workspace.root / parent for parent in PROJECT_FOLDERS):
+        for each in skills_in(place) if place.is_dir() else ():  # whether a reference names them or not
+            found.append((each, "trusted" if trust.trusted(each.folder) else "not trusted", ""))
+    records: list[Record] = []
+    for each, state, name in found:
+        record = {"skill": each.name, "description": each.description, "state": state, "reference": name}
+        records.append({**record, "folder": str(each.folder)})
+    show(records, format, none="There are no skills. Name some in references.yml, or put them in .agents/skills.")
+
+
+def trust_skills(*folders: Path, yes: Unasked = False, workspace: WorkspaceFolder = Path()) -> int:
+    """Trust skills that a project brings, as they are now.
+
+    It shows what is trusted, and asks. A skill that changes later has to be trusted again.
+
+    Args:
+        folders: Folders of skills, or folders with skills in their folders.
+
+    Examples:
+        goalport skills trust .agents/skills/release
+    """
+    if not folders:
+        raise BadInput("Say which skill to trust; `goalport skills list` lists those of the project.")
+    settings = load_settings(workspace_root(workspace))
+    found: list[Skill] = []
+    for folder in folders:
+        within = [scanned(folder)[0]] if (folder / SKILL_FILE).is_file() else [*skills_in(folder)]
+        if not within:
+            raise DocumentError(f"Expected a {SKILL_FILE} in {folder} or in a folder in there, but there is none.")
+        found += within
+    seen = [fingerprint(each.folder) for each in found]
+    for each in found:
+        files = sorted(Folder(each.folder, hidden=True).files())
+        scripts = ", ".join(name for name in files if name.startswith("scripts/")) or "none"
+        show_lines([f"{each.name}: {each.description}", f"  folder: {each.folder.resolve()}"])
+        show_lines([f"  files: {', '.join(files)}", f"  scripts: {scripts}", ""])
+    whose = f"{counted(len(found), 'skill')} for agents of {settings.workspace}"
+    unattended = f"Nobody is there to be asked; add --yes to trust {whose}."
+    if not yes and not confirmed(f"Trust {whose}?", unattended):
+        say("Nothing is trusted.")
+        return FAILED
+    record = SkillTrust(settings.data_dir / TRUST_FILE)
+    for each, shown in zip(found, seen, strict=True):
+        record.trust(each.folder, seen=shown)
+        say(f"Trusted {each.name!r} as it is now.")
+    return DONE

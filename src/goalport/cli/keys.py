@@ -16,8 +16,7 @@ from goalport.base.caller import user_of_machine
 from goalport.base.errors import BadInput, SettingsError, UnknownName
 from goalport.base.words import counted, listed, validation_reason
 from goalport.cli.options import AsJson, WorkspaceFolder, duration_of, workspace_root
-from goalport.cli.sources import local_time
-from goalport.cli.terminal import Record, say, show
+from goalport.cli.terminal import Record, local_time, say, show
 from goalport.server.auth.keys import KeyFile, KeyUses, NewKey, new_key
 from goalport.workspace.settings import KeyEntry, Settings, load_settings
 from goalport.workspace.settings.loading import audit_of
@@ -36,17 +35,12 @@ def new(
 ) -> None:
     """Make a key and print it. Only its hash is kept: whoever loses the key needs a new one.
 
-    Parameters
-    ----------
-    name
-        Whose key it is, such as anna or build-server: the caller's name in the log.
-    scopes
-        What the key may do, separated by commas. Default: goals:read,goals:write, which is to see and call all goals
-        that ask for no other scope. goals:admin follows and ends what others began too.
-    expires
-        When it ends: after 90d, 12h or 30m. Default: never.
-    entry
-        Do not write the key file: print the key, and on a second line its entry for auth.key_entries.
+    Args:
+        name: Whose key it is, such as anna or build-server: the caller's name in the log.
+        scopes: What the key may do, separated by commas. Default: goals:read,goals:write, which is to see and call all
+            goals that ask for no other scope. goals:admin follows and ends what others began too.
+        expires: When it ends: after 90d, 12h or 30m. Default: never.
+        entry: Do not write the key file: print the key, and on a second line its entry for auth.key_entries.
 
     Examples:
         goalport keys new anna
@@ -100,10 +94,8 @@ def revoke(
 ) -> None:
     """Revoke a key, or all keys of a name. A running server follows within a second or two.
 
-    Parameters
-    ----------
-    which
-        The id of a key, or a name: all keys of that name.
+    Args:
+        which: The id of a key, or a name: all keys of that name.
 
     Examples:
         goalport keys revoke anna
@@ -134,14 +126,10 @@ def rotate(
 ) -> None:
     """Replace a key: make another one with the same scopes, and let the earlier ones end after a while.
 
-    Parameters
-    ----------
-    name
-        Whose keys are replaced.
-    overlap
-        How long the earlier keys stay valid: 7d, 12h, or 0s. Default: 7d.
-    expires
-        When the new key ends. Default: after as long as the earlier.
+    Args:
+        name: Whose keys are replaced.
+        overlap: How long the earlier keys stay valid: 7d, 12h, or 0s. Default: 7d.
+        expires: When the new key ends. Default: after as long as the earlier.
 
     Examples:
         goalport keys rotate anna

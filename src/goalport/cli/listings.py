@@ -1,29 +1,35 @@
-"""`goalport agents`, `goals`, `actions`, `models`, …: the contents of a workspace, as tables or JSON.
+"""`goalport check`, `agents`, `goals`, `actions`, `models`, …: what is in a workspace and wrong with it.
 
-No model is asked, and no provider's library is loaded.
+Nothing runs, no model is asked, and no provider's library is loaded.
 """
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, cast
 
 from cyclopts import Parameter
 
-from goalport.agents.domain import Action, Agent, Input
+from goalport.agents.domain import Input
 from goalport.agents.domain.formulas import names_known, needs_of
+from goalport.base.colours import coloured
 from goalport.base.errors import UnknownName
 from goalport.base.secrecy import hide, register_secrets
-from goalport.base.words import type_label
+from goalport.base.words import counted, type_label
 from goalport.cli.options import WorkspaceFolder, workspace_root
-from goalport.cli.terminal import Format, Record, say, show, show_lines
-from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings
+from goalport.cli.terminal import Format, Record, say, show, show_json, show_lines
+from goalport.cli.workspace import LoadedWorkspace, loop_of, open_with_warnings, open_workspace
 from goalport.knowledge.references import Refreshing, refreshed
 from goalport.knowledge.references.reference import described
 from goalport.models.llm import ModelCard
 from goalport.models.prompts import contribution_of
+from goalport.runtime.platform import mistakes_in, remarks_on_chatbots, remarks_on_givers
+from goalport.runtime.platform.knowledge import document_problems
 from goalport.runtime.platform.workspace_parts import declared_settings
-from goalport.server.publish.goal_tools import Offer, Refusal, offers_of
+from goalport.server.publish.goal_tools import GoalTool, Offer, Refusal, offers_of
+from goalport.server.publish.portability import without_hints
 from goalport.server.publish.publication import publish
+from goalport.server.publish.report import models_in_words, remarks_on_goals, switched_off, warnings_on_arguments
 from goalport.workspace import load_workspace
 from goalport.workspace.settings import load_settings, secrets_in, secrets_of
 from goalport.workspace.settings.loading import listed_settings
@@ -31,7 +37,55 @@ from goalport.workspace.settings.loading import listed_settings
 OfAgent = Annotated[str | None, Parameter(help="Only those of this agent.")]
 
 
-def agents(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002 - the option's name
+def check(*, format: Format = "text", allow_warnings: bool = False, workspace: WorkspaceFolder = Path()) -> int:
+    """Read the workspace and say what is wrong with it; nothing runs.
+
+    Args:
+        allow_warnings: Exit with 1 for problems, but not for warnings.
+
+    Examples:
+        goalport check
+        goalport check --workspace my-agents --format json
+    """
+    loaded = open_workspace(workspace)
+    platform, agents, expected = loaded.platform, loaded.platform.agents, loaded.platform.expected_groups
+    published = publish(platform, loaded.workspace, loaded.settings)
+    prompts = [each.tool for each in published.tools.values() if isinstance(each, GoalTool) and not each.is_tool]
+    # Problems prevent something from being served; warnings are of what is served but some clients cannot use.
+    problems = [
+        *published.problems,
+        *map(str, mistakes_in(agents, expected)),
+        *(f"[models] {each}" for each in platform.models.problems()),
+        *document_problems(platform.models, loaded.settings),
+    ]
+    warnings = [loaded.no_agents_message] if loaded.lacks_agents else []
+    warnings += [*published.warnings, *warnings_on_arguments(published)]
+    # What is no error, but perhaps not intended: methods that seem to lack a mark or a trigger, goals that are not
+    # published, types that no store could write.
+    hints = [
+        *(() if platform.store.durable else platform.unstorable),
+        *remarks_on_givers(agents, expected),
+        *remarks_on_chatbots(agents),
+        *remarks_on_goals(published),
+        *without_hints(prompts),
+    ]
+    models, groups = [*models_in_words(platform)], [*switched_off(platform.upstream)]
+    numbers = {"agent": len(agents), "goal": len(agents.goals), "tool": len(published.tools)}
+    if format == "json":
+        findings = {"problems": problems, "warnings": warnings, "agents": numbers["agent"], "goals": numbers["goal"]}
+        findings |= {"tools": [*published.tools], "resources": [*published.providers]}
+        show_json(findings | {"models": models, "groups": groups, "hints": hints})
+    else:
+        wrong = [*(f"problem: {each}" for each in problems), *(f"warning: {each}" for each in warnings)]
+        for line in (*wrong, *models, *groups, *(f"note: {each}" for each in hints)):
+            print(coloured(line, sys.stdout))
+        there = ", ".join(counted(number, what) for what, number in numbers.items())
+        counts = f"{counted(len(problems), 'problem')}, {counted(len(warnings), 'warning')}"
+        print(f"{there}: {counts if wrong else 'nothing is wrong'}.")
+    return 1 if problems or (warnings and not allow_warnings) else 0
+
+
+def agents(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:
     """List the agents: what each is for, what it has, and where it is declared.
 
     Examples:
@@ -55,7 +109,7 @@ def agents(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> N
     show(records, format, none=loaded.no_agents_message)
 
 
-def goals(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
+def goals(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:
     """List the goals: the tools that each is published as, or why it is not.
 
     Examples:
@@ -69,22 +123,21 @@ def goals(*, agent: OfAgent = None, format: Format = "text", workspace: Workspac
     for owner, goal in loaded.platform.agents.goals:
         offers = [each for each in offered if isinstance(each, Offer) and each.agent is owner and goal in each.goals]
         reasons = [each.reason for each in offered if isinstance(each, Refusal) and each.goal is goal]
+        record = {
+            "goal": goal.name,
+            "agent": owner.name,
+            "published_as": [each.name for each in offers if each.name in published],
+            "starts_from": [" and ".join(map(type_label, each.starts)) for each in offers],
+            "makes": None if goal.output is None else type_label(goal.output),
+            "description": goal.description,
+            "not_published": " ".join(reasons),
+        }
         if agent in {None, owner.name}:
-            records.append(
-                {
-                    "goal": goal.name,
-                    "agent": owner.name,
-                    "published_as": [each.name for each in offers if each.name in published],
-                    "starts_from": [" and ".join(map(type_label, each.starts)) for each in offers],
-                    "makes": None if goal.output is None else type_label(goal.output),
-                    "description": goal.description,
-                    "not_published": " ".join(reasons),
-                }
-            )
-    show(records, format, none=_empty_message(loaded, agent, "goals"))
+            records.append(record)
+    _show_parts(loaded, records, format, agent, "goals")
 
 
-def actions(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
+def actions(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:
     """List the actions: what each needs from the blackboard, and what it makes.
 
     Examples:
@@ -92,12 +145,26 @@ def actions(*, agent: OfAgent = None, format: Format = "text", workspace: Worksp
         goalport actions --agent StarNewsFinder --format json
     """
     loaded = open_with_warnings(workspace)
-    held = [*loaded.platform.agents, *loaded.platform.agents.components]
-    records = [_action(each, step) for each in held if agent in {None, each.name} for step in each.actions]
-    show(records, format, none=_empty_message(loaded, agent, "actions"))
+    records = [
+        {
+            "action": action.short_name,
+            "agent": owner.name,
+            "needs": [type_label(each.type) for each in action.inputs if each.required],
+            "makes": [" and ".join(map(type_label, exit_)) for exit_ in action.outputs.exits],
+            "trigger": "" if action.settings.trigger is None else type_label(action.settings.trigger),
+            "pre": list(action.settings.pre),
+            "post": list(action.settings.post),
+            "cost": "computed" if action.cost is not None else action.settings.cost,
+            "description": action.description.partition("\n")[0],
+        }
+        for owner in (*loaded.platform.agents, *loaded.platform.agents.components)
+        if agent in {None, owner.name}
+        for action in owner.actions
+    ]
+    _show_parts(loaded, records, format, agent, "actions")
 
 
-def conditions(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
+def conditions(*, agent: OfAgent = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:
     """List the conditions: what decides each, and which actions ask for it.
 
     Examples:
@@ -105,24 +172,35 @@ def conditions(*, agent: OfAgent = None, format: Format = "text", workspace: Wor
         goalport conditions --agent WriteAndReview --format json
     """
     loaded = open_with_warnings(workspace)
-    held = [*loaded.platform.agents, *loaded.platform.agents.components]
     records: list[Record] = []
-    for each in (one for one in held if agent in {None, one.name}):
-        needs = {step.short_name: needs_of(step, names_known(each)) for step in each.actions}
+    for owner in (*loaded.platform.agents, *loaded.platform.agents.components):
+        needs = {step.short_name: needs_of(step, names_known(owner)) for step in owner.actions}
         records += [
             {
                 "condition": condition.name,
-                "agent": each.name,
+                "agent": owner.name,
                 "reads": [type_label(part.type) for part in condition.parameters if isinstance(part, Input)],
                 "asked_by": [name for name, terms in needs.items() if any(condition.name in term for term in terms)],
                 "cost": condition.cost,
             }
-            for condition in each.conditions
+            for condition in (owner.conditions if agent in {None, owner.name} else ())
         ]
-    show(records, format, none=_empty_message(loaded, agent, "conditions"))
+    _show_parts(loaded, records, format, agent, "conditions")
 
 
-def models(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002 - the option's name
+def _show_parts(
+    loaded: LoadedWorkspace, records: Sequence[Record], format: Format, agent: str | None, what: str
+) -> None:
+    """Print parts of agents, or why there are none. Raises `UnknownName` when there is no such agent."""
+    none = f"No agent here has {what}."
+    if not len(loaded.platform.agents):
+        none = loaded.no_agents_message
+    elif agent is not None and not records:
+        none = f"{loaded.platform.agents.named(agent).name} has no {what}."
+    show(records, format, none=none)
+
+
+def models(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:
     """List the language models: provider, roles, price in US dollars per million tokens, and what is to be set.
 
     A model counts as ready when nothing is missing here; its provider is not asked.
@@ -159,42 +237,16 @@ def models(*, format: Format = "text", workspace: WorkspaceFolder = Path()) -> N
     show(records, format, none="There are no models.")
 
 
-def _empty_message(loaded: LoadedWorkspace, agent: str | None, what: str) -> str:
-    """Why a list of goals or actions is empty, in a sentence. Raises `UnknownName` when there is no such agent."""
-    if not len(loaded.platform.agents):
-        return loaded.no_agents_message
-    if agent is None:
-        return f"No agent here has {what}."
-    return f"{loaded.platform.agents.named(agent).name} has no {what}."
-
-
-def _action(agent: Agent, action: Action) -> Record:
-    needed = [each for each in action.inputs if each.required]
-    return {
-        "action": action.short_name,
-        "agent": agent.name,
-        "needs": [type_label(each.type) for each in needed],
-        "makes": [" and ".join(map(type_label, exit_)) for exit_ in action.outputs.exits],
-        "trigger": "" if action.settings.trigger is None else type_label(action.settings.trigger),
-        "pre": list(action.settings.pre),
-        "post": list(action.settings.post),
-        "cost": "computed" if action.cost is not None else action.settings.cost,
-        "description": action.description.partition("\n")[0],
-    }
-
-
 def settings(
     *,
     set_only: Annotated[bool, Parameter("--set")] = False,
-    format: Format = "text",  # noqa: A002 - the option's name
+    format: Format = "text",
     workspace: WorkspaceFolder = Path(),
 ) -> int:
     """List the settings of goalport, and those that the workspace declares; secrets are not shown.
 
-    Parameters
-    ----------
-    set_only
-        Only those that something sets.
+    Args:
+        set_only: Only those that something sets.
 
     Examples:
         goalport settings --set
@@ -221,13 +273,11 @@ def _shown(value: object) -> object:
     return value if value is None or isinstance(value, bool | int | float) else hide(str(value))
 
 
-def references(*, read: str | None = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:  # noqa: A002
+def references(*, read: str | None = None, format: Format = "text", workspace: WorkspaceFolder = Path()) -> None:
     """List what prompts can name: the references and personas of references.yml.
 
-    Parameters
-    ----------
-    read
-        Show what a model is told of the one with this name.
+    Args:
+        read: Show what a model is told of the one with this name.
 
     Examples:
         goalport references

@@ -32,10 +32,8 @@ _SHOWN = 3
 def new(folder: Path, /) -> None:
     """Make a workspace in a folder that is empty or not there yet.
 
-    Parameters
-    ----------
-    folder
-        The folder of the new workspace: empty, or not there yet.
+    Args:
+        folder: The folder of the new workspace: empty, or not there yet.
 
     Examples:
         goalport new my-agents

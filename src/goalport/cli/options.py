@@ -48,12 +48,13 @@ def object_of(given: str, what: str) -> Mapping[str, Any]:
     Raises `BadInput`; `what` is the name of the argument in the message.
     """
     text = given_text(given)
+    shown = repr(one_line(text, _LONGEST))
     try:
         value: object = json.loads(text)
     except ValueError as error:
-        raise BadInput(f"{what} was expected to be JSON, not {_shown(text)} ({error}). {_EXAMPLE}") from error
+        raise BadInput(f"{what} was expected to be JSON, not {shown} ({error}). {_EXAMPLE}") from error
     if not isinstance(value, dict):
-        raise BadInput(f"{what} was expected to be a JSON object, not {_shown(text)}. {_EXAMPLE}")
+        raise BadInput(f"{what} was expected to be a JSON object, not {shown}. {_EXAMPLE}")
     return cast("dict[str, Any]", value)
 
 
@@ -78,7 +79,3 @@ def duration_of(given: str) -> timedelta:
     if match is None:
         raise BadInput(f"Expected a time such as 30d, 12h, 90m or 30s, but got {given!r}.")
     return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
-
-
-def _shown(text: str) -> str:
-    return repr(one_line(text, _LONGEST))

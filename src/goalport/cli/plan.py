@@ -5,37 +5,26 @@ Nothing runs: conditions count as unknown.
 
 import json
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from goalport.agents.domain import Action, Agent, Goal
-from goalport.agents.plan import (
-    Available,
-    Explanation,
-    Fact,
-    HasRun,
-    LastResult,
-    Plan,
-    StepReason,
-    in_words,
-)
+from goalport.agents.plan import Available, Explanation, HasRun, LastResult, Plan, StepReason, in_words
 from goalport.base.errors import UnknownName
 from goalport.base.words import counted, type_label
 from goalport.cli.options import WorkspaceFolder
-from goalport.cli.workspace import open_goal
+from goalport.cli.workspace import goal_named, open_with_agents
 from goalport.runtime.process import asks_a_model, planner_for
 
 REACHED, UNREACHED = 0, 1
 
 
-@dataclass(frozen=True)
-class ExplainedGoal:
+class ExplainedGoal(NamedTuple):
     """The plan, or its failure, for a goal from certain start types."""
 
     agent: Agent
     goal: Goal
-    given: tuple[str, ...]
+    given: Sequence[str]
     """The names of the start types."""
     explanation: Explanation
     access: Mapping[str, Sequence[str]]
@@ -54,27 +43,24 @@ def plan(
     /,
     *,
     given: list[str] | None = None,
-    format: Literal["text", "mermaid", "json"] = "text",  # noqa: A002 - the option's name
+    format: Literal["text", "mermaid", "json"] = "text",
     workspace: WorkspaceFolder = Path(),
 ) -> int:
     """Explain which actions reach a goal, or why none do.
 
-    Parameters
-    ----------
-    goal
-        The goal: its published, full or short name.
-    given
-        A type to start from; repeat it for more. Default: the goal's start types.
-    format
-        text for people, mermaid for a picture, json for programs. Default: text.
+    Args:
+        goal: The goal: its published, full or short name.
+        given: A type to start from; repeat it for more. Default: the goal's start types.
+        format: text for people, mermaid for a picture, json for programs. Default: text.
 
     Examples:
         goalport plan find_star_news
         goalport plan find_star_news --given UserInput --given StarPerson
         goalport plan find_star_news --format mermaid
     """
-    loaded, found = open_goal(workspace, goal)
-    scope = loaded.platform.agents.scope(found.agent)
+    platform = open_with_agents(workspace).platform
+    found = goal_named(platform, goal)
+    scope = platform.agents.scope(found.agent)
     types = {type_label(fact.type): fact.type for fact in scope.facts if isinstance(fact, Available)}
     for name in given or ():
         if name not in types:
@@ -82,12 +68,9 @@ def plan(
     starts = (tuple(types[name] for name in given),) if given else found.starts
     actions = scope.actions.values()
     access = {each.name: [rule.text for rule in each.access] for each in actions if each.access}
-    servers = loaded.platform.upstream.groups.config
-    asked = {each.name: list(_asked_by(each, servers)) for each in actions}
+    asked = {each.name: [*_asked_by(each, platform.upstream.groups.config)] for each in actions}
     explained = [
-        ExplainedGoal(
-            found.agent, each, tuple(map(type_label, start)), loaded.platform.explain(each, start), access, asked
-        )
+        ExplainedGoal(found.agent, each, [*map(type_label, start)], platform.explain(each, start), access, asked)
         for each in found.goals
         for start in starts
     ]
@@ -104,21 +87,17 @@ def _asked_by(action: Action, servers: Container[str]) -> Iterator[str]:
     yield from (f"the servers of {role!r}" for role in action.roles if role in servers)
 
 
-_OBJECTS = Available | LastResult
-_GOAL = "goal"
-
-
 def _json(explained: Sequence[ExplainedGoal]) -> str:
-    records = [
-        {"agent": each.agent.name, "goal": each.goal.name, "given": each.given, **_record(each)} for each in explained
-    ]
-    return json.dumps(records, indent=2, ensure_ascii=False)
+    return json.dumps([*map(_record, explained)], indent=2, ensure_ascii=False)
 
 
 def _record(explained: ExplainedGoal) -> dict[str, object]:
     """An explanation as plain data for JSON; the keys are the same with and without a plan."""
     explanation, other = explained.explanation, explained.explanation.alternative
     return {
+        "agent": explained.agent.name,
+        "goal": explained.goal.name,
+        "given": explained.given,
         "reachable": explanation.plan is not None,
         "summary": explanation.summary(),
         "plan": None if explanation.plan is None else _plan_record(explanation.plan),
@@ -170,24 +149,20 @@ def _plan_record(plan: Plan) -> dict[str, object]:
 
 
 def _text(explained: Sequence[ExplainedGoal]) -> str:
-    lines: list[str] = []
-    for each in explained:
-        lines += _drawing(each)
-        remark = planner_for(each.agent).remark
-        lines += [f"  ({remark})"] if remark else []
-    return "\n".join(lines)
+    return "\n".join(line for each in explained for line in _lines(each))
 
 
-def _drawing(explained: ExplainedGoal) -> Iterator[str]:
+def _lines(explained: ExplainedGoal) -> Iterator[str]:
     """A line for each step of a plan with its inputs and outputs; or what is missing.
 
     The steps have the names of the agent's methods; the title names the agent.
     """
-    agent, explanation = explained.agent.name, explained.explanation
+    agent, explanation, remark = explained.agent.name, explained.explanation, planner_for(explained.agent).remark
+    remarks = [f"  ({remark})"] if remark else []
     title = f"{explained.goal.short_name} of {agent}, from {explained.start}"
     plan, text = explanation.plan, [line.replace(f"{agent}.", "") for line in explanation.text().splitlines()]
     if plan is None or not explanation.steps:
-        yield from [f"{title}:", *text]
+        yield from [f"{title}:", *text, *remarks]
         return
     rows = [(each.operator.name.removeprefix(f"{agent}."), *_inputs_outputs(each)) for each in explanation.steps]
     names, inputs = (max(len(row[column]) for row in rows) for column in (0, 1))
@@ -201,22 +176,22 @@ def _drawing(explained: ExplainedGoal) -> Iterator[str]:
             yield f"     runs only for callers with {' and '.join(access)}"
         if explained.agent.opaque:  # nobody can look into its steps
             yield f"     {explained.agent.action(action).description}"
-    yield from text[1 + len(rows) :]
+    yield from [*text[1 + len(rows) :], *remarks]
 
 
 def _inputs_outputs(step: StepReason) -> tuple[str, str]:
     """The objects that a step needs, and those that it makes for others, with what else it serves."""
-    needs = [_named(fact) for fact, value in step.operator.requires.items() if value and isinstance(fact, _OBJECTS)]
-    objects = [_named(each.fact) for each in step.supplies if each.value and isinstance(each.fact, _OBJECTS)]
+    required = [fact for fact, value in step.operator.requires.items() if value]
+    supplied = [each.fact for each in step.supplies if each.value]
+    # A fact is named without its article.
+    needs, objects = (
+        [str(fact).partition(" ")[2] for fact in facts if isinstance(fact, Available | LastResult)]
+        for facts in (required, supplied)
+    )
     others = [each.what for each in step.supplies if not isinstance(each.fact, HasRun | Available | LastResult)]
     goal = ["the goal"] if any(each.step is None for each in step.supplies) else []
     made = ", ".join(dict.fromkeys([*objects, *others, *goal])) or "that it has run"
     return ", ".join(needs) or "nothing", made
-
-
-def _named(fact: Fact) -> str:
-    """The name of a fact without its article."""
-    return str(fact).partition(" ")[2]
 
 
 def _mermaid(explained: Sequence[ExplainedGoal]) -> str:
@@ -225,7 +200,7 @@ def _mermaid(explained: Sequence[ExplainedGoal]) -> str:
     for number, each in enumerate(explained, start=1):
         prefix, goal = f"w{number}", each.explanation.goal
         part = [f'{prefix}start["{_quoted(each.start)}"]']
-        part += [f'{prefix}{_GOAL}(["{_quoted(goal.name)}"])'] if goal is not None else []
+        part += [f'{prefix}goal(["{_quoted(goal.name)}"])'] if goal is not None else []
         part += (_missing if each.explanation.plan is None else _steps)(prefix, each.explanation)
         lines += [f'    subgraph {prefix}["{_quoted(f"{each.goal.name} from {each.start}")}"]']
         lines += [*(f"        {line}" for line in part), "    end"]
@@ -245,14 +220,14 @@ def _steps(prefix: str, explanation: Explanation) -> Iterator[str]:
             if not isinstance(supply.fact, HasRun) or supply.step not in outputs:
                 outputs.setdefault(supply.step, []).append(supply.what)
         for to, what in outputs.items():
-            yield f'{prefix}s{number} -->|"{_quoted(" and ".join(what))}"| {prefix}{f"s{to}" if to else _GOAL}'
+            yield f'{prefix}s{number} -->|"{_quoted(" and ".join(what))}"| {prefix}{f"s{to}" if to else "goal"}'
 
 
 def _missing(prefix: str, explanation: Explanation) -> Iterator[str]:
     """Mermaid lines for what is missing, and for the steps and the goal that need it."""
     (failure,) = explanation.failures
     if not failure.missing:
-        yield f'{prefix}m["{_quoted(str(failure))}"]:::missing --> {prefix}{_GOAL}'
+        yield f'{prefix}m["{_quoted(str(failure))}"]:::missing --> {prefix}goal'
     nodes: dict[str, str] = {}
     edges: dict[str, None] = {}
     for number, each in enumerate(failure.missing, start=1):
@@ -262,7 +237,7 @@ def _missing(prefix: str, explanation: Explanation) -> Iterator[str]:
             known = nodes.setdefault(consumer.operator.name, f"{prefix}a{len(nodes) + 1}")
             edges[f"{place} --> {known}"] = None
             place = known
-        edges[f"{place} --> {prefix}{_GOAL}"] = None
+        edges[f"{place} --> {prefix}goal"] = None
     yield from (f'{node}["{_quoted(name)}"]' for name, node in nodes.items())
     yield from edges
 

@@ -18,15 +18,10 @@ from goalport.base.errors import BadInput
 from goalport.base.events import from_json
 from goalport.base.observe import in_words
 from goalport.base.words import one_line
-from goalport.cli.options import (
-    AsJson,
-    StructuredResult,
-    WorkspaceFolder,
-    given_text,
-)
+from goalport.cli.options import AsJson, StructuredResult, WorkspaceFolder, given_text
 from goalport.cli.prompts import Interrupted, Unanswered
-from goalport.cli.sources import Asked, Server, Source, local_time, run_here, source_of
-from goalport.cli.terminal import say, show as show_records, show_json, show_lines
+from goalport.cli.sources import Asked, Server, Source, View, run_here, source_of
+from goalport.cli.terminal import local_time, say, show as show_records, show_json, show_lines
 
 Status = Literal[
     "running", "waiting", "resting", "stuck", "paused", "not_started", "completed", "failed", "terminated", "killed"
@@ -55,18 +50,12 @@ def ps(
 ) -> None:
     """List processes, the newest first: those that have not ended, or are stuck.
 
-    Parameters
-    ----------
-    status
-        Only those with this status; repeat it for more.
-    all_
-        Also those that have ended.
-    limit
-        How many at most. Default: 50.
-    after
-        Go on below this process.
-    every_caller
-        With --server: those of all callers. The key needs the admin scope.
+    Args:
+        status: Only those with this status; repeat it for more.
+        all_: Also those that have ended.
+        limit: How many at most. Default: 50.
+        after: Go on below this process.
+        every_caller: With --server: those of all callers. The key needs the admin scope.
 
     Examples:
         goalport ps
@@ -94,10 +83,8 @@ def show(
 ) -> None:
     """Show a process: its history with times, costs and attempts, its plan, its questions, and who runs it.
 
-    Parameters
-    ----------
-    events
-        Also all that happened in it, step by step; of a server as it happens, until the process ends.
+    Args:
+        events: Also all that happened in it, step by step; of a server as it happens, until the process ends.
 
     Examples:
         goalport show 0192f0c3
@@ -142,14 +129,10 @@ def answer(
 
     Without an answer here the question stays open. With --wait, the exit code tells whether the goal was reached.
 
-    Parameters
-    ----------
-    given
-        JSON, or @FILE. Default: asked here.
-    question
-        The question, if several are open.
-    decline
-        Say no, for this reason.
+    Args:
+        given: JSON, or @FILE. Default: asked here.
+        question: The question, if several are open.
+        decline: Say no, for this reason.
 
     Examples:
         goalport answer 0192f0c3
@@ -167,7 +150,7 @@ def answer(
                 say(await _asked_here(asked, source, process_id))
             else:
                 say(await asked.settle(None if decline else read_answer(given or ""), decline))
-            return await asked.end(structured=structured) if wait else 0
+            return await asked.end(structured) if wait else 0
 
     try:
         return run_here(settled())
@@ -220,12 +203,9 @@ def resume(
 ) -> int:
     """Go on with a process that is stuck because the program ended in an action that may not be repeated.
 
-    Parameters
-    ----------
-    retry
-        The interrupted action begins again.
-    skip
-        It is left out, and another way is looked for.
+    Args:
+        retry: The interrupted action begins again.
+        skip: It is left out, and another way is looked for.
 
     Examples:
         goalport resume 0192f0c3 --retry
@@ -236,14 +216,14 @@ def resume(
             "Look first at what the interrupted action has done (`goalport show` names it). Then say either --retry,"
             " and it begins again, or --skip, and the process goes on without it."
         )
-    from goalport.cli.stored import driven, shown_end, stored_settings, told
+    from goalport.cli.stored import driven, shown_end, state_after_change, stored_settings
 
     async def gone_on() -> int:
         async with driven(stored_settings(workspace), drive=wait) as loaded:
             process = await loaded.platform.go_on(process_id, retry=retry)
             if wait:
                 return await shown_end(process, structured=structured)
-            say(told(process))
+            say(state_after_change(process))
             return 0
 
     return asyncio.run(gone_on())
@@ -259,19 +239,14 @@ def kill(
 ) -> None:
     """End a process with its sub-processes, whoever runs it, also one that today's code cannot read.
 
-    Parameters
-    ----------
-    reason
-        Why; its caller is told.
+    Args:
+        reason: Why; its caller is told.
 
     Examples:
         goalport kill 0192f0c3
         goalport kill 0192f0c3 --reason 'Started by mistake'
     """
     say(run_here(source_of(server, workspace).kill(process_id, reason)))
-
-
-View = Mapping[str, Any]
 
 
 def page_of(view: View, options: str) -> Iterator[str]:
@@ -284,24 +259,38 @@ def page_of(view: View, options: str) -> Iterator[str]:
         yield "Today's code cannot read it, so it does not go on:"
         yield f"  {view['unreadable']}"
         yield f"  `goalport kill {view['id']}{options}` ends it all the same."
-    sub_processes = view.get("subProcesses", ())
+    history, questions, events = list[str](), list[str](), list[str]()
+    for each in view["history"]:
+        attempts = "" if each["attempts"] == 1 else f", {each['attempts']} attempts"
+        cost = f", {each['usd']:.4f} USD, {each['tokens']:,} tokens" if each["tokens"] else ""
+        ended = f"{each['status']} in {each['seconds']:.2f} s{attempts}{cost}"
+        history.append(f"{_local(each['startedAt'])}  {each['action']}: {ended}")
+        reasons = [each["error"], *each.get("missingTools", ())]
+        history += [f"    {one_line(why, 500)}" for why in filter(None, reasons)]
+    for each in view["questions"]:
+        questions.append(f"{each['id']}, asked {_local(each['askedAt'])}: {each['message']}")
+        if "schema" in each:
+            schema = json.dumps(each["schema"], ensure_ascii=False)
+            questions.append(f"    the answer as JSON Schema: {schema}")
+        questions.append(f"    goalport answer {view['id']} --question {each['id']}{options}")
+    for each in view.get("events", ()):
+        events += event_lines(view["id"], each)
     sections = {
-        "History": [line for each in view["history"] for line in _invocation(each)],
-        "Questions": [line for each in view["questions"] for line in _question(view["id"], options, each)],
-        "Sub-processes": [f"{each['id']}: {each['agent']}, {each['status']}" for each in sub_processes],
+        "History": history,
+        "Questions": questions,
+        "Sub-processes": [f"{each['id']}: {each['agent']}, {each['status']}" for each in view.get("subProcesses", ())],
         "Result": json.dumps(view["result"], indent=2, ensure_ascii=False).splitlines() if "result" in view else [],
-        "Events": [line for each in view.get("events", ()) for line in event_lines(view["id"], each)],
+        "Events": events,
     }
     for title, lines in sections.items():
         if lines:
             yield from ["", title, *(f"  {line}" for line in lines)]
 
 
-def event_lines(process_id: str, data: View) -> Iterator[str]:
+def event_lines(process_id: str, data: Mapping[str, Any]) -> Iterator[str]:
     """An event of a process, or of one that it started, as a line; none if it matters to programs only."""
     event = from_json(data)
-    words = None if event is None else in_words(event)
-    if words:
+    if words := None if event is None else in_words(event):
         whose = "" if data["process_id"] == process_id else f"{data['process_id']}: "
         yield f"  {_local(data['at'])}  {whose}{one_line(words)}"
 
@@ -311,7 +300,14 @@ def _facts(view: View) -> Iterator[tuple[str, str]]:
     if view["finishedAt"]:
         yield "ended" if view["final"] else "rests since", _local(view["finishedAt"])
     if "runner" in view:
-        yield "runs in", _runner(view)
+        match view["runner"]:
+            case {"host": host, "pid": pid, "alive": alive}:
+                dead = "" if alive else ", which does not answer any more; the next server goes on with it"
+                yield "runs in", f"process {pid} on {host}{dead}"
+            case _ if view["status"] in {"running", "not_started"}:
+                yield "runs in", "no program; the next server goes on with it"
+            case _:
+                yield "runs in", "no program, since nothing of it is to run now"
     if "caller" in view:
         yield "caller", view["caller"]
     if view.get("startedBy"):
@@ -326,34 +322,6 @@ def _facts(view: View) -> Iterator[tuple[str, str]]:
     if cost["modelCalls"]:
         tokens = f"{cost['inputTokens']:,} and {cost['outputTokens']:,} tokens"
         yield "cost", f"{cost['usd']:.4f} USD, {tokens} in and out, {cost['modelCalls']} requests of models"
-
-
-def _runner(view: View) -> str:
-    match view["runner"]:
-        case {"host": host, "pid": pid, "alive": True}:
-            return f"process {pid} on {host}"
-        case {"host": host, "pid": pid}:
-            return f"process {pid} on {host}, which does not answer any more; the next server goes on with it"
-        case _ if view["status"] in {"running", "not_started"}:
-            return "no program; the next server goes on with it"
-        case _:
-            return "no program, since nothing of it is to run now"
-
-
-def _invocation(each: View) -> Iterator[str]:
-    attempts = "" if each["attempts"] == 1 else f", {each['attempts']} attempts"
-    cost = f", {each['usd']:.4f} USD, {each['tokens']:,} tokens" if each["tokens"] else ""
-    yield f"{_local(each['startedAt'])}  {each['action']}: {each['status']} in {each['seconds']:.2f} s{attempts}{cost}"
-    if each["error"]:
-        yield f"    {one_line(each['error'], 500)}"
-    yield from (f"    {one_line(why, 500)}" for why in each.get("missingTools", ()))
-
-
-def _question(process_id: str, options: str, each: View) -> Iterator[str]:
-    yield f"{each['id']}, asked {_local(each['askedAt'])}: {each['message']}"
-    if "schema" in each:
-        yield f"    the answer as JSON Schema: {json.dumps(each['schema'], ensure_ascii=False)}"
-    yield f"    goalport answer {process_id} --question {each['id']}{options}"
 
 
 def _local(moment: str) -> str:

@@ -60,7 +60,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "shell": ("shell:shell", "Open a prompt for these commands; the workspace stays loaded."),
     },
     "Look": {
-        "check": ("check:check", "Report what is wrong with the workspace; nothing runs."),
+        "check": ("listings:check", "Report what is wrong with the workspace; nothing runs."),
         "agents": ("listings:agents", "List the agents."),
         "goals": ("listings:goals", "List the goals and the tool names under which they are published."),
         "actions": ("listings:actions", "List the actions: what each needs and produces."),
@@ -80,8 +80,8 @@ _COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "keys list": ("keys:list_keys", "List the keys."),
         "keys rotate": ("keys:rotate", "Replace a key; the earlier one ends after a while."),
         "keys revoke": ("keys:revoke", "Revoke a key, or all keys of a name."),
-        "audit": ("data_folder:audit", "Print who called, answered, approved and ended what."),
-        "backup": ("data_folder:backup", "Copy all that a server keeps, while it runs."),
+        "audit": ("upkeep:audit", "Print who called, answered, approved and ended what."),
+        "backup": ("upkeep:backup", "Copy all that a server keeps, while it runs."),
     },
     "Processes": {
         "ps": ("processes:ps", "List processes, the newest first."),
@@ -110,9 +110,9 @@ _COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "rag reembed": ("documents:reembed", "Make the vectors of all documents anew."),
         "references": ("listings:references", "List the references of the workspace, and what a model is told of one."),
         "skills": ("", "Check, list and trust skills."),
-        "skills check": ("skills:check", "Say what in skills is not as the specification wants it."),
-        "skills list": ("skills:list_skills", "List the skills of the workspace and of the project."),
-        "skills trust": ("skills:trust", "Trust skills that a project brings, as they are now."),
+        "skills check": ("documents:check_skills", "Say what in skills is not as the specification wants it."),
+        "skills list": ("documents:list_skills", "List the skills of the workspace and of the project."),
+        "skills trust": ("documents:trust_skills", "Trust skills that a project brings, as they are now."),
     },
 }
 """Each command by its group: the module and function of this wing, and the line that lists it.
@@ -201,7 +201,7 @@ def use_docstring(words: Sequence[str], commands: App) -> None:
     if not chain or command.default_command is None:
         return
     text, _, examples = (inspect.getdoc(command.default_command) or "").partition("Examples:\n")
-    paragraphs = text.partition("\nParameters\n")[0].split("\n\n")
+    paragraphs = text.partition("\nArgs:\n")[0].split("\n\n")
     command.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)
     if examples:
         command.help_epilogue = f"Examples:\n{indent(dedent(examples), '  ')}"

@@ -1,17 +1,18 @@
 """`goalport run`: runs here what a sentence asks for, or a goal. Steps go to standard error, the result to output."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import anyio
 from cyclopts import Parameter
 
 from goalport.agents.domain import Agent, Goal, Input, PlannerType, UserInput, WaitFor
 from goalport.base.caller import OPERATOR
-from goalport.base.errors import AlreadyAnswered, BadInput, DeclarationError, GoalportError, NothingChosen
+from goalport.base.errors import AlreadyAnswered, BadInput, DeclarationError, GoalportError, NothingChosen, UnknownName
 from goalport.base.events import Event
 from goalport.base.words import type_label
 from goalport.cli.options import StructuredResult, WorkspaceFolder, object_of
@@ -20,13 +21,11 @@ from goalport.cli.questions import answer_of
 from goalport.cli.terminal import say, show_json, show_result
 from goalport.cli.views import View, view_here
 from goalport.cli.workspace import (
-    GoalChoice,
     LoadedWorkspace,
     failure_in_words,
     goal_named,
     kept_workspace,
     loop_of,
-    names_goal,
     open_with_agents,
     unexpected_error,
 )
@@ -50,6 +49,7 @@ from goalport.server.publish.handle import OpenQuestion
 from goalport.server.publish.output import OutputFormat, Wire
 from goalport.server.publish.published_arguments import PublishedArguments
 
+T = TypeVar("T")
 FAILED, MISUSED, UNFIT = 1, 2, 3
 _NOBODY: Final = (
     "Nobody can be asked here, so the process was ended with its questions open. Run the command on a terminal, which"
@@ -75,26 +75,16 @@ def run(
 ) -> int:
     """Run what a sentence asks for, or a goal, here without a server. What it asks is asked on the terminal.
 
-    Parameters
-    ----------
-    text
-        What you want, in your own words: an agent that fits is chosen. Or a goal by name.
-    goal
-        A goal by name, in place of TEXT: its published, full or short name.
-    given
-        Of a goal: a JSON object, @FILE to read one, or @- for standard input.
-    open_mode
-        Of TEXT: choose a goal, and let the actions of all agents help to reach it.
-    prompts
-        Show what models are asked.
-    replies
-        Show what they reply.
-    model
-        The model to ask where an agent names none.
-    planner
-        What chooses the next action, in place of the agent's.
-    quiet
-        Do not show the steps.
+    Args:
+        text: What you want, in your own words: an agent that fits is chosen. Or a goal by name.
+        goal: A goal by name, in place of TEXT: its published, full or short name.
+        given: Of a goal: a JSON object, @FILE to read one, or @- for standard input.
+        open_mode: Of TEXT: choose a goal, and let the actions of all agents help to reach it.
+        prompts: Show what models are asked.
+        replies: Show what they reply.
+        model: The model to ask where an agent names none.
+        planner: What chooses the next action, in place of the agent's.
+        quiet: Do not show the steps.
 
     Examples:
         goalport run "Lynda is a Scorpio, find news for her"
@@ -104,25 +94,18 @@ def run(
         echo '{}' | goalport run --goal report_repository --input @-
     """
     loaded = open_with_agents(workspace, model)
-    if goal is None and text is not None and not open_mode and names_goal(loaded.platform, text):
-        text, goal = None, text
-    wanted = _wanted(text, goal, given, open_mode=open_mode)
-    view = view_here(prompts=prompts, replies=replies, quiet=quiet)
-    running = GoalRun(loaded.platform, wanted, view, planner)
+    wanted = _wanted(loaded.platform, text, goal, given, open_mode=open_mode)
+    running = GoalRun(loaded.platform, wanted, view_here(prompts=prompts, replies=replies, quiet=quiet), planner)
     try:
         outcome = _finished(loaded, running)
     except NothingChosen as error:
         say(f"error: {error}")
         return UNFIT
-    if isinstance(outcome, Completed):
-        show_result(running.wire(outcome.value), structured=structured)
+    process = running.process
+    if isinstance(outcome, Completed) and process is not None:
+        show_result(running.wanted.wire(process.goal, outcome.value), structured=structured)
         return 0
-    return _unreached(loaded, running, outcome)
-
-
-def _unreached(loaded: LoadedWorkspace, running: "GoalRun", outcome: Outcome) -> int:
-    """Say why the goal was not reached; the exit code."""
-    reason, process = reason_of(outcome, running.wanted.name), running.process
+    reason = reason_of(outcome, running.wanted.name)
     if isinstance(outcome, Failed) and process is not None and (error := unexpected_error(process)) is not None:
         raise GoalportError(failure_in_words(reason or "", error, loaded.workspace.root)) from error
     say(f"error: {reason}")
@@ -131,8 +114,7 @@ def _unreached(loaded: LoadedWorkspace, running: "GoalRun", outcome: Outcome) ->
     return MISUSED if isinstance(outcome, Failed) and outcome.caller_mistake else FAILED
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(NamedTuple):
     """What a process is started with."""
 
     agent: Agent
@@ -151,29 +133,27 @@ class NamedGoal:
         self._output: object = None
 
     async def start(self, platform: AgentPlatform, view: View) -> Start:
-        """Find the goal. Raises `UnknownName`, and `BadInput` for JSON that does not fit."""
+        """Find the goal, and read its start objects by the first alternative that the JSON fits.
+
+        Raises `UnknownName`, and `BadInput` for JSON that does not fit.
+        """
         found = goal_named(platform, self.name)
         self._output = found.goals[0].output
-        return Start(found.agent, [each.name for each in found.goals], _read(found, self._given))
+        mistakes: list[str] = []
+        for starts in found.starts:
+            named = " and ".join(map(type_label, starts)) or "nothing"
+            try:
+                inputs = PublishedArguments.of(starts).begin(self._given)
+                return Start(found.agent, [each.name for each in found.goals], inputs)
+            except BadInput as error:
+                mistakes.append(f"As {named}: {error}" if found.starts[1:] else str(error))
+            except DeclarationError as error:
+                raise BadInput(f"{error} Or start the goal from Python.") from error
+        raise BadInput("\n".join([*mistakes, *([] if self._given else ["Give them as a JSON object with --input."])]))
 
     def wire(self, goal: Goal | None, value: object) -> Wire:
         """The result as an MCP client would get it."""
         return OutputFormat.of(self._output).written(value).wire
-
-
-def _read(found: GoalChoice, given: Mapping[str, Any]) -> Sequence[object]:
-    """The start objects of the process, read from the JSON by the first alternative that it fits."""
-    mistakes: list[str] = []
-    for starts in found.starts:
-        named = " and ".join(map(type_label, starts)) or "nothing"
-        try:
-            return PublishedArguments.of(starts).begin(given)
-        except BadInput as error:
-            mistakes.append(f"As {named}: {error}")
-        except DeclarationError as error:
-            raise BadInput(f"{error} Or start the goal from Python.") from error
-    how = [] if given else ["Give them as a JSON object with --input."]
-    raise BadInput("\n".join([*(mistakes if mistakes[1:] else [mistakes[0].partition(": ")[2]]), *how]))
 
 
 class Sentence:
@@ -192,8 +172,16 @@ class Sentence:
         """Choose what to start. Raises `NothingChosen`, and `BadInput` if something is missing to start it."""
 
         async def ask(message: str, kind: type[object]) -> object:
+            if not sys.stdin.isatty():
+                what = f"what is needed for a {type_label(kind)}"
+                raise BadInput(f"{message} Say in the sentence {what}, or name the goal.")
+            question = Question("", "", "run", WaitFor.form_submission(message, kind))
+
+            async def checked(answer: object) -> object:
+                return question.validated(answer)
+
             with view.aside():
-                return await _asked(message, kind)
+                return await _ask(question, checked)
 
         unsubscribe = platform.subscribe(_OutsideOfProcesses(view))
         try:
@@ -226,24 +214,24 @@ class _OutsideOfProcesses:
             self.view.on_event(event)
 
 
-async def _asked(message: str, kind: type[object]) -> object:
-    """An object that a person gives on the terminal. Raises `BadInput` if there is none, and `Unanswered`."""
-    if not sys.stdin.isatty():
-        raise BadInput(f"{message} Say in the sentence what is needed for a {type_label(kind)}, or name the goal.")
-    question = Question("", "", "run", WaitFor.form_submission(message, kind))
+async def _ask(question: Question, send: Callable[[object], Awaitable[T]]) -> T:
+    """Ask a question here until `send` takes its answer. Raises `AlreadyAnswered`, and `Unanswered`."""
     asked = OpenQuestion.of(question)
-
-    async def send(answer: object) -> object:
-        return question.validated(asked.form.read(answer))
 
     async def status() -> str:
         return question.status
 
-    return await answer_of(asked.structured, send, status)
+    return await answer_of(asked.structured, lambda answer: send(asked.form.read(answer)), status)
 
 
-def _wanted(text: str | None, goal: str | None, given: str | None, *, open_mode: bool) -> NamedGoal | Sentence:
+def _wanted(
+    platform: AgentPlatform, text: str | None, goal: str | None, given: str | None, *, open_mode: bool
+) -> NamedGoal | Sentence:
     """What the arguments say. Raises `BadInput` if they say nothing, or two things."""
+    if goal is None and text is not None and not open_mode:
+        with suppress(UnknownName):
+            goal_named(platform, text)
+            text, goal = None, text
     if goal is None:
         if text is None:
             raise BadInput(
@@ -296,26 +284,27 @@ class GoalRun:
 
     async def finish(self) -> Outcome:
         """Run to the end, with questions answered at the terminal; without one, the questions are printed."""
-        start = await self.wanted.start(self._platform, self.view)
-        scope = self._platform.agents.scope(start.agent)
+        platform, view = self._platform, self.view
+        agent, goals, inputs, spent = await self.wanted.start(platform, view)
+        scope = platform.agents.scope(agent)
         steps = (*scope.actions.values(), *scope.conditions.values())
         services = any(not isinstance(parameter, Input) for each in steps for parameter in each.parameters)
         if services or any(each.roles or asks_a_model(each) for each in scope.actions.values()):
-            await self._platform.upstream.open()  # tool groups are in reach
-        process = self.process = self._platform.start(
-            start.agent,
-            *start.inputs,
-            goals=start.goals,
-            options=self._options,
-            caller=OPERATOR,
-            spent=start.spent,
+            await platform.upstream.open()  # tool groups are in reach
+        process = self.process = platform.start(
+            agent, *inputs, goals=goals, options=self._options, caller=OPERATOR, spent=spent
         )
-        process.subscribe(self.view)
+        process.subscribe(view)
         outcome = await self._outcome(process)
         while isinstance(outcome, Waiting) and sys.stdin.isatty():
+            question = outcome.questions[0]
+
+            async def send(answer: object, to: str = question.id) -> None:
+                await platform.answer(process.id, to, answer)
+
             try:
-                with self.view.aside():
-                    await self._ask(process, outcome.questions[0])
+                with view.aside():
+                    await _ask(question, send)
             except AlreadyAnswered as error:  # its time was over
                 say(str(error))
             outcome = await self._outcome(process)
@@ -323,30 +312,6 @@ class GoalRun:
             questions = [OpenQuestion.of(each).structured for each in outcome.questions]
             show_json({"status": "waiting", "questions": questions})
         return outcome
-
-    def wire(self, value: object) -> Wire:
-        """The result as an MCP client would get it."""
-        assert self.process is not None
-        return self.wanted.wire(self.process.goal, value)
-
-    async def _ask(self, process: AgentProcess, question: Question) -> None:
-        """Ask a question here until its answer is taken. Raises `AlreadyAnswered`, and `Unanswered`."""
-        asked = OpenQuestion.of(question)
-
-        async def send(answer: object) -> None:
-            await self._platform.answer(process.id, question.id, asked.form.read(answer))
-
-        async def status() -> str:
-            return question.status
-
-        await answer_of(asked.structured, send, status)
-
-    async def close(self, *, unless_waiting: bool) -> None:
-        """End the process if it still runs or waits."""
-        waits = self.process is not None and self.process.status is ProcessStatus.WAITING
-        if self.process is not None and not self.process.over and not (waits and unless_waiting):
-            self.process.kill("Whoever started it has left it.")
-            await self.process.rest()
 
     async def _outcome(self, process: AgentProcess) -> Outcome:
         try:
@@ -356,3 +321,11 @@ class GoalRun:
             process.kill("It was stopped with Ctrl-C.")
             say("Stopped.")
             raise
+
+    async def close(self, *, unless_waiting: bool) -> None:
+        """End the process if it still runs or waits."""
+        process = self.process
+        if process is None or process.over or (unless_waiting and process.status is ProcessStatus.WAITING):
+            return
+        process.kill("Whoever started it has left it.")
+        await process.rest()

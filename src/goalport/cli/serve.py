@@ -65,12 +65,10 @@ def serve(
 ) -> int | None:
     """Serve the workspace to MCP clients.
 
-    Parameters
-    ----------
-    transport
-        http: at the addresses that are printed at start, the default. stdio: one client, on stdin and stdout.
-    reload
-        Load the workspace again when a file changes.
+    Args:
+        transport: http: at the addresses that are printed at start, the default. stdio: one client, on stdin and
+            stdout.
+        reload: Load the workspace again when a file changes.
 
     Examples:
         goalport serve

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, cast
 from urllib.parse import quote, urlsplit
@@ -21,8 +22,8 @@ from goalport.base.errors import BadInput, GoalportError, causes
 from goalport.base.hosts import http_url
 from goalport.base.secrecy import hide
 from goalport.base.words import cleaned, one_line
-from goalport.cli.sources import Page, local_time
-from goalport.cli.terminal import Record, say, show_result
+from goalport.cli.sources import Asked, Page, View
+from goalport.cli.terminal import Record, local_time, say, show_result
 from goalport.server.auth.keys import KEY_VARIABLE
 
 _VARIABLES: Final = (KEY_VARIABLE, "GOALPORT_TOKEN")
@@ -32,6 +33,9 @@ _NO_RESULT: Final = f"{_PROBLEM}no-result"
 """A process that ended without a result, which is what was asked for."""
 _TIMEOUT: Final = httpx2.Timeout(10, read=90)
 _FIRST_DELAY, _LONGEST_DELAY, _TRIES = 0.25, 5.0, 20
+_NO_REST: Final = (
+    "Its REST door is closed. Open it with the setting rest = true there; what reads the store needs no door."
+)
 _ENDPOINTS: Final = ("/mcp", "/sse", "/api/v1/process", "/health")
 """What the server prints or others paste behind its address."""
 
@@ -58,12 +62,15 @@ class ServerClient:
 
     def __init__(self, address: str, hint: str = "") -> None:
         self.address = _base(address)
+        self.shown = hide(self.address)
+        """The address without a password."""
         self._hint = hint
+        self._is_plain = self.address.startswith("http://")
         host = urlsplit(self.address).hostname or ""
         loopback = host in {"localhost", "::1"} or host.startswith("127.")
         keys = ((name, os.environ.get(name, "").strip()) for name in _VARIABLES)
         variable, token = next((each for each in keys if each[1]), ("", ""))
-        if token and self.address.startswith("http://") and not loopback:
+        if token and self._is_plain and not loopback:
             say(f"warning: the key is sent to {host} without encryption; an address with https:// protects it.")
         self._variable = variable
         self._http = httpx2.AsyncClient(
@@ -137,18 +144,20 @@ class ServerClient:
         except httpx2.TransportError as error:
             raise self._unreachable(error, "POST") from error
 
-    @property
-    def shown(self) -> str:
-        """The address without a password."""
-        return hide(self.address)
-
     def _unreachable(self, error: Exception, method: str) -> ServerUnavailable:
-        reason = _tls_reason(error)
-        if reason is None:
+        tls = next((each for each in causes(error, implicit=True) if isinstance(each, ssl.SSLError)), None)
+        if isinstance(tls, ssl.SSLCertVerificationError):
+            reason = (
+                f"Its certificate is not trusted: {tls.verify_message}. If an authority of your own signed it, let the"
+                " environment variable SSL_CERT_FILE name the file with that authority's certificate."
+            )
+        elif tls is not None or "SSL" in str(error):
+            reason = "No TLS connection is possible. If the server has no certificate, its address begins with http://."
+        else:
             reason = _REASONS.get(type(error), f"The connection to it broke off ({one_line(str(error))}).")
             if isinstance(error, httpx2.ConnectError):
                 reason = "No server answers there. Start one with `goalport serve`, or name another with --server."
-            elif self.address.startswith("http://") and method == "GET":
+            elif self._is_plain and method == "GET":
                 reason += " If it speaks TLS, its address begins with https://."
             elif method == "POST":
                 reason += " It may have taken the answer all the same: `goalport show` tells."
@@ -159,7 +168,17 @@ class ServerClient:
         kind = str(content.get("type", ""))
         told = cleaned(str(content.get("detail") or content.get("error_description") or ""))
         if kind.startswith(_PROBLEM):
-            return _error_of(response.status_code, content, told)
+            match response.status_code:
+                case HTTPStatus.SERVICE_UNAVAILABLE:
+                    return ServerUnavailable(told)
+                case HTTPStatus.UNPROCESSABLE_ENTITY:
+                    problems: list[str] = []
+                    for each in cast("list[Mapping[str, str]]", content.get("errors") or []):
+                        field = each["field"].removeprefix("response").removeprefix(".")
+                        problems.append(cleaned(f"{field or 'answer'}: {each['detail']}"))
+                    return BadInput(told, problems)
+                case status:
+                    return BadInput(told) if status == HTTPStatus.NOT_FOUND else ServerRefusal(told)
         is_text = response.headers.get("content-type", "").startswith("text/plain")
         words = one_line(told or response.text) if is_text else told
         match response.status_code:
@@ -179,21 +198,14 @@ class ServerClient:
                 place = one_line(hide(response.headers.get("location", "")))
                 reason = f"It points to {place}. Give --server the address of the server itself."
             case status:
-                reason = await self._unknown_answer(status)
+                health: Mapping[str, Any] = {}
+                with suppress(httpx2.TransportError):
+                    health = _object_of(await self._http.get("/health"))
+                hint = " If it speaks TLS, its address begins with https://." if self._is_plain else ""
+                reason = f"This is no goalport server, or not its address: it answered with status {status}.{hint}"
+                if "status" in health and health.keys() & {"ready", "openCalls"}:
+                    reason = _NO_REST
         return ServerRefusal(f"{self.shown}: {reason.strip()}")
-
-    async def _unknown_answer(self, status: int) -> str:
-        """What is said of an answer that no REST door gives: it may be closed, or this is another server."""
-        health: Mapping[str, Any] = {}
-        with suppress(httpx2.TransportError):
-            health = _object_of(await self._http.get("/health"))
-        if "status" in health and health.keys() & {"ready", "openCalls"}:
-            return (
-                "Its REST door is closed. Open it with the setting rest = true there; the commands that read the store"
-                " need no door."
-            )
-        hint = " If it speaks TLS, its address begins with https://." if self.address.startswith("http://") else ""
-        return f"This is no goalport server, or not its address: it answered with status {status}.{hint}"
 
 
 _REASONS: Final[Mapping[type, str]] = {
@@ -201,32 +213,6 @@ _REASONS: Final[Mapping[type, str]] = {
     httpx2.ReadTimeout: f"It did not answer within {_TIMEOUT.read:g} s.",
     httpx2.RemoteProtocolError: "What answers there is no HTTP server.",
 }
-
-
-def _error_of(status: int, content: Mapping[str, Any], told: str) -> GoalportError:
-    """The error for the problem details of a REST door."""
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        return ServerUnavailable(told)
-    if status == HTTPStatus.UNPROCESSABLE_ENTITY:
-        problems: list[str] = []
-        for each in cast("list[Mapping[str, str]]", content.get("errors") or []):
-            field = each["field"].removeprefix("response").removeprefix(".")
-            problems.append(cleaned(f"{field or 'answer'}: {each['detail']}"))
-        return BadInput(told, problems)
-    return BadInput(told) if status == HTTPStatus.NOT_FOUND else ServerRefusal(told)
-
-
-def _tls_reason(error: BaseException) -> str | None:
-    """What is wrong with a TLS connection; None if it is something else."""
-    cause = next((each for each in causes(error, implicit=True) if isinstance(each, ssl.SSLError)), None)
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return (
-            f"Its certificate is not trusted: {cause.verify_message}. If an authority of your own signed it, let the"
-            " environment variable SSL_CERT_FILE name the file with that authority's certificate."
-        )
-    if cause is not None or "SSL" in str(error):
-        return "No TLS connection is possible. If the server has no certificate, its address begins with http://."
-    return None
 
 
 def _object_of(response: httpx2.Response) -> Mapping[str, Any]:
@@ -250,14 +236,12 @@ def _base(given: str) -> str:
 
 
 FAILED: Final = 1
-_PROCESSES: Final = "/api/v1/process"
 _LARGEST_PAGE: Final = 500
 _WAIT_SECONDS: Final = 60
 _ENDED: Final = frozenset({"completed", "failed", "terminated", "killed"})
 _GOES_ON: Final = frozenset({"not_started", "running", "paused"})
 _LEFT_OUT: Final = {"prompt": "", "reply": "", "arguments": "", "result": ""}
 """The fields of events that REST leaves out, as the store has them."""
-View = dict[str, Any]
 
 
 class ServedProcesses:
@@ -269,30 +253,43 @@ class ServedProcesses:
         self._client = ServerClient(address, hint)
 
     async def page(self, statuses: Sequence[str], limit: int, after: str) -> Page:
-        found: list[Record] = []
-        more, count = True, 0
+        found: list[Mapping[str, Any]] = []
+        more, others = True, False
         async with self._client.connected() as server:
             while more and len(found) < limit:
                 size = min(limit - len(found), _LARGEST_PAGE)
                 asked: dict[str, Any] = {"limit": size, "after": after, "status": [*statuses], **self._of_all}
                 page = await server.send("GET", "/api/v1/processes", "processes", params=asked)
-                found += [_listed(each) for each in page["processes"]]
+                found += page["processes"]
                 more = "next" in page["links"]
-                after = str(found[-1]["process"]) if found else ""
+                after = str(found[-1]["processId"]) if found else ""
             if statuses and not found:
-                others = await server.send("GET", "/api/v1/processes", "processes", params={"limit": 1, **self._of_all})
-                count = len(others["processes"])
-        whose = "the" if self._of_all else "your"
+                asked = {"limit": 1, **self._of_all}
+                others = bool((await server.send("GET", "/api/v1/processes", "processes", params=asked))["processes"])
         none = f"{'There is' if self._of_all else 'You have'} no process at {server.shown}."
-        if count:
-            none = (
-                f"None of {whose} processes at {server.shown} runs, waits, rests or is stuck; --all lists the others."
+        if others:
+            which = f"None of {'the' if self._of_all else 'your'} processes at {server.shown}"
+            none = f"{which} runs, waits, rests or is stuck; --all lists the others."
+        lines: list[Record] = []
+        for each in found:
+            line = {"process": each["processId"], "agent": each["agent"]}
+            if "caller" in each:
+                line["caller"] = f"{each['caller']['id']} {each['caller']['issuer']}".strip()
+            ended = each["finishedAt"] if each["status"] in _ENDED else None
+            lines.append(
+                {
+                    **line,
+                    "status": each["status"],
+                    "created": local_time(datetime.fromisoformat(each["createdAt"])),
+                    "ended": "" if ended is None else local_time(datetime.fromisoformat(ended)),
+                    "started_by": each["startedBy"] or "",
+                }
             )
-        return Page(found, more, none)
+        return Page(lines, more, none)
 
     async def view(self, process_id: str, *, events: bool) -> View:
         async with self._client.connected() as server:
-            return _view(await server.send("GET", _path(process_id), "processId"))
+            return await _view(server, process_id)
 
     async def following(self, process_id: str) -> AsyncIterator[View]:
         async with ServerClient(self._client.address).connected() as server:
@@ -301,100 +298,72 @@ class ServedProcesses:
                 yield {"event_number": int(number), **_LEFT_OUT, **fields}
 
     @asynccontextmanager
-    async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator["_ServedQuestion"]:
+    async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator[Asked]:
         async with self._client.connected() as server:
-            view = _view(await server.send("GET", _path(process_id), "processId"))
-            question = _question_in(view, question_id)
-            if question is None:  # the server says what became of it
-                sent = {"awaitableId": question_id, "wait": 0}
-                await server.send("POST", f"{_path(process_id)}/continue", "processId", json=sent)
+            path = f"{_path(process_id)}/continue"
+            view = await _view(server, process_id)
+            questions = [each for each in view["questions"] if question_id in {None, each["id"]}]
+            if question_id is None and len(questions) > 1:
+                listed = ", ".join(f"{each['id']} ({each['message']})" for each in questions)
+                raise BadInput(f"{len(questions)} questions are open. Say with --question which is answered: {listed}.")
+            if question_id is None and not questions:
+                raise BadInput(f"Process {view['id']} waits for no answer: it is {view['status']}.")
+            if not questions:  # the server says what became of it
+                await server.send("POST", path, "processId", json={"awaitableId": question_id, "wait": 0})
                 raise BadInput(f"Question {question_id} is not open.")
-            yield _ServedQuestion(server, process_id, question)
+            question = questions[0]
+
+            async def status() -> str:
+                still_open = (await _view(server, process_id))["questions"]
+                return "open" if any(each["id"] == question["id"] for each in still_open) else "settled"
+
+            async def settle(response: object, declined: str) -> str:
+                said = {"declined": declined} if declined else {"response": response}
+                sent = {"awaitableId": question["id"], "wait": 0, **said}
+                answer = await server.send("POST", path, "processId", json=sent)
+                now = answer.get("processStatus", answer["status"])
+                if now in _GOES_ON:
+                    return f"Done. The server goes on with process {process_id}."
+                return f"Done. Process {process_id} is {now}."
+
+            yield Asked(question, status, settle, partial(_shown_end, server, process_id))
 
     async def kill(self, process_id: str, reason: str) -> str:
         async with self._client.connected() as server:
-            view = await server.send("GET", _path(process_id), "processId")
-            if view["status"] in _ENDED:
+            view = await _view(server, process_id)
+            if view["final"]:
                 raise BadInput(f"Process {process_id} has ended before: {view['status']}.")
             killed = await server.send("DELETE", _path(process_id), "processId", params={"reason": reason})
         return f"Process {process_id} is {killed['status']}."
 
 
-class _ServedQuestion:
-    """A question of a process at a server."""
-
-    def __init__(self, server: ServerClient, process_id: str, question: Mapping[str, Any]) -> None:
-        self._server = server
-        self._process_id = process_id
-        self.question = question
-
-    async def status(self) -> str:
-        view = _view(await self._server.send("GET", _path(self._process_id), "processId"))
-        return "open" if _question_in(view, self.question["id"]) else "settled"
-
-    async def settle(self, response: object, declined: str) -> str:
-        said = {"declined": declined} if declined else {"response": response}
-        sent = {"awaitableId": self.question["id"], "wait": 0, **said}
-        path = f"{_path(self._process_id)}/continue"
-        answer = await self._server.send("POST", path, "processId", json=sent)
-        status = answer.get("processStatus", answer["status"])
-        if status in _GOES_ON:
-            return f"Done. The server goes on with process {self._process_id}."
-        return f"Done. Process {self._process_id} is {status}."
-
-    async def end(self, *, structured: bool) -> int:
-        view: Mapping[str, Any] = {"status": "running"}
-        while view["status"] in _GOES_ON:
-            asked = {"wait": _WAIT_SECONDS}
-            view = await self._server.send("GET", _path(self._process_id), "processId", params=asked)
-        if "result" in view:
-            result: object = view["result"]
-            shown = cast("Mapping[str, Any]", result) if isinstance(result, dict) else {"result": result}
-            content: object = shown.get("content", cast("object", result))
-            text = content if isinstance(content, str) else json.dumps(result, ensure_ascii=False)
-            wire = {"content": [{"type": "text", "text": text}], "structuredContent": shown}
-            show_result(wire, structured=structured)
-            return 0
-        say(f"Process {self._process_id} is {view['status']}. {view['reason'] or ''}".strip())
-        if view["status"] == "waiting":
-            say(f"`goalport show {self._process_id} --server {self._server.shown}` shows how to answer.")
-            return 0
-        return FAILED
+async def _shown_end(server: ServerClient, process_id: str, structured: bool) -> int:  # noqa: FBT001 - as `Asked.end`
+    """Wait until a process at a server has ended or asks, and print how; the exit code."""
+    view: Mapping[str, Any] = {"status": "running"}
+    while view["status"] in _GOES_ON:
+        view = await server.send("GET", _path(process_id), "processId", params={"wait": _WAIT_SECONDS})
+    if "result" in view:
+        result: object = view["result"]
+        shown = cast("Mapping[str, Any]", result) if isinstance(result, dict) else {"result": result}
+        content: object = shown.get("content", cast("object", result))
+        text = content if isinstance(content, str) else json.dumps(result, ensure_ascii=False)
+        wire = {"content": [{"type": "text", "text": text}], "structuredContent": shown}
+        show_result(wire, structured=structured)
+        return 0
+    say(f"Process {process_id} is {view['status']}. {view['reason'] or ''}".strip())
+    if view["status"] == "waiting":
+        say(f"`goalport show {process_id} --server {server.shown}` shows how to answer.")
+        return 0
+    return FAILED
 
 
 def _path(process_id: str) -> str:
-    return f"{_PROCESSES}/{quote(process_id, safe='')}"
+    return f"/api/v1/process/{quote(process_id, safe='')}"
 
 
-def _listed(each: Mapping[str, Any]) -> Record:
-    ended = each["finishedAt"] if each["status"] in _ENDED else None
-    return {
-        "process": each["processId"],
-        "agent": each["agent"],
-        **({"caller": f"{each['caller']['id']} {each['caller']['issuer']}".strip()} if "caller" in each else {}),
-        "status": each["status"],
-        "created": local_time(datetime.fromisoformat(each["createdAt"])),
-        "ended": "" if ended is None else local_time(datetime.fromisoformat(ended)),
-        "started_by": each["startedBy"] or "",
-    }
-
-
-def _view(answer: Mapping[str, Any]) -> View:
+async def _view(server: ServerClient, process_id: str) -> View:
     """A process in the names that its page has, which are those of the store."""
+    answer = await server.send("GET", _path(process_id), "processId")
     questions = [{**each, "id": each["awaitableId"], "message": each["prompt"]} for each in answer["questions"]]
     rest = {name: value for name, value in answer.items() if name not in {"processId", "links"}}
-    final = answer["status"] in _ENDED
-    return {"id": answer["processId"], **rest, "questions": questions, "final": final}
-
-
-def _question_in(view: View, question_id: str | None) -> Mapping[str, Any] | None:
-    """The open question of that id, or the only one. Raises `BadInput` if several are open, or none."""
-    questions: list[Mapping[str, Any]] = view["questions"]
-    if question_id is not None:
-        return next((each for each in questions if each["id"] == question_id), None)
-    if len(questions) > 1:
-        listed = ", ".join(f"{each['id']} ({each['message']})" for each in questions)
-        raise BadInput(f"{len(questions)} questions are open. Say with --question which is answered: {listed}.")
-    if not questions:
-        raise BadInput(f"Process {view['id']} waits for no answer: it is {view['status']}.")
-    return questions[0]
+    return {"id": answer["processId"], **rest, "questions": questions, "final": answer["status"] in _ENDED}

@@ -13,12 +13,12 @@ import shlex
 import socket
 import sys
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final, cast, get_type_hints
 
-from cyclopts import App, ArgumentCollection, Group, Parameter
+from cyclopts import App, Group, Parameter
 
 from goalport.base.errors import BadInput, DeclarationError, GoalportError, UnknownName
 from goalport.base.events import as_json
@@ -37,16 +37,10 @@ from goalport.cli.program import (
     use_docstring,
 )
 from goalport.cli.prompts import Interrupted, Unanswered
-from goalport.cli.sources import Asked, Page, ShellSource, Source, in_shell
-from goalport.cli.stored import QuestionHere, has_store, opened_store, record_line
-from goalport.cli.terminal import Format, say, show, show_lines, show_markdown, show_result
-from goalport.cli.workspace import (
-    KeptWorkspace,
-    keeping,
-    load_with_warnings,
-    open_with_warnings,
-    warn_without_agents,
-)
+from goalport.cli.sources import SHELL, Asked, Page, Source, View
+from goalport.cli.stored import asked_here, has_store, killed, opened_store, record_line
+from goalport.cli.terminal import Format, Record, say, show, show_lines, show_markdown, show_result
+from goalport.cli.workspace import KeptWorkspace, open_with_warnings, warn_without_agents
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess, find_question
 from goalport.server.publish.goal_tools import Offer, offers_of
@@ -65,7 +59,6 @@ _VALUE = 200
 _REPEAT: Final = re.compile(r"!(!|\d{1,6})")
 _IDS: Final = 100
 """How many processes or conversations are offered, the newest first."""
-_Stored = ProcessRecord | ConversationRecord
 
 
 def shell(*, workspace: WorkspaceFolder = Path()) -> int:
@@ -82,21 +75,21 @@ def shell(*, workspace: WorkspaceFolder = Path()) -> int:
         loaded = open_with_warnings(Path())
         warn_without_agents(loaded)
         with asyncio.Runner() as runner:
-            kept = KeptWorkspace(loaded, runner)
-            own = ShellSource(lambda others: ShellProcesses(kept, others), runner)
-            with keeping(kept), in_shell(own):
-                try:
-                    opened = Shell(kept)
-                    if sys.stdin.isatty():
-                        return _typed(opened)
-                    code = 0
-                    for line in sys.stdin:
-                        code = opened.execute(line) or code
-                        if opened.over:
-                            break
-                    return code
-                finally:
-                    kept.close()
+            kept = KeptWorkspace(runner, lambda others: ShellProcesses(kept, others), loaded)
+            token = SHELL.set(kept)
+            try:
+                opened = Shell(kept)
+                if sys.stdin.isatty():
+                    return _typed(opened)
+                code = 0
+                for line in sys.stdin:
+                    code = opened.execute(line) or code
+                    if opened.over:
+                        break
+                return code
+            finally:
+                SHELL.reset(token)
+                kept.close()
 
 
 def _typed(shell: "Shell") -> int:
@@ -139,20 +132,19 @@ def _meant(typed: str, lines: Sequence[str]) -> str:
 
 def _statements(typed: str) -> Iterator[str]:
     """The commands in what was typed or pasted: one in a line, but for line breaks between quotes."""
+
+    def has_closed_quotes(line: str) -> bool:
+        try:
+            shlex.split(line, comments=True)
+        except ValueError:
+            return False
+        return True
+
     lines = typed.splitlines()
     while lines:
-        end = next((end for end in range(1, len(lines) + 1) if _closed("\n".join(lines[:end]))), 1)
+        end = next((end for end in range(1, len(lines) + 1) if has_closed_quotes("\n".join(lines[:end]))), 1)
         yield "\n".join(lines[:end])
         del lines[:end]
-
-
-def _closed(line: str) -> bool:
-    """Whether the quotes in a line close."""
-    try:
-        shlex.split(line, comments=True)
-    except ValueError:
-        return False
-    return True
 
 
 class Shell:
@@ -180,11 +172,11 @@ class Shell:
             return MISUSED
         return execute(words, self.commands) if words else 0
 
-    def blackboard(self, process_id: str | None = None, /, *, format: Format = "text") -> None:  # noqa: A002 - the option's name
+    def blackboard(self, process_id: str | None = None, /, *, format: Format = "text") -> None:
         """List the objects of a process of this shell, by default of the last run: its inputs, and what was made."""
         last = self.kept.last
         if process_id is not None:
-            found = self.kept.runner.run(shell_process(self.kept, process_id))
+            found = self.kept.runner.run(_process_here(self.kept, process_id))
             if found is None:
                 raise UnknownName("process", process_id, None)
             last = found[1]
@@ -192,14 +184,10 @@ class Shell:
             raise BadInput("Nothing has run yet.")
         board = last.blackboard.state
         names = {id(entry): name for name, entry in board.names.items() if name != "it"}
-        records = [
-            {
-                "type": type_label(type(entry.value)),
-                "name": names.get(id(entry), ""),
-                "value": one_line(hide(repr(entry.value)), _VALUE),
-            }
-            for entry in board.entries
-        ]
+        records: list[Record] = []
+        for each in board.entries:
+            value = one_line(hide(repr(each.value)), _VALUE)
+            records.append({"type": type_label(type(each.value)), "name": names.get(id(each), ""), "value": value})
         show(records, format, none="The blackboard is empty.")
 
     def history(self, *, limit: Annotated[int, Parameter(help="How many at most. Default: 20.")] = 20) -> None:
@@ -211,7 +199,7 @@ class Shell:
     def reload(self) -> None:
         """Load the workspace again: its agents, tools, settings and commands, as they are now."""
         kept = self.kept
-        fresh = load_with_warnings(Path())
+        fresh = open_with_warnings(Path(), anew=True)
         kept.close()
         kept.loaded, kept.last = fresh, None
         self.commands = self._commands()
@@ -260,55 +248,39 @@ class Shell:
         return commands
 
 
-def bound(command: Command, kept: KeptWorkspace) -> Callable[..., int]:
+def bound(command: Command, kept: KeptWorkspace) -> Callable[..., None]:
     """A function of a workspace as a command: services fill its parameters, and its result is printed."""
-    function = command.function
-    hints = get_type_hints(function, include_extras=True)
-    signature = inspect.signature(function)
-    platform = kept.loaded.platform
-    services = {
-        name: service
-        for name in signature.parameters
-        if isinstance(kind := hints.get(name), type)
-        and kind is not object
-        and (service := platform.service(kind)) is not None
-    }
-
+    function, platform = command.function, kept.loaded.platform
+    hints, signature = get_type_hints(function, include_extras=True), inspect.signature(function)
+    services: dict[str, object] = {}
+    for name in signature.parameters:
+        kind = hints.get(name)
+        if isinstance(kind, type) and kind is not object and (service := platform.service(kind)) is not None:
+            services[name] = service
     own = signature.replace(parameters=[each for name, each in signature.parameters.items() if name not in services])
 
     async def awaited(call: inspect.BoundArguments) -> object:
         await platform.upstream.open()
         return await function(*call.args, **call.kwargs)
 
-    def run(*arguments: Any, **named: Any) -> int:
+    def run(*arguments: Any, **named: Any) -> None:
         values = {**own.bind(*arguments, **named).arguments, **services}
         ordered = OrderedDict((name, values[name]) for name in signature.parameters if name in values)
         call = inspect.BoundArguments(signature, ordered)
-        if inspect.iscoroutinefunction(function):
-            _show(kept.runner.run(awaited(call)))
-        else:
-            _show(function(*call.args, **call.kwargs))
-        return 0
+        is_async = inspect.iscoroutinefunction(function)
+        result = kept.runner.run(awaited(call)) if is_async else function(*call.args, **call.kwargs)
+        if isinstance(result, str):
+            show_markdown(result)
+        elif result is not None:
+            try:
+                show_result(OutputFormat.of(type(cast("object", result))).written(result).wire, structured=False)
+            except DeclarationError:  # JSON cannot express it
+                show_lines([str(result)])
 
     run.__signature__ = own
     run.__annotations__ = {name: hint for name, hint in hints.items() if name not in services}
     run.__doc__, run.__name__ = function.__doc__, function.__name__
     return run
-
-
-def _show(result: object) -> None:
-    """Print what a command returned, as the result of a goal is printed."""
-    if result is None:
-        return
-    if isinstance(result, str):
-        show_markdown(result)
-        return
-    try:
-        written = OutputFormat.of(type(result)).written(result).wire
-    except DeclarationError:  # JSON cannot express it
-        show_lines([str(result)])
-        return
-    show_result(written, structured=False)
 
 
 class _Completion:
@@ -317,16 +289,6 @@ class _Completion:
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._kept = shell.kept
-        self._names: dict[str, Callable[[], Awaitable[Iterable[str]]]] = {
-            "goal": self._goals,
-            "agent": self._agents,
-            "process_id": self._processes,
-            "chatbot": self._chatbots,
-            "conversation": self._conversations,
-            "conversation_id": self._conversations,
-            "command": self._commands,
-        }
-        """What completes a parameter, by the name of the parameter in the function of a command."""
 
     async def offers(self, text: str) -> tuple[str, Iterable[str]]:
         """What is typed of the last word of a line, and what could stand there."""
@@ -338,56 +300,51 @@ class _Completion:
         commands = self._shell.commands
         while words and words[0] in commands:
             commands = commands[words.pop(0)]
-        names = sorted(each for each in commands if not each.startswith("-"))
-        if names:
+        if names := _names_in(commands):
             return begun, [] if words else names
         arguments = commands.assemble_argument_collection()
         if begun.startswith("-"):
             return begun, sorted(name for each in arguments for name in each.names if name.startswith("--"))
-        return begun, await self._values(arguments, words)
-
-    async def _values(self, arguments: ArgumentCollection, words: Sequence[str]) -> Iterable[str]:
-        """What can stand after these words of a command."""
         taking = {name: each for each in arguments for name in each.names if each.token_count()[0]}
-        place, named = 0, None
+        place, wanted = 0, None
         for word in words:
-            if named is not None:
-                named = None
+            if wanted is not None:
+                wanted = None
             elif word.startswith("-"):
-                named = taking.get(word)
+                wanted = taking.get(word)
             else:
                 place += 1
         placed = (each for each in arguments if each.index == place and not all(n.startswith("-") for n in each.names))
-        wanted = named or next(placed, None)
+        wanted = wanted or next(placed, None)
         if wanted is None:
-            return ()
-        names = self._names.get(wanted.field_info.name)
-        return await names() if names is not None else wanted.get_choices(force=True) or ()
+            return begun, ()
+        return begun, wanted.get_choices(force=True) or await self._names(wanted.field_info.name)
 
-    async def _goals(self) -> Iterable[str]:
-        platform = self._kept.loaded.platform
-        offered = {each.name for each in offers_of(platform) if isinstance(each, Offer)}
-        return sorted(offered | {goal.short_name for _, goal in platform.agents.goals})
+    async def _names(self, parameter: str) -> Iterable[str]:
+        """What completes a parameter of that name in the function of a command."""
+        platform, platforms = self._kept.loaded.platform, [each.platform for each in self._kept.open]
+        match parameter:
+            case "goal":
+                offered = {each.name for each in offers_of(platform) if isinstance(each, Offer)}
+                return sorted(offered | {goal.short_name for _, goal in platform.agents.goals})
+            case "agent":
+                return sorted(each.name for each in platform.agents)
+            case "chatbot":
+                return sorted(platform.chatbots)
+            case "command":
+                return _names_in(self._shell.commands)
+            case "process_id":
+                own = [each.id for one in platforms for each in reversed(await one.processes.records())]
+                return [*own, *await self._stored(lambda store: store.records(limit=_IDS, newest_first=True))]
+            case "conversation" | "conversation_id":
+                own = [each.id for each in await platform.conversations.list(READER, limit=_IDS)]
+                return [*own, *await self._stored(lambda store: store.conversations.list(limit=_IDS))]
+            case _:
+                return ()
 
-    async def _agents(self) -> Iterable[str]:
-        return sorted(each.name for each in self._kept.loaded.platform.agents)
-
-    async def _chatbots(self) -> Iterable[str]:
-        return sorted(self._kept.loaded.platform.chatbots)
-
-    async def _commands(self) -> Iterable[str]:
-        return sorted(each for each in self._shell.commands if not each.startswith("-"))
-
-    async def _processes(self) -> Iterable[str]:
-        platforms = [each.platform for each in self._kept.open]
-        own = [each.id for platform in platforms for each in reversed(await platform.processes.records())]
-        return [*own, *await self._stored(lambda store: store.records(limit=_IDS, newest_first=True))]
-
-    async def _conversations(self) -> Iterable[str]:
-        own = [each.id for each in await self._kept.loaded.platform.conversations.list(READER, limit=_IDS)]
-        return [*own, *await self._stored(lambda store: store.conversations.list(limit=_IDS))]
-
-    async def _stored(self, look: Callable[[ProcessStore], Awaitable[Iterable[_Stored]]]) -> Iterable[str]:
+    async def _stored(
+        self, look: Callable[[ProcessStore], Awaitable[Iterable[ProcessRecord | ConversationRecord]]]
+    ) -> Iterable[str]:
         """The ids of what is found in the store of the workspace."""
         settings = load_settings(self._kept.loaded.workspace.root)
         if not has_store(settings):
@@ -399,11 +356,11 @@ class _Completion:
             return ()
 
 
-View = dict[str, Any]
-_HERE = "this shell"
+def _names_in(commands: App) -> Sequence[str]:
+    return sorted(each for each in commands if not each.startswith("-"))
 
 
-async def shell_process(kept: KeptWorkspace, process_id: str) -> tuple[AgentPlatform, AgentProcess] | None:
+async def _process_here(kept: KeptWorkspace, process_id: str) -> tuple[AgentPlatform, AgentProcess] | None:
     """The process of that id that a shell runs, or has run, with its platform; None if it has none of that id."""
     for each in kept.open:
         try:
@@ -425,7 +382,7 @@ class ShellProcesses:
     async def page(self, statuses: Sequence[str], limit: int, after: str) -> Page:
         records = [record for each in self._kept.open for record in await each.platform.processes.records()]
         records.sort(key=lambda each: each.created_at, reverse=True)
-        lines = [{**record_line(each), "runs_in": _HERE} for each in records]
+        lines = [{**record_line(each), "runs_in": "this shell"} for each in records]
         own = [line for line in lines if not statuses or line["status"] in statuses]
         places = [str(each["process"]) for each in own]
         if after and after not in places:
@@ -444,19 +401,18 @@ class ShellProcesses:
         return Page(aligned, others.more or len(lines) > limit, none)
 
     async def view(self, process_id: str, *, events: bool) -> View:
-        found = self._shown = await shell_process(self._kept, process_id)
-        if found is None:
+        self._shown = await _process_here(self._kept, process_id)
+        if self._shown is None:
             return await self._others.view(process_id, events=events)
-        process = found[1]
+        process = self._shown[1]
+        children = [{"id": each.id, "agent": each.agent.name, "status": str(each.status)} for each in process.children]
         return {
             **process_view(process),
             "root": process.root.id,
             "startedBy": None if process.parent is None else process.parent.id,
             "final": process.over,
             "caller": process.caller.id,
-            "subProcesses": [
-                {"id": each.id, "agent": each.agent.name, "status": str(each.status)} for each in process.children
-            ],
+            "subProcesses": children,
             "runner": {"host": socket.gethostname(), "pid": os.getpid(), "alive": True},
             "unreadable": None,
         }
@@ -464,40 +420,19 @@ class ShellProcesses:
     def following(self, process_id: str) -> AsyncIterator[View] | None:
         if self._shown is None:
             return self._others.following(process_id)
-        platform, process = self._shown
-
-        async def events() -> AsyncIterator[View]:
-            async for each in platform.processes.events(process, 0):
-                data: Mapping[str, Any] = as_json(each.event)
-                yield {"event_number": each.number, **data}
-
-        return events()
+        events = self._shown[0].processes.events(self._shown[1], 0)
+        return ({"event_number": each.number, **as_json(each.event)} async for each in events)
 
     @asynccontextmanager
     async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator[Asked]:
-        found = await shell_process(self._kept, process_id)
-        if found is None:
+        if (found := await _process_here(self._kept, process_id)) is None:
             async with self._others.asked(process_id, question_id, wait=wait) as asked:
                 yield asked
-            return
-        platform, process = found
-        yield _ShellQuestion(platform, process_id, find_question(process, question_id)[1])
+        else:
+            platform, process = found
+            goes_on = f"Done. Process {process_id} goes on in this shell."
+            yield asked_here(platform, process_id, find_question(process, question_id)[1], goes_on)
 
     async def kill(self, process_id: str, reason: str) -> str:
-        found = await shell_process(self._kept, process_id)
-        if found is None:
-            return await self._others.kill(process_id, reason)
-        process = found[1]
-        if process.over:
-            raise BadInput(f"Process {process_id} has ended before: {process.status}.")
-        process.kill(reason)
-        await process.rest()
-        return f"Process {process_id} is {process.status}."
-
-
-class _ShellQuestion(QuestionHere):
-    """A question of a process of the shell."""
-
-    async def settle(self, response: object, declined: str) -> str:
-        told = await super().settle(response, declined)
-        return told if self.over else f"Done. Process {self.process_id} goes on in this shell."
+        found = await _process_here(self._kept, process_id)
+        return await (self._others.kill(process_id, reason) if found is None else killed(found[1], reason))

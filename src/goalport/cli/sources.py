@@ -5,13 +5,12 @@ each takes a while to load.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 from cyclopts import Parameter
 
@@ -21,6 +20,7 @@ from goalport.cli.terminal import Record
 
 T = TypeVar("T")
 View = dict[str, Any]
+"""A process as JSON data."""
 NOTHING_STORED = (
     'Nothing is stored here: with the setting store = "memory", processes and conversations end with their program.'
     " Without that setting they are kept."
@@ -34,13 +34,7 @@ Server = Annotated[
 ]
 
 
-def local_time(moment: datetime) -> str:
-    """A time in the zone of this machine, to the second."""
-    return moment.astimezone().isoformat(" ", "seconds")
-
-
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """A page of a list of processes."""
 
     lines: Sequence[Record]
@@ -50,25 +44,18 @@ class Page:
     """What is said if there is none."""
 
 
-class Asked(Protocol):
+@dataclass(frozen=True)
+class Asked:
     """An open question of a process."""
 
-    @property
-    def question(self) -> Mapping[str, Any]:
-        """The question as JSON data, with `id`, `message` and `schema`."""
-        ...
-
-    async def status(self) -> str:
-        """What has become of it."""
-        ...
-
-    async def settle(self, response: object, declined: str) -> str:
-        """Answer or decline it; what is said of that. Raises `BadInput` and `AlreadyAnswered`."""
-        ...
-
-    async def end(self, *, structured: bool) -> int:
-        """Wait until its process ends or asks again, and print the result; the exit code."""
-        ...
+    question: Mapping[str, Any]
+    """The question as JSON data, with `id`, `message` and `schema`."""
+    status: Callable[[], Awaitable[str]]
+    """Says what has become of it."""
+    settle: Callable[[object, str], Awaitable[str]]
+    """Answer it, or decline it for a reason; what is said of that. Raises `BadInput` and `AlreadyAnswered`."""
+    end: Callable[[bool], Awaitable[int]]
+    """Wait until its process ends or asks again, and print the result, perhaps structured; the exit code."""
 
 
 class Source(Protocol):
@@ -84,7 +71,7 @@ class Source(Protocol):
         ...
 
     async def view(self, process_id: str, *, events: bool) -> View:
-        """A process as JSON data, with what is known of its `events` so far if that is wanted."""
+        """A process, with what is known of its `events` so far if that is wanted."""
         ...
 
     def following(self, process_id: str) -> AsyncIterator[View] | None:
@@ -100,43 +87,34 @@ class Source(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class ShellSource:
-    """What a shell adds: its own processes, and the event loop on which they run."""
+@dataclass
+class OpenShell:
+    """What a shell adds for its commands."""
 
-    beside: Callable[[Source], Source]
-    """The shell's own processes, and those of the given source."""
     runner: asyncio.Runner
+    """The event loop on which its processes run."""
+    with_processes: Callable[[Source], Source]
+    """Adds its own processes to those of a source."""
 
 
-_shell: ContextVar[ShellSource | None] = ContextVar("shell", default=None)
-
-
-@contextmanager
-def in_shell(added: ShellSource) -> Generator[None]:
-    """Let the commands of this block find the processes of a shell too."""
-    token = _shell.set(added)
-    try:
-        yield
-    finally:
-        _shell.reset(token)
-
-
-def run_here(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end what a command does: on the event loop of a shell, or on one of its own."""
-    shell = _shell.get()
-    return asyncio.run(work) if shell is None else shell.runner.run(work)
+SHELL: ContextVar[OpenShell | None] = ContextVar("shell", default=None)
+"""The shell in which a command runs; None outside of one."""
 
 
 @contextmanager
 def runner_here() -> Generator[asyncio.Runner]:
     """What runs one piece of work after another on the same event loop: that of a shell, or one of its own."""
-    shell = _shell.get()
-    if shell is not None:
+    if shell := SHELL.get():
         yield shell.runner
-        return
-    with asyncio.Runner() as runner:
-        yield runner
+    else:
+        with asyncio.Runner() as runner:
+            yield runner
+
+
+def run_here(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end what a command does."""
+    with runner_here() as runner:
+        return runner.run(work)
 
 
 def source_of(server: str | None, folder: Path, *, of_all: bool = False) -> Source:
@@ -144,7 +122,7 @@ def source_of(server: str | None, folder: Path, *, of_all: bool = False) -> Sour
 
     In a shell, and without a server, its own processes are there too. `of_all`: a server lists those of all callers.
     """
-    root, shell = workspace_root(folder), _shell.get()
+    root, shell = workspace_root(folder), SHELL.get()
     if server is not None:
         from goalport.cli.served import ServedProcesses
 
@@ -161,4 +139,4 @@ def source_of(server: str | None, folder: Path, *, of_all: bool = False) -> Sour
 
         address = address_in(settings.host, settings.port)
         found = ServedProcesses(address, place, hint=NOTHING_STORED, of_all=of_all)
-    return found if shell is None or folder != Path() else shell.beside(found)
+    return found if shell is None or folder != Path() else shell.with_processes(found)

@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 
 from goalport.base.errors import BadInput, UnknownName, Unreadable
 from goalport.cli.options import workspace_root
-from goalport.cli.sources import NOTHING_STORED, Page, local_time
-from goalport.cli.terminal import Record, say, show_result
+from goalport.cli.sources import NOTHING_STORED, Asked, Page, View
+from goalport.cli.terminal import Record, local_time, say, show_result
 from goalport.cli.views import View as StepView
 from goalport.cli.workspace import LoadedWorkspace, open_with_settings, warn_of_problems
 from goalport.runtime.platform import AgentPlatform
@@ -37,7 +37,7 @@ from goalport.workspace.settings import Settings, load_settings
 
 FAILED: Final = 1
 _AT_A_TIME: Final = 500
-View = dict[str, Any]
+"""How many events are read at once."""
 
 
 class StoredProcesses:
@@ -53,11 +53,9 @@ class StoredProcesses:
         async with opened_store(self._settings) as store:
             found = await store.records(after=after, limit=limit + 1, statuses=statuses, newest_first=True)
             counts = await store.counts()
-        others = sum(number for name, number in counts.items() if statuses and name not in statuses)
-        none = "No process is stored."
-        if others:
-            none = "No process runs, waits, rests or is stuck; --all lists the others."
-        return Page([record_line(each) for each in found[:limit]], len(found) > limit, none)
+        others = statuses and any(number for name, number in counts.items() if name not in statuses)
+        none = "No process runs, waits, rests or is stuck; --all lists the others." if others else ""
+        return Page([*map(record_line, found[:limit])], len(found) > limit, none or "No process is stored.")
 
     async def view(self, process_id: str, *, events: bool) -> View:
         platform = open_with_settings(self._settings.workspace, self._settings, migrates=False).platform
@@ -90,57 +88,47 @@ class StoredProcesses:
         """None: the events are in the view."""
 
     @asynccontextmanager
-    async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator["QuestionHere"]:
+    async def asked(self, process_id: str, question_id: str | None, *, wait: bool) -> AsyncGenerator[Asked]:
         async with driven(self._settings, drive=wait) as loaded:
-            asked = find_question(await loaded.platform.process(process_id), question_id)[1]
-            yield QuestionHere(loaded.platform, process_id, asked)
+            question = find_question(await loaded.platform.process(process_id), question_id)[1]
+            yield asked_here(loaded.platform, process_id, question)
 
     async def kill(self, process_id: str, reason: str) -> str:
         async with driven(self._settings, drive=False) as loaded:
             processes = loaded.platform.processes
             try:
-                process = await processes.find(process_id)
-                if process.over:
-                    raise BadInput(f"Process {process_id} has ended before: {process.status}.")
-                process.kill(reason)
-                await process.rest()
-                return f"Process {process_id} is {process.status}."
+                return await killed(await processes.find(process_id), reason)
             except Unreadable as error:
                 await processes.kill_unreadable(process_id, reason)
                 return f"Process {process_id} is killed with its family. Only its history is kept: {error}"
 
 
-class QuestionHere:
-    """A question of a process of a platform that lives in this program."""
+def asked_here(platform: AgentPlatform, process_id: str, question: Question, goes_on: str = "") -> Asked:
+    """A question of a process of a platform that lives in this program; `goes_on` is said of one that goes on here."""
+    answered: AgentProcess
 
-    def __init__(self, platform: AgentPlatform, process_id: str, asked: Question) -> None:
-        self._platform = platform
-        self.process_id = process_id
-        self._asked = asked
-        self._form = form_of(asked)
-        self._answered: AgentProcess | None = None
-        self.question = question_view(asked)
+    async def status() -> str:
+        return find_question(await platform.processes.look_at(process_id), question.id)[1].status
 
-    async def status(self) -> str:
-        process = await self._platform.processes.look_at(self.process_id)
-        return find_question(process, self._asked.id)[1].status
+    async def settle(response: object, declined: str) -> str:
+        nonlocal answered
+        read = None if declined else form_of(question).read(response)
+        answered = await platform.answer(process_id, question.id, read, declined=declined)
+        return goes_on if goes_on and not answered.over else state_after_change(answered)
 
-    async def settle(self, response: object, declined: str) -> str:
-        read = None if declined else self._form.read(response)
-        self._answered = await self._platform.answer(self.process_id, self._asked.id, read, declined=declined)
-        return told(self._answered)
-
-    @property
-    def over(self) -> bool:
-        """Whether its process has ended since it was settled."""
-        return self._answered is not None and self._answered.over
-
-    async def end(self, *, structured: bool) -> int:
-        assert self._answered is not None
-        return await shown_end(self._answered, structured=structured)
+    return Asked(question_view(question), status, settle, lambda structured: shown_end(answered, structured=structured))
 
 
-def told(process: AgentProcess) -> str:
+async def killed(process: AgentProcess, reason: str) -> str:
+    """End a process; what is said of that. Raises `BadInput` if it has ended before."""
+    if process.over:
+        raise BadInput(f"Process {process.id} has ended before: {process.status}.")
+    process.kill(reason)
+    await process.rest()
+    return f"Process {process.id} is {process.status}."
+
+
+def state_after_change(process: AgentProcess) -> str:
     """What is said of a process that was changed."""
     if process.status.ended or process.status is ProcessStatus.WAITING:
         return f"Done. Process {process.id} is {process.status}."
@@ -150,13 +138,12 @@ def told(process: AgentProcess) -> str:
 async def shown_end(process: AgentProcess, *, structured: bool) -> int:
     """Wait until a process that goes on here has ended or asks, and print how; the exit code."""
     process.subscribe(StepView())
-    outcome = await process.wait()
+    outcome, goal = await process.wait(), process.goal
     if isinstance(outcome, Completed):
-        goal = process.goal
         wire = OutputFormat.of(None if goal is None else goal.output).written(outcome.value).wire
         show_result(wire, structured=structured)
         return 0
-    say(f"{reason_of(outcome, process.goal.name if process.goal is not None else process.agent.name)}")
+    say(f"{reason_of(outcome, process.agent.name if goal is None else goal.name)}")
     if isinstance(outcome, Waiting):
         say(f"`goalport show {process.id}` shows how to answer.")
         return 0
@@ -192,8 +179,7 @@ def record_line(record: ProcessRecord) -> Record:
 
 def stored_settings(folder: Path) -> Settings:
     """The settings of a workspace that has a store. Raises `BadInput` if its processes end with their program."""
-    root = workspace_root(folder)
-    settings = load_settings(root)
+    settings = load_settings(workspace_root(folder))
     if settings.store == "memory":
         raise BadInput(NOTHING_STORED)
     return settings
@@ -213,12 +199,12 @@ async def opened_store(settings: Settings, *, migrates: bool = False) -> AsyncGe
         yield store
 
 
-async def family_in(store: ProcessStore, process_id: str) -> list[StoredProcess]:
+async def family_in(store: ProcessStore, process_id: str) -> Sequence[StoredProcess]:
     """The records of the family of a process, the root first. Raises `UnknownName` for an id that is not stored."""
     family, _ = await store.family(process_id)
     if not family:
         raise UnknownName("process", process_id, None)
-    return list(family)
+    return family
 
 
 async def _events(store: ProcessStore, family: Sequence[StoredProcess], process_id: str) -> Sequence[Mapping[str, Any]]:
@@ -231,21 +217,24 @@ async def _events(store: ProcessStore, family: Sequence[StoredProcess], process_
     number = 0
     while records := await store.events(family[0].process.id, number, _AT_A_TIME):
         number = records[-1].number
-        told = [(each.number, cast("Mapping[str, Any]", each.value)) for each in records]
-        found += [{"event_number": place, **data} for place, data in told if data["process_id"] in members]
+        numbered = [{"event_number": each.number, **cast("Mapping[str, Any]", each.value)} for each in records]
+        found += [each for each in numbered if each["process_id"] in members]
     return found
 
 
-def _without_classes(stored: StoredProcess) -> dict[str, Any]:
+def _without_classes(stored: StoredProcess) -> View:
     """What is known of a process without the classes of its workspace, in the form of `process_view`."""
     record, codec = stored.process, Codec(StoredTypes())
-    history, costs = list[ActionInvocation](), list[Spending]()
-    for each in stored.history:
-        with suppress(Unreadable):
-            history.append(cast("ActionInvocation", codec.decode(cast("Json", each))))
-    for each in stored.spendings:
-        with suppress(Unreadable):
-            costs.append(cast("Spending", codec.decode(cast("Json", each))))
+
+    def readable(values: Sequence[object]) -> Sequence[Any]:
+        found: list[object] = []
+        for each in values:
+            with suppress(Unreadable):
+                found.append(codec.decode(cast("Json", each)))
+        return found
+
+    costs: Sequence[Spending] = readable(stored.spendings)
+    history: Sequence[ActionInvocation] = readable(stored.history)
     return {
         "id": record.id,
         "agent": record.agent,
@@ -258,7 +247,7 @@ def _without_classes(stored: StoredProcess) -> dict[str, Any]:
             for each in stored.questions
             if each.status == "open"
         ],
-        "history": [invocation_view(each) for each in history],
+        "history": [*map(invocation_view, history)],
         "createdAt": record.created_at.isoformat(),
         "finishedAt": None if record.finished_at is None else record.finished_at.isoformat(),
         "cost": {

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from textwrap import wrap
 from typing import Annotated, Any, Literal
 
@@ -24,6 +25,11 @@ Record = Mapping[str, object]
 """One line of a list: a value for each column; all records have the same columns."""
 
 Format = Annotated[Literal["text", "json"], Parameter(help="text for people, json for programs. Default: text.")]
+
+
+def local_time(moment: datetime) -> str:
+    """A time in the zone of this machine, to the second."""
+    return moment.astimezone().isoformat(" ", "seconds")
 
 
 def show(records: Sequence[Record], chosen: Format, *, none: str) -> None:

@@ -39,7 +39,7 @@ app = App(name="tools", help_format="plaintext")
 @app.default
 def tools(
     *,
-    format: Format = "text",  # noqa: A002 - the option's name
+    format: Format = "text",
     trust: tuple[str, ...] = (),
     timeout: Timeout = None,
     workspace: WorkspaceFolder = Path(),
@@ -48,10 +48,8 @@ def tools(
 
     The servers are connected for it.
 
-    Parameters
-    ----------
-    trust
-        SERVER/TOOL or SERVER: allow a withheld tool, or all of a server, as they are now.
+    Args:
+        trust: SERVER/TOOL or SERVER: allow a withheld tool, or all of a server, as they are now.
 
     Examples:
         goalport tools
@@ -95,14 +93,10 @@ def call(
 ) -> int:
     """Call a tool of a group and print its result.
 
-    Parameters
-    ----------
-    group
-        The role of the group.
-    tool
-        The tool's name in the group.
-    given
-        A JSON object, @FILE to read one, or @- for standard input.
+    Args:
+        group: The role of the group.
+        tool: The tool's name in the group.
+        given: A JSON object, @FILE to read one, or @- for standard input.
 
     Examples:
         goalport tools call web web_fetch '{"url": "https://example.com"}'

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -69,7 +69,7 @@ class View:
             case ModelCalled(model=model, prompt=text) if self._prompts:
                 title = f"prompt for {model}"
             case ModelReplied(model=model) if self._replies:
-                title, text = f"reply of {model}", reply_text(event)
+                title, text = f"reply of {model}", _reply_text(event)
             case _:
                 return
         say("\n".join([f"    {title}:", *(f"      {line}" for line in text.splitlines())]))
@@ -82,13 +82,13 @@ def view_here(*, prompts: bool, replies: bool, quiet: bool) -> View:
     return LiveView(prompts=prompts, replies=replies)
 
 
-def reply_text(event: ModelReplied) -> str:
+def _reply_text(event: ModelReplied) -> str:
     """What a model said, the tools that it called, or why it said nothing."""
     return event.error or event.reply or f"calls {', '.join(event.tool_calls)}"
 
 
 def step_line(event: Event) -> str:
-    """A line about a step of a process; empty: nothing is said of this event."""
+    """A line about a step of a process or of a conversation; empty: nothing is said of this event."""
     match event:
         case ActionStarted(action=action, number=number, planned=planned):
             return f"{number}/{planned} {action}"
@@ -104,6 +104,12 @@ def step_line(event: Event) -> str:
             return f"    calls {tool}"
         case ProgressUpdated(message=message):
             return f"    {message}"
+        case ToolReturned(tool=tool, is_error=True, result=result):
+            return f"    {tool} failed: {one_line(result)}"
+        case SourcesShown(reference=reference, sources=sources):
+            return f"    reads {reference}: {', '.join(one_line(str(each.get('uri', ''))) for each in sources)}"
+        case ConversationCompacted(what=what, tokens_before=before, tokens_after=after):
+            return f"    the conversation was made shorter for the model ({what}): {before:,} tokens, now {after:,}"
         case _:
             return ""
 
@@ -139,7 +145,7 @@ class ChatView:
             case _:
                 if isinstance(event, ActionRetried):
                     self._coming = ""  # the message begins again, under the same id
-                if self._steps and (line := _chat_line(event)):
+                if self._steps and (line := step_line(event)):
                     self._end_line(sys.stderr)
                     self._write(sys.stderr, f"{visible(line)}\n", dim=True)
 
@@ -167,19 +173,6 @@ class ChatView:
             print(file=stream, flush=True)
 
 
-def _chat_line(event: Event) -> str:
-    """A line about an event as `goalport run` words it, or about what only conversations have; empty: none."""
-    match event:
-        case ToolReturned(tool=tool, is_error=True, result=result):
-            return f"    {tool} failed: {one_line(result)}"
-        case SourcesShown(reference=reference, sources=sources):
-            return f"    reads {reference}: {', '.join(one_line(str(each.get('uri', ''))) for each in sources)}"
-        case ConversationCompacted(what=what, tokens_before=before, tokens_after=after):
-            return f"    the conversation was made shorter for the model ({what}): {before:,} tokens, now {after:,}"
-        case _:
-            return step_line(event)
-
-
 _EARLIER = 12
 """How many steps that have ended are drawn; earlier ones are counted."""
 _SIGNS = {"succeeded": ("✓", "green"), "declined": ("∅", "yellow"), "replanned": ("↻", "yellow")}
@@ -197,20 +190,6 @@ class _Step:
     status: str = ""
 
 
-@dataclass
-class _Totals:
-    """What the models have used."""
-
-    read: int = 0
-    written: int = 0
-    cost: float = 0.0
-    began: float = field(default_factory=time.monotonic)
-
-    def __str__(self) -> str:
-        cost = f", {self.cost:.4f} USD" if self.cost else ""
-        return f"{time.monotonic() - self.began:.0f} s, {self.read:,} tokens in, {self.written:,} out{cost}"
-
-
 class LiveView(View):
     """Draws a run while it goes on."""
 
@@ -223,7 +202,7 @@ class LiveView(View):
         self._actions: list[_Step] = []
         self._planned: list[str] = []
         """The steps of the plan that have not begun."""
-        self._totals = _Totals()
+        self._began, self._read, self._written, self._cost = time.monotonic(), 0, 0, 0.0
 
     @contextmanager
     def shown(self) -> Generator[None]:
@@ -282,11 +261,11 @@ class LiveView(View):
                 if self._prompts:
                     self._panel(f"prompt of {interaction} for {model}", prompt)
             case ModelReplied(input_tokens=read, output_tokens=written, cost=cost):
-                self._totals.read += read
-                self._totals.written += written
-                self._totals.cost += cost
+                self._read += read
+                self._written += written
+                self._cost += cost
                 if self._replies:
-                    self._panel(f"reply of {event.model}", reply_text(event))
+                    self._panel(f"reply of {event.model}", _reply_text(event))
             case ToolCalled(tool=tool, action=action):
                 self._note(action, f"calls {tool}")
             case ProgressUpdated(message=message):
@@ -315,16 +294,15 @@ class LiveView(View):
             sign = _SIGNS.get(each.status, ("✗", "red"))
             lines.append(Text.assemble(sign, f" {each.name} ", (each.ended, "dim")))
         running = [each for each in self._actions if not each.status]
-        for step in running:
-            doing = f" {step.doing}" if step.doing else ""
-            lines.append(self._turning(Text.assemble(step.name, (doing, "dim"))))
+        turning = [Text.assemble(each.name, (f" {each.doing}" if each.doing else "", "dim")) for each in running]
         if not running and self._title:
-            lines.append(self._turning(Text(self._title, "dim")))
+            turning.append(Text(self._title, "dim"))
+        for text in turning:
+            row = Table.grid(padding=(0, 1))
+            row.add_row(self._spinner, text)
+            lines.append(row)
         names = {each.name for each in running}
         lines += [Text(f"· {each}", "dim") for each in self._planned if each not in names]
-        return Group(*lines, Text(str(self._totals), "dim"))
-
-    def _turning(self, text: Text) -> RenderableType:
-        row = Table.grid(padding=(0, 1))
-        row.add_row(self._spinner, text)
-        return row
+        cost = f", {self._cost:.4f} USD" if self._cost else ""
+        used = f"{time.monotonic() - self._began:.0f} s, {self._read:,} tokens in, {self._written:,} out{cost}"
+        return Group(*lines, Text(used, "dim"))

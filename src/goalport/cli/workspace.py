@@ -8,15 +8,16 @@ import logging
 import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from goalport.agents.domain import Agent, Goal
 from goalport.base.errors import BadInput, DeploymentError, GoalportError, SettingsError, UnknownName
 from goalport.base.observe import LogListener, log_to_stderr
 from goalport.base.secrecy import hide
 from goalport.cli.options import DEBUG, workspace_root
+from goalport.cli.sources import SHELL, OpenShell
 from goalport.cli.terminal import say
 from goalport.runtime.platform import AgentPlatform
 from goalport.runtime.process import AgentProcess
@@ -58,22 +59,11 @@ class LoadedWorkspace:
         )
 
 
-@dataclass(frozen=True)
-class GoalChoice:
-    """A goal of an agent, or several goals that are published as one."""
-
-    agent: Agent
-    goals: tuple[Goal, ...]
-    starts: tuple[tuple[object, ...], ...]
-    """The alternative sets of start types, the usual one first."""
-
-
 @dataclass
-class KeptWorkspace:
-    """A workspace that stays open from one command of a shell to the next, and the event loop of its platform."""
+class KeptWorkspace(OpenShell):
+    """A workspace that stays open from one command of a shell to the next."""
 
     loaded: LoadedWorkspace
-    runner: asyncio.Runner
     last: AgentProcess | None = None
     """The process that ran last."""
     with_models: dict[str, LoadedWorkspace] = field(default_factory=dict[str, LoadedWorkspace])
@@ -91,30 +81,32 @@ class KeptWorkspace:
         self.with_models.clear()
 
 
-_kept: ContextVar[KeptWorkspace | None] = ContextVar("kept", default=None)
-
-
 def kept_workspace() -> KeptWorkspace | None:
     """The workspace that a shell keeps open; None outside of one."""
-    return _kept.get()
+    shell = SHELL.get()
+    return shell if isinstance(shell, KeptWorkspace) else None
 
 
 def kept_in_memory(settings: Settings) -> LoadedWorkspace | None:
     """The workspace that a shell keeps open, if nothing but its memory has what runs in it; otherwise None."""
-    kept = _kept.get()
+    kept = kept_workspace()
     if kept is None or settings.store != "memory" or settings.workspace != kept.loaded.settings.workspace:
         return None
     return kept.loaded
 
 
 @contextmanager
-def keeping(workspace: KeptWorkspace) -> Generator[None]:
-    """Let the commands of this block find a workspace that is open, in place of loading it."""
-    token = _kept.set(workspace)
-    try:
-        yield
-    finally:
-        _kept.reset(token)
+def loop_of(loaded: LoadedWorkspace) -> Generator[asyncio.Runner]:
+    """The event loop of a workspace: the lasting one of a shell, or one that ends with the block."""
+    kept = kept_workspace()
+    if kept is not None and any(each is loaded for each in kept.open):
+        yield kept.runner
+        return
+    with asyncio.Runner() as runner:
+        try:
+            yield runner
+        finally:
+            runner.run(loaded.platform.aclose())
 
 
 def unexpected_error(process: AgentProcess) -> BaseException | None:
@@ -132,57 +124,6 @@ def failure_in_words(reason: str, error: BaseException, root: Path) -> str:
     return "\n  ".join([reason, *map(hide, last), *hint])
 
 
-@contextmanager
-def loop_of(loaded: LoadedWorkspace) -> Generator[asyncio.Runner]:
-    """The event loop of a workspace: the lasting one of a shell, or one that ends with the block."""
-    kept = _kept.get()
-    if kept is not None and any(each is loaded for each in kept.open):
-        yield kept.runner
-        return
-    with asyncio.Runner() as runner:
-        try:
-            yield runner
-        finally:
-            runner.run(loaded.platform.aclose())
-
-
-def open_with_warnings(folder: Path, model: str | None = None) -> LoadedWorkspace:
-    """Load the workspace in a folder and deploy its agents, with a warning for each problem.
-
-    `model` is asked in place of the default one. In a shell it is the workspace that is open.
-    """
-    kept = _kept.get()
-    if kept is not None and kept.loaded.workspace.root == workspace_root(folder).resolve():
-        if model is not None and model not in kept.with_models:
-            kept.with_models[model] = load_with_warnings(folder, model)
-        return kept.loaded if model is None else kept.with_models[model]
-    return load_with_warnings(folder, model)
-
-
-def load_with_warnings(folder: Path, model: str | None = None) -> LoadedWorkspace:
-    """As `open_with_warnings`, but always loaded anew. Raises `SettingsError` for settings of the workspace's own."""
-    models = {} if model is None else {"models": {"default_llm": model}}
-    loaded = open_workspace(folder, store="memory", **models)  # what a command runs ends with it
-    warn_of_problems(loaded)
-    return loaded
-
-
-def warn_of_problems(loaded: LoadedWorkspace) -> None:
-    """Print a warning for each problem, and log from now on if the settings say how.
-
-    Raises `SettingsError` if settings of the workspace's own cannot be used.
-    """
-    if loaded.platform.misconfigured:
-        raise SettingsError("\n".join(loaded.platform.misconfigured))
-    for problem in loaded.problems:
-        say(f"warning: {problem}")
-    settings, platform = loaded.settings, loaded.platform
-    if settings.log_personality or settings.log_level == "debug":
-        platform.subscribe(LogListener(settings.log_personality, spoken_at=logging.INFO))
-    if settings.model_fields_set & _LOGGING or platform.options.verbosity.listeners:
-        log_to_stderr(settings.log_level, settings.log_format)
-
-
 def open_workspace(folder: Path, **options: object) -> LoadedWorkspace:
     """Load the workspace in a folder and deploy its agents; `options` are settings, and one that is None is ignored."""
     root = workspace_root(folder)
@@ -198,19 +139,23 @@ def open_with_settings(root: Path, settings: Settings, *, migrates: bool = True)
     return LoadedWorkspace(workspace, settings, AgentPlatform.from_workspace(workspace, settings, migrates=migrates))
 
 
-def warn_without_agents(loaded: LoadedWorkspace) -> None:
-    """Say how to get an agent, if the workspace lacks one."""
-    if loaded.lacks_agents:
-        say(f"warning: {loaded.no_agents_message}")
+def open_with_warnings(folder: Path, model: str | None = None, *, anew: bool = False) -> LoadedWorkspace:
+    """Load the workspace in a folder and deploy its agents, with a warning for each problem.
 
-
-def open_goal(folder: Path, name: str) -> tuple[LoadedWorkspace, GoalChoice]:
-    """Load the workspace in a folder, with a warning for each problem, and find one goal of it.
-
-    Raises what `open_with_agents` and `goal_named` raise.
+    `model` is asked in place of the default one. In a shell it is the workspace that is open, unless it is to be loaded
+    `anew`. Raises `SettingsError` if settings of the workspace's own cannot be used.
     """
-    loaded = open_with_agents(folder)
-    return loaded, goal_named(loaded.platform, name)
+    kept = None if anew else kept_workspace()
+    if kept is not None and kept.loaded.workspace.root != workspace_root(folder).resolve():
+        kept = None
+    if kept is not None and (model is None or model in kept.with_models):
+        return kept.loaded if model is None else kept.with_models[model]
+    models = {} if model is None else {"models": {"default_llm": model}}
+    loaded = open_workspace(folder, store="memory", **models)  # what a command runs ends with it
+    warn_of_problems(loaded)
+    if kept is not None and model is not None:
+        kept.with_models[model] = loaded
+    return loaded
 
 
 def open_with_agents(folder: Path, model: str | None = None) -> LoadedWorkspace:
@@ -221,13 +166,35 @@ def open_with_agents(folder: Path, model: str | None = None) -> LoadedWorkspace:
     return loaded
 
 
-def names_goal(platform: AgentPlatform, text: str) -> bool:
-    """Whether `goal_named` finds a goal."""
-    try:
-        goal_named(platform, text)
-    except UnknownName:
-        return False
-    return True
+def warn_of_problems(loaded: LoadedWorkspace) -> None:
+    """Print a warning for each problem, and log from now on if the settings say how.
+
+    Raises `SettingsError` if settings of the workspace's own cannot be used.
+    """
+    settings, platform = loaded.settings, loaded.platform
+    if platform.misconfigured:
+        raise SettingsError("\n".join(platform.misconfigured))
+    for problem in loaded.problems:
+        say(f"warning: {problem}")
+    if settings.log_personality or settings.log_level == "debug":
+        platform.subscribe(LogListener(settings.log_personality, spoken_at=logging.INFO))
+    if settings.model_fields_set & _LOGGING or platform.options.verbosity.listeners:
+        log_to_stderr(settings.log_level, settings.log_format)
+
+
+def warn_without_agents(loaded: LoadedWorkspace) -> None:
+    """Say how to get an agent, if the workspace lacks one."""
+    if loaded.lacks_agents:
+        say(f"warning: {loaded.no_agents_message}")
+
+
+class GoalChoice(NamedTuple):
+    """A goal of an agent, or several goals that are published as one."""
+
+    agent: Agent
+    goals: tuple[Goal, ...]
+    starts: tuple[tuple[object, ...], ...]
+    """The alternative sets of start types, the usual one first."""
 
 
 def goal_named(platform: AgentPlatform, name: str) -> GoalChoice:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goalport.base.observe.audit import read_audit
-from goalport.cli.data_folder import audit as print_audit
+from goalport.cli.upkeep import audit as print_audit
 from goalport.server.auth import Authentication, Challenges
 from goalport.server.publish.publisher import Publisher
 from goalport.workspace.settings import Settings
