@@ -7,17 +7,14 @@ from typing import TypeVar
 
 from goalport.base.errors import Signal
 from goalport.base.events import Event
-from goalport.models.llm import EmbeddingService, LanguageModel, ModelCall, Models, TokenUsage
+from goalport.models.llm import EmbeddingService, LanguageModel, Models, TokenUsage
 from goalport.models.prompts import Templates
 from goalport.runtime.ai import (
     Ai,
     LlmEngine,
     LlmOperations,
-    NoOperation,
     Operation,
-    ReplyRecord,
     SentPrompts,
-    Unrecorded,
 )
 from goalport.testing import ScriptedModel
 from goalport.tools import ToolGroup, ToolGroupResolver
@@ -26,7 +23,7 @@ E = TypeVar("E")
 
 
 @dataclass
-class Watched:
+class Watched(Operation):
     """An operation that remembers; it ends what it is part of before the call that `ends_before` counts to."""
 
     place: tuple[str, str] = ("process-1", "write_up")
@@ -37,7 +34,7 @@ class Watched:
     missing: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     ends_before: int | None = None
     signal: Signal | None = None
-    prompts: SentPrompts = field(default_factory=SentPrompts)
+    prompts: SentPrompts | None = field(default_factory=SentPrompts)
 
     def emit(self, event: Event, /) -> None:
         self.events.append(event)
@@ -51,9 +48,6 @@ class Watched:
 
     def note_missing(self, role: str, why: str, /) -> None:
         self.missing.append((role, why))
-
-    def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
-        return Unrecorded()
 
     async def before_turn(self, tool: str, /) -> None:
         if self.signal and len(self.turns) == self.ends_before:
@@ -80,7 +74,7 @@ def ai_with(
             Models(models=[model], embeddings=embeddings, environment={}),
             lambda: ToolGroupResolver(groups),
             settings or LlmOperations(data_binding_fixed_backoff_millis=0, generate_examples_by_default=False),
-            operation or NoOperation(),
+            operation or Operation(),
             templates=Templates(*([templates] if templates else [])),
         )
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from goalport.runtime.ai.json_text import JsonValues
+from goalport.runtime.ai.output_type import JsonValues
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet='ab{}[]"\\\n,: é'),

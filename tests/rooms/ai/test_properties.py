@@ -13,8 +13,7 @@ from hypothesis import example, given, settings, strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 
-from goalport.runtime.ai.json_text import json_of
-from goalport.runtime.ai.output_type import OutputType, ValidOutput, output_type
+from goalport.runtime.ai.output_type import OutputType, ValidOutput, json_of, output_type
 
 
 class Colour(Enum):

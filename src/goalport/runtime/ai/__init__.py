@@ -4,34 +4,34 @@ Below: `llm` asks one model once, `tools` are what models call. Above: `process`
 """
 
 from goalport.models.llm import LlmOperations
-from goalport.runtime.ai.agentic_tool import (
+from goalport.runtime.ai.ai import Ai, Creation, Determination, Streaming, to_be_awaited
+from goalport.runtime.ai.engine import (
+    TOOL_CONTEXT,
+    Engine,
+    Interaction,
+    Operation,
+    ReplyRecord,
+    Request,
+    SentPrompts,
+    StreamedObject,
+    ToolContext,
+    ToolUse,
+    tool_context,
+    use_tool_context,
+)
+from goalport.runtime.ai.guards import Guard, MaxLength, Objection, PatternGuard, Severity
+from goalport.runtime.ai.guided_tools import (
     AgenticTool,
     PlaybookTool,
     StateMachineTool,
+    UnfoldingTool,
     Unlock,
     after,
     after_artifact,
     after_calls,
 )
-from goalport.runtime.ai.ai import Ai, Creation, Determination, Streaming, to_be_awaited
-from goalport.runtime.ai.engine import (
-    TOOL_CONTEXT,
-    Engine,
-    NoOperation,
-    Operation,
-    ReplyRecord,
-    SentPrompts,
-    StreamedObject,
-    ToolContext,
-    Unrecorded,
-    tool_context,
-    use_tool_context,
-)
-from goalport.runtime.ai.guards import Guard, MaxLength, Objection, PatternGuard, Severity
-from goalport.runtime.ai.interaction import Interaction, Request, ToolUse
 from goalport.runtime.ai.llm_engine import LlmEngine
 from goalport.runtime.ai.output_type import Services, service_of
-from goalport.runtime.ai.toolbox import UnfoldingTool
 
 __all__ = [
     "TOOL_CONTEXT",
@@ -45,7 +45,6 @@ __all__ = [
     "LlmEngine",
     "LlmOperations",
     "MaxLength",
-    "NoOperation",
     "Objection",
     "Operation",
     "PatternGuard",
@@ -62,7 +61,6 @@ __all__ = [
     "ToolUse",
     "UnfoldingTool",
     "Unlock",
-    "Unrecorded",
     "after",
     "after_artifact",
     "after_calls",

@@ -27,17 +27,20 @@ from goalport.models.llm import (
     UserMessage,
 )
 from goalport.models.prompts import Example, PromptContributor
-from goalport.runtime.ai.engine import Engine, StreamedObject, prompt_text, tool_context
-from goalport.runtime.ai.guards import Guard
-from goalport.runtime.ai.interaction import (
+from goalport.runtime.ai.engine import (
+    Engine,
     Interaction,
     Request,
+    StreamedObject,
     chained_from,
     changed_llm,
     checked,
     checked_messages,
+    prompt_text,
     takes_options_of,
+    tool_context,
 )
+from goalport.runtime.ai.guards import Guard
 from goalport.tools import Tool, ToolGroup, tools_of
 
 T = TypeVar("T")

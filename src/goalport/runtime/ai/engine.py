@@ -1,22 +1,25 @@
-"""The seams of the room: who carries requests out (`Engine`), and the work that they belong to (`Operation`).
+"""The seams of the room: what is asked (`Request`), who carries it out (`Engine`), and for which work (`Operation`).
 
-Beside them stands `ToolContext`, by which a tool that asks models itself finds the engine of whatever called it. The
-real engine is `LlmEngine`; `goalport.testing` has one for tests, and `process` makes an operation for each action.
+The settings of a call are data (`Interaction`), which `Ai` copies with changes. `ToolContext` is how a tool that asks
+models itself finds the engine of whatever called it. The real engine is `LlmEngine`; `goalport.testing` has one for
+tests, and `process` makes an operation for each action. Nothing here asks a model.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from logging import getLogger
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 from goalport.base.events import Event
 from goalport.base.words import counted
-from goalport.knowledge.references import NamedReferences
+from goalport.knowledge.references import LlmReference, NamedReferences
 from goalport.models.llm import (
     AssistantMessage,
+    Image,
+    LlmOptions,
     Message,
     ModelCall,
     ModelReply,
@@ -27,70 +30,88 @@ from goalport.models.llm import (
     ToolReply,
     UserMessage,
 )
-from goalport.runtime.ai.interaction import Interaction, Request
-from goalport.tools import ContextValue, Tool
+from goalport.models.prompts import PromptContributor
+from goalport.runtime.ai.guards import Guard
+from goalport.tools import ContextValue, Tool, ToolResult
 
-
-class SentPrompts:
-    """What the requests of a process have sent so far, by interaction."""
-
-    def __init__(self) -> None:
-        self._heads: dict[str, dict[str, str]] = {}
-        self._conversations: dict[str, set[int]] = defaultdict(set)
-        """For each message that was sent, the hash of the conversation up to it."""
-
-    def text(self, interaction: str, call: ModelCall) -> str:
-        """Everything that the call sends: system prompt, tools, the schema of the answer, and the conversation.
-
-        Where an earlier call of the interaction sent the same, a line says so. The last message is always there.
-        """
-        system = [each.content for each in call.messages[:1] if isinstance(each, SystemMessage)]
-        messages = [*map(_message, call.messages[len(system) :])]
-        head, before = _head(call, "".join(system)), self._heads.get(interaction, {})
-        self._heads[interaction] = head
-        same = [title for title, text in head.items() if text and text == before.get(title)]
-        known = self._known(interaction, messages)
-        if known:
-            same.append(counted(known, "message"))
-        return "\n\n".join(
-            [
-                *([f"(as before: {', '.join(same)})"] if same else []),
-                *(f"{title}:\n{text or '(none)'}" for title, text in head.items() if text != before.get(title, "")),
-                *messages[known:],
-            ]
-        )
-
-    def _known(self, interaction: str, messages: list[str]) -> int:
-        """How many messages an earlier conversation began with too, without the last one."""
-        seen, so_far, known = self._conversations[interaction], 0, 0
-        for message in messages:
-            so_far = hash((so_far, message))
-            known += so_far in seen
-            seen.add(so_far)
-        return min(known, max(len(messages) - 1, 0))
-
-
-def _head(call: ModelCall, system: str) -> dict[str, str]:
-    tools = [f"{each.name}: {each.description}\n{json.dumps(each.input_schema)}" for each in call.tools]
-    answer = f"{call.output.name}\n{json.dumps(call.output.schema)}" if call.output else ""
-    return {"system prompt": system, "tools": "\n".join(tools), "form of the answer": answer}
-
-
-def _message(message: Message) -> str:
-    match message:
-        case SystemMessage(content):
-            return f"system:\n{content}"
-        case UserMessage(content, images):
-            return "\n".join([f"user:\n{content}", *(f"(an image, {each.media_type})" for each in images)])
-        case AssistantMessage(content, calls):
-            return "\n".join([f"assistant:\n{content}", *(f"calls {each.name} {each.arguments}" for each in calls)])
-        case ToolReply():
-            shown = (f"(an image, {each.media_type})" for each in message.images)
-            return "\n".join([f"result of {message.name}:\n{message.content}", *shown])
-
-
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+Options = ParamSpec("Options")
+_MESSAGES: Final = (SystemMessage, UserMessage, AssistantMessage, ToolReply)
 _log = getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """One call of a tool in a conversation with a model, and its result."""
+
+    tool: str
+    """The tool's own name."""
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChaining:
+    """Offers the `@tool` methods of objects that tools return, of one type, to the model from then on."""
+
+    kind: type
+    select: Callable[[Any, Tool], bool] | None = None
+    """Decides by the object and the tool whether it is offered; None: all are."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interaction:
+    """The settings of one call. Immutable, like the `Ai` that holds it."""
+
+    id: str = ""
+    """The name of the prompt in events, spans and tests; empty: made of the action and of what is asked for."""
+    llm: LlmOptions = field(default_factory=LlmOptions)
+    fallbacks: tuple[str | LlmOptions, ...] = ()
+    """The models that are asked, one after another, when that one fails."""
+    tool_groups: tuple[str, ...] = ()
+    """Roles of tool groups; the groups that play them are looked up at each call."""
+    tools: tuple[Tool, ...] = ()
+    """Tools beside those of the groups; those of tool objects are here too."""
+    withholds: Callable[[Sequence[ToolUse]], Collection[str]] | None = None
+    """Gives the names of tools that are not offered now, by the calls so far; None: all tools are offered."""
+    chaining: tuple[ToolChaining, ...] = ()
+    """The types of objects whose tools are offered once a tool has returned one; the first that fits counts."""
+    references: tuple[LlmReference, ...] = ()
+    contributors: tuple[PromptContributor, ...] = ()
+    system_prompt: str = ""
+    """The beginning of the system prompt, before the texts of contributors and references."""
+    images: tuple[Image, ...] = ()
+    generate_examples: bool | None = None
+    """Whether the prompt for an object shows a made-up example of one; None: as the settings say."""
+    template: str = ""
+    """The template of which prompts are made. `Ai` has rendered it before an engine sees a request."""
+    guards: tuple[Guard, ...] = ()
+    """Guards beside those of the platform."""
+    embedding_service: str = ""
+    """The name of the embedding service; empty: the default one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """One thing that is asked of an `Ai`."""
+
+    interaction: Interaction
+    messages: tuple[Message, ...]
+    """The conversation so far, the newest message last, without what the interaction adds to it."""
+    output: object = None
+    """The type of the object that is wanted, as it is written in an annotation; None: text."""
+    may_decline: bool = False
+    """Whether the model may say that it knows too little; the answer is None then."""
+    verb: str = ""
+    """The method of `Ai` that was called, for code that records calls."""
+    properties: Callable[[str], bool] | None = None
+    """Decides by name which fields of the object the model is asked for; None: all."""
+    needs_tools: bool = False
+    """Whether the request makes no sense without tools; a `ToolError` is raised when there are none."""
+    on_reply: Callable[[ModelReply], None] | None = None
+    """Called with the reply that ended the request."""
+    on_artifact: Callable[[object], None] | None = None
+    """Called with each object that a tool gave besides its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +119,10 @@ class StreamedObject(Generic[T_co]):
     """One object of a stream of objects."""
 
     value: T_co
+
+
+Pieces = AsyncGenerator[TextDelta | ThinkingDelta | StreamedObject[object]]
+"""The pieces of an answer that is streamed."""
 
 
 class Engine(Protocol):
@@ -110,7 +135,7 @@ class Engine(Protocol):
         """
         ...
 
-    def stream(self, request: Request, /) -> AsyncGenerator[TextDelta | ThinkingDelta | StreamedObject[object]]:
+    def stream(self, request: Request, /) -> Pieces:
         """The same piece by piece: text as it comes, or one whole and valid object after another.
 
         Closing the generator ends the request to the model.
@@ -149,6 +174,64 @@ def prompt_text(engine: Engine, interaction: Interaction, prompt: str | Mapping[
     raise TypeError(f"Expected {wanted}, but came {prompt!r}.")
 
 
+def changed_llm(before: LlmOptions, llm: str | LlmOptions | None, changes: Mapping[str, object]) -> LlmOptions:
+    """The options after `with_llm(llm, **changes)`: options replace those before, a name and changes keep the rest.
+
+    Raises `TypeError` for what is neither a name nor options, and pydantic's `ValidationError` for a bad change.
+    """
+    if not isinstance(cast("object", llm), str | LlmOptions | None):
+        raise TypeError(f"Expected a model's name or LlmOptions, but came {llm!r}.")
+    options = llm if isinstance(llm, LlmOptions) else before
+    named = {"model": llm} if isinstance(llm, str) else {}
+    return options.but(**{**named, **changes})
+
+
+class _BoundWithLlm(Protocol[Options, T_co]):
+    def __call__(
+        self, llm: str | LlmOptions | None = None, /, *unused: Options.args, **changes: Options.kwargs
+    ) -> T_co:
+        """Choose the model by name, or its options as `LlmOptions` or one by one."""
+        ...
+
+
+class _WithLlm(Protocol[Options]):
+    def __get__(self, instance: T, owner: type[T], /) -> _BoundWithLlm[Options, T]: ...
+
+
+def takes_options_of(
+    options: Callable[Options, LlmOptions],  # noqa: ARG001 - read by type checkers
+) -> Callable[[Callable[..., object]], _WithLlm[Options]]:
+    """Type a method `with_llm(self, llm=None, /, **changes)` so that its changes are the parameters of `LlmOptions`.
+
+    Type checkers read them there, so that an option is declared in one place only. At run time nothing changes.
+    """
+    return lambda method: cast("_WithLlm[Options]", method)
+
+
+def checked(values: tuple[T, ...], kind: type[object] | tuple[type[object], ...], wanted: str) -> tuple[T, ...]:
+    """The values. Raises `TypeError` where one is not of the kind, which may be a protocol.
+
+    It is raised where the mistake is written; at the call of the model nobody would see where the value came from.
+    """
+    for value in values:
+        if not isinstance(value, kind):
+            raise TypeError(f"Expected {wanted}, but came {value!r}.")
+    return values
+
+
+def checked_messages(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """The messages, which may be none when images go with them. Raises `TypeError` for anything else."""
+    values = tuple(cast("Iterable[Any]", messages))
+    if not all(isinstance(value, _MESSAGES) for value in values):
+        raise TypeError(f"Expected messages, like UserMessage('…'), but came {messages!r}.")
+    return values
+
+
+def chained_from(kinds: tuple[type, ...], select: Callable[[Any, Tool], bool] | None) -> tuple[ToolChaining, ...]:
+    """The chaining of tools from objects of these types. Raises `TypeError` for what is no class."""
+    return tuple(ToolChaining(each, select) for each in checked(kinds, type, "classes whose objects have tools"))
+
+
 class ReplyRecord(Protocol):
     """The place for one reply of a model in the journal of an action. The action may be run again."""
 
@@ -162,38 +245,82 @@ class ReplyRecord(Protocol):
         ...
 
 
-class Operation(Protocol):
-    """The work that requests belong to: an action of a process."""
+class SentPrompts:
+    """What the requests of a process have sent so far, by interaction."""
 
-    @property
-    def place(self) -> tuple[str, str]:
-        """The id of the process and the name of the action; both are empty outside of a process."""
-        ...
+    def __init__(self) -> None:
+        self._heads: dict[str, dict[str, str]] = {}
+        self._conversations: dict[str, set[int]] = defaultdict(set)
+        """For each message that was sent, the hash of the conversation up to it."""
 
-    def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
-        """The place for the reply to a request. It is called once for each request, in order."""
-        ...
+    def text(self, interaction: str, call: ModelCall) -> str:
+        """Everything that the call sends: system prompt, tools, the schema of the answer, and the conversation.
+
+        Where an earlier call of the interaction sent the same, a line says so. The last message is always there.
+        """
+        system = [each.content for each in call.messages[:1] if isinstance(each, SystemMessage)]
+        messages = [*map(_in_words, call.messages[len(system) :])]
+        tools = [f"{each.name}: {each.description}\n{json.dumps(each.input_schema)}" for each in call.tools]
+        head = {
+            "system prompt": "".join(system),
+            "tools": "\n".join(tools),
+            "form of the answer": f"{call.output.name}\n{json.dumps(call.output.schema)}" if call.output else "",
+        }
+        before, self._heads[interaction] = self._heads.get(interaction, {}), head
+        same = [title for title, text in head.items() if text and text == before.get(title)]
+        seen, so_far, known = self._conversations[interaction], 0, 0
+        for message in messages:
+            so_far = hash((so_far, message))
+            known += so_far in seen
+            seen.add(so_far)
+        if known := min(known, max(len(messages) - 1, 0)):
+            same.append(counted(known, "message"))
+        return "\n\n".join(
+            [
+                *([f"(as before: {', '.join(same)})"] if same else []),
+                *(f"{title}:\n{text or '(none)'}" for title, text in head.items() if text != before.get(title, "")),
+                *messages[known:],
+            ]
+        )
+
+
+def _in_words(message: Message) -> str:
+    match message:
+        case SystemMessage():
+            said, more = "system", []
+        case UserMessage():
+            said, more = "user", []
+        case AssistantMessage(calls=calls):
+            said, more = "assistant", [f"calls {each.name} {each.arguments}" for each in calls]
+        case ToolReply(name=name):
+            said, more = f"result of {name}", []
+    images = message.images if isinstance(message, UserMessage | ToolReply) else ()
+    return "\n".join([f"{said}:\n{message.content}", *more, *(f"(an image, {each.media_type})" for each in images)])
+
+
+class Operation:
+    """The work that requests belong to: an action of a process, or nothing, where nobody listens and nobody counts."""
+
+    place: tuple[str, str] = ("", "")
+    """The id of the process and the name of the action; both are empty outside of a process."""
+    prompts: SentPrompts | None = None
+    """What models were sent so far for this process; None: nothing."""
+
+    def record(self, model: str, call: ModelCall, /) -> ReplyRecord | None:
+        """The place for the reply to a request; None: nothing is run again. Called once for each request, in order."""
 
     def emit(self, event: Event, /) -> None:
         """Send an event to the listeners of the process."""
-        ...
 
     def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
         """Count one request to a model, and the seconds that it took, towards the process."""
-        ...
 
     def decline(self, reason: str, /) -> None:
         """Note the model's own words for why it did not make what it was asked for."""
-        ...
 
     def note_missing(self, role: str, why: str, /) -> None:
         """Note what is missing of the tool group of a role, in sentences."""
-        ...
-
-    @property
-    def prompts(self) -> SentPrompts:
-        """What models were sent so far for this process."""
-        ...
+        _log.warning("%s", why)
 
     async def before_turn(self, tool: str, /) -> None:
         """Called before each request to a model (`tool` is empty) and each call of a tool.
@@ -201,49 +328,6 @@ class Operation(Protocol):
         It waits for as long as the delays of the run say. Raises a `Signal` when the budget is spent or the process
         is to end.
         """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Unrecorded:
-    """A `ReplyRecord` that keeps nothing, where nothing is run again."""
-
-    reply: ModelReply | None = None
-
-    async def keep(self, reply: ModelReply, /) -> None:
-        """Keep nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoOperation:
-    """The `Operation` outside of a process: nobody listens and nobody counts."""
-
-    place: tuple[str, str] = ("", "")
-
-    def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
-        """A record that keeps nothing."""
-        return Unrecorded()
-
-    def emit(self, event: Event, /) -> None:
-        """Send nothing."""
-
-    def spend(self, model: str, usage: TokenUsage, seconds: float, /) -> None:
-        """Count nothing."""
-
-    def decline(self, reason: str, /) -> None:
-        """Note nothing."""
-
-    def note_missing(self, role: str, why: str, /) -> None:
-        """Log it."""
-        _log.warning("%s", why)
-
-    @property
-    def prompts(self) -> SentPrompts:
-        """Nothing was sent before."""
-        return SentPrompts()
-
-    async def before_turn(self, tool: str, /) -> None:
-        """Go on at once."""
 
 
 class ToolContext(NamedTuple):
@@ -270,8 +354,3 @@ def tool_context() -> ToolContext:
 def use_tool_context(context: ToolContext) -> ContextValue[ToolContext]:
     """A block in which this is the context of all code."""
     return ContextValue(TOOL_CONTEXT, context)
-
-
-def use_engine(engine: Engine) -> ContextValue[ToolContext]:
-    """A block in which tools that are called ask models through this engine."""
-    return use_tool_context(tool_context()._replace(engine=lambda: engine))

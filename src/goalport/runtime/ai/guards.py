@@ -5,7 +5,7 @@ is fine, so the text does not pass. Above: `LlmEngine` and `structured_output` r
 """
 
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from inspect import isawaitable
@@ -75,13 +75,12 @@ class PatternGuard:
             ) from error
 
     def check_input(self, text: str) -> Objection | None:
-        return self._search(text) if self.on_input else None
+        found = self.on_input and re.search(self.pattern, text)
+        return Objection(self.reason, self.severity) if found else None
 
     def check_output(self, text: str) -> Objection | None:
-        return self._search(text) if self.on_output else None
-
-    def _search(self, text: str) -> Objection | None:
-        return Objection(self.reason, self.severity) if re.search(self.pattern, text) else None
+        found = self.on_output and re.search(self.pattern, text)
+        return Objection(self.reason, self.severity) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +99,16 @@ class MaxLength:
         return None
 
 
-class _ObjectionListener(Protocol):
-    """What hears of objections: an `Operation`."""
-
-    @property
-    def place(self) -> tuple[str, str]: ...
-
-    def emit(self, event: Event, /) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class GuardChain:
-    """The guards of one call, and what hears of their objections."""
+    """The guards of one call, and where it happens."""
 
     guards: Sequence[Guard]
     """The platform's guards before the call's own."""
-    listener: _ObjectionListener
+    place: tuple[str, str]
+    """The id of the process and the name of the action."""
+    emit: Callable[[Event], None]
+    """Sends the event of an objection."""
 
     async def check_input(self, messages: Sequence[Message]) -> None:
         """Show the guards all user messages. Raises `GuardViolation` for a critical objection."""
@@ -137,14 +130,11 @@ class GuardChain:
                 raise
             except Exception as error:
                 raise GuardViolation(name, f"it failed, so that nothing passes it ({type(error).__name__})") from error
-            if objection is not None:
-                self._report(name, objection)
-
-    def _report(self, name: str, objection: object) -> None:
-        if not isinstance(objection, Objection) or objection.severity not in tuple(Severity):
-            raise GuardViolation(name, f"it answered {objection!r} where an Objection or None was expected")
-        process_id, action = self.listener.place
-        severity = Severity(objection.severity)
-        self.listener.emit(GuardTripped(name, severity, objection.reason, action, process_id=process_id))
-        if severity is Severity.CRITICAL:
-            raise GuardViolation(name, objection.reason)
+            if objection is None:
+                continue
+            if not isinstance(objection, Objection) or objection.severity not in tuple(Severity):
+                raise GuardViolation(name, f"it answered {objection!r} where an Objection or None was expected")
+            severity, (process_id, action) = Severity(objection.severity), self.place
+            self.emit(GuardTripped(name, severity, objection.reason, action, process_id=process_id))
+            if severity is Severity.CRITICAL:
+                raise GuardViolation(name, objection.reason)

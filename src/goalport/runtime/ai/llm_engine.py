@@ -7,11 +7,11 @@ and `structured_output` get the answer, and `guards` check the output. Above: `p
 
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Final
+from typing import Final, cast
 
 import anyio
 
@@ -21,8 +21,6 @@ from goalport.base.words import type_name
 from goalport.knowledge.references import LlmReference, NamedReferences, QuestionAware, Refreshing
 from goalport.knowledge.references.reference import described
 from goalport.models.llm import (
-    Image,
-    LanguageModel,
     LlmOperations,
     LlmOptions,
     Message,
@@ -30,54 +28,29 @@ from goalport.models.llm import (
     Models,
     OutputSpec,
     SystemMessage,
-    TextDelta,
-    ThinkingDelta,
     TokenUsage,
     UserMessage,
     Vectors,
     check_vector_count,
 )
 from goalport.models.prompts import KnowledgeCutoffDate, Persona, Templates, contribution_of
-from goalport.runtime.ai.engine import NoOperation, Operation, StreamedObject
+from goalport.runtime.ai.engine import Interaction, Operation, Pieces, Request
 from goalport.runtime.ai.guards import Guard, GuardChain
-from goalport.runtime.ai.interaction import Interaction, Request
-from goalport.runtime.ai.model_requests import ModelRequests
+from goalport.runtime.ai.model_requests import Choices, ModelRequests
 from goalport.runtime.ai.output_type import OutputType, Services, output_type
 from goalport.runtime.ai.structured_output import JSON_LINES, create_value, stream_objects, stream_text
 from goalport.runtime.ai.tool_loop import ToolCalls, ToolLoop
 from goalport.runtime.ai.toolbox import missing_in_words, toolbox
 from goalport.tools import Tool, ToolGroupRequirement, ToolGroupResolver
 
+_log = logging.getLogger(__name__)
+_SECONDS: Final = 5.0
+"""For how long a request waits for its references; what takes longer is read by their tools."""
 _MAYBE: Final = (
     "You may not have enough information to give what is asked for. Then make nothing up: "
     "leave the result null, and say in `failure` what information is missing."
 )
 """The instruction to a model that may decline, unless the settings name a template for it."""
-
-
-def _system_texts(interaction: Interaction, card: ModelCard, persona: Persona | str | None) -> Iterator[str]:
-    """The parts of the system prompt, which is put together at each call."""
-    yield interaction.system_prompt
-    if persona:
-        yield f"Your persona: {persona}" if isinstance(persona, str) else persona.contribution()
-    yield from card.contributors
-    yield from map(contribution_of, interaction.contributors)
-    yield from map(described, interaction.references)
-    if card.knowledge_cutoff:
-        yield KnowledgeCutoffDate(card.knowledge_cutoff).contribution()
-
-
-def _with_images(messages: Sequence[Message], images: tuple[Image, ...]) -> list[Message]:
-    """The conversation, with the images in its newest user message."""
-    conversation = list(messages)
-    if not images:
-        return conversation
-    for place in reversed(range(len(conversation))):
-        message = conversation[place]
-        if isinstance(message, UserMessage):
-            conversation[place] = UserMessage(message.content, (*message.images, *images))
-            return conversation
-    return [*conversation, UserMessage("", images)]
 
 
 def _no_agents(agent: object) -> Tool:
@@ -92,7 +65,7 @@ class LlmEngine:
     groups: Callable[[], ToolGroupResolver]
     """Gives the tool groups as they are now; called at each request."""
     settings: LlmOperations = field(default_factory=LlmOperations)
-    operation: Operation = field(default_factory=NoOperation)
+    operation: Operation = field(default_factory=Operation)
     guards: Sequence[Guard] = ()
     """The guards of every call; they go before those of a call."""
     templates: Templates = field(default_factory=Templates)
@@ -111,11 +84,15 @@ class LlmEngine:
         Raises the kind of `ModelError` that fits, and `DeclarationError`, before any call, for a type that JSON cannot
         express and for two tools of one name.
         """
-        output = self._output_type(request)
-        guards = self._guard_chain(request)
-        await guards.check_input(request.messages)
-        request = await self._ready(request)
-        loop = self._loop(request, output and output.spec, self._form(request, output))
+        output, guards, request = await self._ready(request)
+        form: list[str] = []
+        if output and output.may_decline:
+            template = self.settings.maybe_prompt_template
+            form.append(self.render(template, {"type": output.name}) if template else _MAYBE)
+        wanted = request.interaction.generate_examples
+        if output and output.example and (self.settings.generate_examples_by_default if wanted is None else wanted):
+            form.append(f"The form of the answer, with made-up values:\n{output.example}")
+        loop = self._loop(request, output and output.spec, form)
         if output is None:
             text = (await loop.run()).text
             value: object = text
@@ -124,13 +101,10 @@ class LlmEngine:
         await guards.check_output(text)
         return value
 
-    async def stream(self, request: Request, /) -> AsyncGenerator[TextDelta | ThinkingDelta | StreamedObject[object]]:
+    async def stream(self, request: Request, /) -> Pieces:
         """The same piece by piece; `structured_output` says how objects are corrected and guards are asked."""
-        output = self._output_type(request)
-        guards = self._guard_chain(request)
-        await guards.check_input(request.messages)
-        request = await self._ready(request)
-        loop = self._loop(request, None, (JSON_LINES.format(json.dumps(output.spec.schema)),) if output else ())
+        output, guards, request = await self._ready(request)
+        loop = self._loop(request, None, [JSON_LINES.format(json.dumps(output.spec.schema))] if output else [])
         stream = stream_objects(loop, output, self.settings, guards) if output else stream_text(loop, guards)
         async with aclosing(stream) as pieces:
             async for piece in pieces:
@@ -166,25 +140,32 @@ class LlmEngine:
         """The references and contributors that are there by name."""
         return self.named()
 
-    async def _ready(self, request: Request) -> Request:
-        """The request with references that are up to date, after people have signed in for the tools of its groups."""
-        interaction = request.interaction
+    async def _ready(self, request: Request) -> tuple[OutputType | None, GuardChain, Request]:
+        """The type that is asked for, the guards that let the input pass, and the request with up-to-date references.
+
+        By then people have signed in for the tools of its groups.
+        """
+        output, interaction = None, request.interaction
+        if request.output is not None:
+            output = output_type(request.output, may_decline=request.may_decline, properties=request.properties)
+            output = replace(output, services=self.services) if self.services else output
+        guards = GuardChain((*self.guards, *interaction.guards), self.operation.place, self.operation.emit)
+        await guards.check_input(request.messages)
         for role in interaction.tool_groups:
             await self.groups().obtain(ToolGroupRequirement(role))
-        if not interaction.references:
-            return request
-        references = await ready_references(interaction.references, request.messages)
-        return replace(request, interaction=replace(interaction, references=references))
+        if interaction.references:
+            references = await ready_references(interaction.references, request.messages)
+            request = replace(request, interaction=replace(interaction, references=references))
+        return output, guards, request
 
     def _loop(self, request: Request, output: OutputSpec | None, form: Sequence[str]) -> ToolLoop:
-        interaction = request.interaction
+        interaction, operation, groups = request.interaction, self.operation, self.groups()
         candidates = self._candidates(interaction)
         model, options = next(candidates)
-        groups = self.groups()
         tools = toolbox(interaction, groups)
         missing = {role: why for role in interaction.tool_groups if (why := groups.lacking(role))}
         for role, why in missing.items():
-            self.operation.note_missing(role, why)
+            operation.note_missing(role, why)
         if request.needs_tools and not tools.tools:
             roles = ", ".join(map(repr, interaction.tool_groups))
             raise ToolError(f"There are no tools to work with{f' in the groups {roles}' if roles else ''}.")
@@ -193,26 +174,30 @@ class LlmEngine:
         )
         if (notice := missing_in_words(missing, groups)) and text:
             notice = f"\n\n{notice}"
-        system = [SystemMessage(f"{text}{notice}", notice)] if text or notice else []
-        seconds = self.settings.default_timeout
-        return ToolLoop(
-            ModelRequests(
-                model,
-                self.operation,
-                self._name(request),
-                request,
-                seconds,
-                tools.specs,
-                output,
-                candidates,
-                options,
-                self.ended,
-            ),
-            ToolCalls(tools, self.operation, self.settings, self),
-            [*system, *_with_images(request.messages, interaction.images)],
+        conversation = list(request.messages)
+        if images := interaction.images:  # in the newest user message
+            users = (n for n in reversed(range(len(conversation))) if isinstance(conversation[n], UserMessage))
+            place = next(users, None)
+            newest = UserMessage("") if place is None else cast("UserMessage", conversation.pop(place))
+            place = len(conversation) if place is None else place
+            conversation.insert(place, UserMessage(newest.content, (*newest.images, *images)))
+        wanted = "text" if request.output is None else type_name(request.output)
+        requests = ModelRequests(
+            model,
+            options,
+            operation,
+            interaction.id or f"{operation.place[1] or request.verb}-{wanted}",
+            request,
+            self.settings.default_timeout,
+            candidates,
+            self.ended,
+            tools.specs,
+            output,
         )
+        system = [SystemMessage(f"{text}{notice}", notice)] if text or notice else []
+        return ToolLoop(requests, ToolCalls(tools, operation, self.settings, self), [*system, *conversation])
 
-    def _candidates(self, interaction: Interaction) -> Iterator[tuple[LanguageModel, LlmOptions]]:
+    def _candidates(self, interaction: Interaction) -> Choices:
         """The model that is asked, then its fallbacks. Raises `ModelNotReady` when none of them can be asked."""
         unready: ModelNotReady | None = None
         found = False
@@ -229,38 +214,17 @@ class LlmEngine:
         if unready is not None and not found:
             raise unready
 
-    def _form(self, request: Request, output: OutputType | None) -> list[str]:
-        """What the system prompt says about the form of the answer, besides the schema."""
-        if output is None:
-            return []
-        form: list[str] = []
-        if output.may_decline:
-            template = self.settings.maybe_prompt_template
-            form.append(self.render(template, {"type": output.name}) if template else _MAYBE)
-        wanted = request.interaction.generate_examples
-        shown = self.settings.generate_examples_by_default if wanted is None else wanted
-        if shown and output.example:
-            form.append(f"The form of the answer, with made-up values:\n{output.example}")
-        return form
 
-    def _name(self, request: Request) -> str:
-        _, action = self.operation.place
-        wanted = "text" if request.output is None else type_name(request.output)
-        return request.interaction.id or f"{action or request.verb}-{wanted}"
-
-    def _guard_chain(self, request: Request) -> GuardChain:
-        return GuardChain((*self.guards, *request.interaction.guards), self.operation)
-
-    def _output_type(self, request: Request) -> OutputType | None:
-        if request.output is None:
-            return None
-        found = output_type(request.output, may_decline=request.may_decline, properties=request.properties)
-        return replace(found, services=self.services) if self.services else found
-
-
-_log = logging.getLogger(__name__)
-_SECONDS: Final = 5.0
-"""For how long a request waits for its references; what takes longer is read by their tools."""
+def _system_texts(interaction: Interaction, card: ModelCard, persona: Persona | str | None) -> Iterator[str]:
+    """The parts of the system prompt, which is put together at each call."""
+    yield interaction.system_prompt
+    if persona:
+        yield f"Your persona: {persona}" if isinstance(persona, str) else persona.contribution()
+    yield from card.contributors
+    yield from map(contribution_of, interaction.contributors)
+    yield from map(described, interaction.references)
+    if card.knowledge_cutoff:
+        yield KnowledgeCutoffDate(card.knowledge_cutoff).contribution()
 
 
 async def ready_references(

@@ -6,9 +6,10 @@ When a model fails, the next fallback is asked. Above: `tool_loop` says what is 
 import logging
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, aclosing, contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from time import monotonic
+from typing import Any
 
 from opentelemetry.trace import Span
 
@@ -22,7 +23,6 @@ from goalport.models.llm import (
     LlmOptions,
     Message,
     ModelCall,
-    ModelCard,
     ModelReply,
     OutputSpec,
     Retry,
@@ -35,12 +35,14 @@ from goalport.models.llm import (
     UserMessage,
     has_images,
 )
-from goalport.runtime.ai.engine import Operation, ReplyRecord, SentPrompts
-from goalport.runtime.ai.interaction import Request
+from goalport.runtime.ai.engine import Operation, ReplyRecord, Request, SentPrompts
 
 _log = logging.getLogger(__name__)
 _FALLS_BACK = (ModelNotReady, ModelRefused, ModelUnavailable)
 """The failures after which another model may answer."""
+_ROLES = {SystemMessage: "system", UserMessage: "user", AssistantMessage: "assistant", ToolReply: "tool"}
+Choices = Iterator[tuple[LanguageModel, LlmOptions]]
+"""The models that may be asked, one after another, each with its options."""
 
 
 @dataclass(slots=True)
@@ -48,6 +50,7 @@ class ModelRequests:
     """Asks a model for one reply after another, for one request of an `Ai`."""
 
     model: LanguageModel
+    options: LlmOptions
     operation: Operation
     interaction: str
     """The name of the prompt, for events and spans."""
@@ -55,14 +58,12 @@ class ModelRequests:
     """The request of the `Ai`."""
     timeout: float
     """Seconds that one attempt may take when neither the options nor the provider's settings say."""
+    fallbacks: Choices
+    """The models that are asked when one fails; the one that answers is asked from then on."""
+    ended: Callable[[str, float, bool], None]
+    """Called after each request with the model, the seconds, and whether the model failed."""
     tools: tuple[ToolSpec, ...] = ()
     output: OutputSpec | None = None
-    fallbacks: Iterator[tuple[LanguageModel, LlmOptions]] = field(default_factory=lambda: iter(()))
-    """The models that are asked when one fails; the one that answers is asked from then on."""
-    options: LlmOptions | None = None
-    """The options of the model that is asked now; None: those of the request."""
-    ended: Callable[[str, float, bool], None] = lambda _model, _seconds, _failed: None
-    """Called after each request with the model, the seconds, and whether the model failed."""
     turn: int = field(default=0, init=False)
     """The number of replies that were asked for."""
     _first: str = field(init=False)
@@ -71,38 +72,41 @@ class ModelRequests:
 
     def __post_init__(self) -> None:
         self._first = self.model.card.name
-        self._prompts = self.operation.prompts
+        self._prompts = self.operation.prompts or SentPrompts()
 
     async def reply(self, messages: Sequence[Message]) -> ModelReply:
         """Ask, and wait for the whole reply. Raises `ModelError`, and a `Signal` when the budget is spent."""
         record = self._record(messages)
-        while (reply := record.reply) is None:
+        reply = record.reply if record else None
+        while reply is None:
             try:
-                call, state = self._call(messages), _RequestState(self.model.card.name)
+                call = self._call(messages)
                 await self._prepare(messages)
-                with self._reporting(call, state), self._span(streamed=False) as span:
-                    reply = _priced(await self.model.reply(call), self.model.card)
-                    self._received(reply, state, call, span)
+                with self._asking(call, streamed=False) as state:
+                    reply = state.receive(await self.model.reply(call))
             except _FALLS_BACK as failure:
                 self._fall_back(failure)
             else:
-                await record.keep(reply)
-                break
+                if record:
+                    await record.keep(reply)
         return reply
 
     async def stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
         """The same piece by piece; the last item is the whole reply. Once pieces were given, no fallback is asked."""
         record, begun = self._record(messages), False
-        if record.reply is not None:
-            for piece in _recorded_pieces(record.reply):
-                yield piece
+        if record and (recorded := record.reply):
+            if recorded.message.thinking:
+                yield ThinkingDelta(recorded.message.thinking)
+            if text := reply_text(recorded):
+                yield TextDelta(text)
+            yield recorded
             return
         while True:
             try:
                 async with aclosing(self._stream(messages)) as pieces:
                     async for piece in pieces:
                         begun = True
-                        if isinstance(piece, ModelReply):
+                        if record and isinstance(piece, ModelReply):
                             await record.keep(piece)
                         yield piece
                 return
@@ -110,6 +114,14 @@ class ModelRequests:
                 if begun:
                     raise
                 self._fall_back(failure)
+
+    async def _stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
+        call = self._call(messages)
+        await self._prepare(messages)
+        with self._asking(call, streamed=True) as state:
+            async with aclosing(self.model.stream(replace(call, on_partial_usage=state.take))) as pieces:
+                async for piece in pieces:
+                    yield state.receive(piece) if isinstance(piece, ModelReply) else piece
 
     def _fall_back(self, failure: ModelError) -> None:
         """Ask the next model from now on. Raises the failure when there is no other."""
@@ -121,22 +133,10 @@ class ModelRequests:
         _log.warning("%s", message)
         self.operation.emit(ProgressUpdated(message, process_id=self.operation.place[0]))
 
-    def _record(self, messages: Sequence[Message]) -> ReplyRecord:
+    def _record(self, messages: Sequence[Message]) -> ReplyRecord | None:
         """The place for the reply, whichever model gives it: an action that runs again asks no model that failed."""
         self.turn += 1
         return self.operation.record(self._first, self._call(messages))
-
-    async def _stream(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta | ThinkingDelta | ModelReply]:
-        state = _RequestState(self.model.card.name)
-        call = replace(self._call(messages), on_partial_usage=state.take)
-        await self._prepare(messages)
-        with self._reporting(call, state), self._span(streamed=True) as span:
-            async with aclosing(self.model.stream(call)) as pieces:
-                async for each in pieces:
-                    piece = _priced(each, self.model.card) if isinstance(each, ModelReply) else each
-                    if isinstance(piece, ModelReply):
-                        self._received(piece, state, call, span)
-                    yield piece
 
     async def _prepare(self, messages: Sequence[Message]) -> None:
         """Wait for the operation. Raises `ModelRefused` when a user shows an image and the model takes none."""
@@ -149,7 +149,7 @@ class ModelRequests:
     def _call(self, messages: Sequence[Message]) -> ModelCall:
         return ModelCall(
             messages=tuple(messages),
-            options=self.options or self.request.interaction.llm,
+            options=self.options,
             timeout=self.timeout,
             tools=self.tools,
             output=self.output,
@@ -164,78 +164,58 @@ class ModelRequests:
         message = f"The model {self.model.card.name} did not answer, {which}: {retry.error}"
         self.operation.emit(ModelRetried(message, action, process_id=process_id))
 
-    def _span(self, *, streamed: bool) -> AbstractContextManager[Span]:
-        card = self.model.card
-        return model_span(
+    @contextmanager
+    def _asking(self, call: ModelCall, *, streamed: bool) -> Generator["_Asked"]:
+        """A block in which a model is asked: with a span, with events before and after it, and its cost counted."""
+        process_id, action = self.operation.place
+        about: dict[str, Any] = {"process_id": process_id, "interaction": self.interaction, "action": action}
+        card, prompt = self.model.card, self._prompts.text(self.interaction, call)
+        self.operation.emit(ModelCalled(**about, model=card.name, prompt=prompt, turn=self.turn))
+        span = model_span(
             card.name,
             provider=card.provider,
             interaction=self.interaction,
             output="json" if self.output else "text",
             streamed=streamed,
-            settings=dict(self.options or self.request.interaction.llm),
+            settings=dict(self.options),
         )
-
-    @contextmanager
-    def _reporting(self, call: ModelCall, state: "_RequestState") -> Generator[None]:
-        process_id, action = self.operation.place
-        self.operation.emit(
-            ModelCalled(
-                process_id=process_id,
-                interaction=self.interaction,
-                model=state.model,
-                prompt=self._prompts.text(self.interaction, call),
-                turn=self.turn,
-                action=action,
-            )
-        )
-        state.started = monotonic()
+        asked = _Asked(self, self.model, call)
         try:
-            yield
+            with span as asked.span:
+                yield asked
         finally:
-            if (failed := isinstance(sys.exception(), ModelError)) or state.reply:
-                self.ended(state.model, monotonic() - state.started, failed)
-            usage = state.reply.usage if state.reply else state.partial
-            if state.reply is None and state.partial.tokens:
-                self.operation.spend(state.model, state.partial, monotonic() - state.started)
+            reply, error, seconds = asked.reply, sys.exception(), monotonic() - asked.started
+            if (failed := isinstance(error, ModelError)) or reply:
+                self.ended(card.name, seconds, failed)
+            usage = reply.usage if reply else asked.partial
+            if reply is None and usage.tokens:
+                self.operation.spend(card.name, usage, seconds)
+            # Anything but an `Exception` means that the caller cancelled the request.
+            told = hide(str(error)) or type(error).__name__ if isinstance(error, Exception) else "cancelled"
             self.operation.emit(
                 ModelReplied(
-                    process_id=process_id,
-                    interaction=self.interaction,
-                    model=state.model,
-                    reply=reply_text(state.reply) if state.reply else "",
-                    tool_calls=tuple(each.name for each in state.reply.message.calls) if state.reply else (),
+                    **about,
+                    model=card.name,
+                    reply=reply_text(reply) if reply else "",
+                    tool_calls=tuple(each.name for each in reply.message.calls) if reply else (),
                     input_tokens=usage.input_tokens,
                     output_tokens=usage.output_tokens,
                     cost=usage.cost,
-                    finish=state.reply.finish if state.reply else "",
-                    seconds=monotonic() - state.started,
-                    action=action,
-                    error=None if state.reply else _failure_text(sys.exception()),
+                    finish=reply.finish if reply else "",
+                    seconds=seconds,
+                    error=None if reply else told,
                 )
             )
 
-    def _received(self, reply: ModelReply, state: "_RequestState", call: ModelCall, span: Span) -> None:
-        state.reply = reply
-        if reply.finish == "length":
-            _log.warning("The answer of %s for %s was cut off by max_tokens", state.model, self.interaction)
-        usage = reply.usage
-        self.operation.spend(state.model, usage, monotonic() - state.started)
-        note_reply(
-            span,
-            (usage.input_tokens, usage.output_tokens, usage.cost),
-            model=reply.model,
-            finish=reply.finish,
-            cached_tokens=usage.cache_read_tokens,
-        )
-        note_contents(span, map(_role_and_text, call.messages), reply_text(reply))
-
 
 @dataclass(slots=True)
-class _RequestState:
-    """What is known of a request while it runs."""
+class _Asked:
+    """What is known of a request while it runs. The next one may go to a fallback while this one is still read."""
 
-    model: str
-    """The model that is asked. The next request may go to a fallback while this one is still read."""
+    requests: ModelRequests
+    model: LanguageModel
+    call: ModelCall
+    span: Span = field(init=False)
     reply: ModelReply | None = None
     partial: TokenUsage = field(default_factory=TokenUsage)
     """What it used when no whole reply came."""
@@ -245,40 +225,22 @@ class _RequestState:
         """Note what a stream used that was closed, or broke off, before its end."""
         self.partial += usage
 
-
-def _priced(reply: ModelReply, card: ModelCard) -> ModelReply:
-    """A reply with what it cost: a model of somebody's own need not say so if its card has prices."""
-    if reply.usage.cost or card.prices is None:
+    def receive(self, reply: ModelReply) -> ModelReply:
+        """Note the whole reply and count its cost: a model of somebody's own need not say it if its card has prices."""
+        card, interaction = self.model.card, self.requests.interaction
+        if not reply.usage.cost and card.prices is not None:
+            reply = replace(reply, usage=replace(reply.usage, cost=card.prices.of(reply.usage)))
+        self.reply, usage = reply, reply.usage
+        if reply.finish == "length":
+            _log.warning("The answer of %s for %s was cut off by max_tokens", card.name, interaction)
+        self.requests.operation.spend(card.name, usage, monotonic() - self.started)
+        spent = usage.input_tokens, usage.output_tokens, usage.cost
+        note_reply(self.span, spent, model=reply.model, finish=reply.finish, cached_tokens=usage.cache_read_tokens)
+        said = ((_ROLES[type(each)], each.content) for each in self.call.messages)
+        note_contents(self.span, said, reply_text(reply))
         return reply
-    return replace(reply, usage=replace(reply.usage, cost=card.prices.of(reply.usage)))
-
-
-def _recorded_pieces(reply: ModelReply) -> Generator[TextDelta | ThinkingDelta | ModelReply]:
-    """A recorded reply as a stream."""
-    if reply.message.thinking:
-        yield ThinkingDelta(reply.message.thinking)
-    if text := reply_text(reply):
-        yield TextDelta(text)
-    yield reply
 
 
 def reply_text(reply: ModelReply) -> str:
     """The JSON text of the object if the reply has one, else its text."""
     return reply.message.content if reply.output is None else reply.output
-
-
-def _failure_text(error: BaseException | None) -> str:
-    """Why a request ended without a reply; anything but an `Exception` means that its caller cancelled it."""
-    return hide(str(error)) or type(error).__name__ if isinstance(error, Exception) else "cancelled"
-
-
-def _role_and_text(message: Message) -> tuple[str, str]:
-    match message:
-        case SystemMessage(content):
-            return "system", content
-        case UserMessage(content):
-            return "user", content
-        case AssistantMessage(content):
-            return "assistant", content
-        case ToolReply():
-            return "tool", message.content

@@ -1,15 +1,18 @@
 """A type that a model is asked for: its JSON Schema, and how the model's text is read as a value of the type.
 
-Many providers accept only an object at the root of a schema, so any other type is wrapped: `{"result": …}`. Pydantic
-describes and validates; nothing here asks a model. Above: `structured_output`.
+Many providers accept only an object at the root of a schema, so any other type is wrapped: `{"result": …}`. JSON is
+found in a whole reply (`json_of`), or while a reply is written (`JsonValues`). Pydantic describes and validates;
+nothing here asks a model. Above: `structured_output`.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from json import JSONDecodeError, JSONDecoder
 from typing import Any, Final, Protocol, TypeVar, cast, get_args
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
+from pydantic import Field, TypeAdapter, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import from_json, to_json
 
@@ -18,12 +21,26 @@ from goalport.base.errors import DeclarationError
 from goalport.base.words import type_label, type_name, validation_problems
 from goalport.models.llm import OutputSpec
 from goalport.models.prompts import made_up, only_fields
-from goalport.runtime.ai.json_text import json_of
 from goalport.tools.schemas import UNREADABLE, PlainSchema, rooted, why_not_json, without_fields
 
 _RESULT: Final = "result"
 _FAILURE: Final = "failure"
 _LONGEST_NAME = 64
+_THOUGHTS = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_FENCE_BEGIN = re.compile(r"```(?:json)?[ \t]*\n", re.IGNORECASE)
+_FENCE_END: Final = "```"
+_THOUGHT_END: Final = "</think"
+_OPENING = re.compile(r"[{\[]")
+_BEGINNING = re.compile(r"""\{\s*["']|\[\s*["'\[{]""")
+"""How JSON begins, unlike braces and brackets among words."""
+_BRACKET_OR_TEXT = re.compile(r'[{}\[\]]|"(?:[^"\\\n]|\\.)*+"?')
+_THOUGHT_BEGINS: Final = ("<think>", "<thinking>")
+_THOUGHT_ENDS: Final = re.compile(r"</think(?:ing)?>")
+_decoder = JSONDecoder()
+_MOST_SEARCHED: Final = 1_000_000
+"""Characters that are read in vain before the search ends: a text may consist of unfinished objects only."""
+_SEARCHED_TOO_DEEP: Final = 50_000
+"""The characters that are counted for an object when it is not known where its reading failed."""
 T = TypeVar("T")
 Schema = dict[str, Any]
 
@@ -100,14 +117,19 @@ class OutputType:
         """Read a model's text. A value without the object that it should be wrapped in is accepted too."""
         found = json_of(text)
         if found is None:
-            return self._read_unquoted(text)
-        decoded: object = from_json(found)
-        if self.properties:
-            decoded = _wanted_fields(decoded, self.properties)
+            return self._read_unquoted(text.strip())
+        decoded = read = cast("object", from_json(found))
+        fields = cast("dict[str, object]", read) if isinstance(read, dict) else {}
+        is_wrapped = bool(fields) and fields.keys() <= {_RESULT, _FAILURE}
+        if wanted := self.properties:
+            several: object = {name: only_fields(each, wanted) for name, each in fields.items()}
+            decoded = several if is_wrapped else only_fields(decoded, wanted)
             found = to_json(decoded).decode()
-        if self.may_decline and (declined := _declined(decoded)) is not None:
-            return declined
-        if not (self.wrapped and _has_result(decoded)):
+        if self.may_decline and decoded is None:
+            return DeclinedOutput("")
+        if self.may_decline and is_wrapped and fields.get(_RESULT) is None:
+            return DeclinedOutput(str(fields.get(_FAILURE) or ""))
+        if not (self.wrapped and _RESULT in fields):
             return self._validated(self.plain, found, decoded)
         outcome = self._validated(self.wire, found, decoded)
         if isinstance(outcome, ValidOutput):
@@ -130,16 +152,12 @@ class OutputType:
         except ValidationError as error:
             return InvalidOutput(validation_problems(error, decoded))
 
-    def _read_unquoted(self, text: str) -> Output:
+    def _read_unquoted(self, bare: str) -> Output:
         """Read text that is not JSON: models write an enum's member or a string without quotes."""
-        bare = text.strip()
-        if self.wrapped and bare and bare[0] not in "{[`":
-            try:
-                return ValidOutput(self.plain.validate_python(bare, context=self.services))
-            except ValidationError:
-                pass
         if not bare:
             return UnreadableOutput("nothing came")
+        if self.wrapped and bare[0] not in "{[`" and isinstance(outcome := self.take(bare), ValidOutput):
+            return outcome
         try:
             from_json(bare)
         except (TypeError, ValueError) as error:
@@ -154,19 +172,22 @@ def output_type(
     try:
         hash(kind)
     except TypeError:
-        return _output(kind, may_decline=may_decline, properties=properties)
-    if properties:
-        return _output(kind, may_decline=may_decline, properties=properties)
-    return _cached_output(kind, may_decline)
+        return _output(kind, may_decline, properties)
+    return _output(kind, may_decline, properties) if properties else _cached_output(kind, may_decline)
 
 
-def _output(kind: Any, *, may_decline: bool, properties: Callable[[str], bool] | None = None) -> OutputType:
+def _output(kind: Any, may_decline: bool, properties: Callable[[str], bool] | None = None) -> OutputType:  # noqa: FBT001 - a key of the cache
     try:
         plain: TypeAdapter[Any] = TypeAdapter(kind)
-        schema = output_schema(plain, kind, properties)
-        wrapped = may_decline or schema.get("type") != "object"
-        wire = TypeAdapter(_wrapper(kind, may_decline=may_decline)) if wrapped else plain
-        schema = output_schema(wire, kind, properties) if wrapped else schema
+        wire, schema = plain, output_schema(plain, kind, properties)
+        if wrapped := may_decline or schema.get("type") != "object":
+            fields: dict[str, Any] = {_RESULT: (kind, ...)}
+            if may_decline:
+                result = Field(default=None, description="What was asked for; null if there is not enough information.")
+                failure = Field(default=None, description="What information is missing; null if there is a result.")
+                fields = {_RESULT: (kind | None, result), _FAILURE: (str | None, failure)}
+            wire = TypeAdapter(create_model("Reply", **fields))
+            schema = output_schema(wire, kind, properties)
     except UNREADABLE as error:
         raise DeclarationError(
             f"The type {type_name(kind)}, asked of a model",
@@ -177,56 +198,14 @@ def _output(kind: Any, *, may_decline: bool, properties: Callable[[str], bool] |
     name, description = type_label(kind)[:_LONGEST_NAME] or "Reply", schema.get("description")
     spec = OutputSpec(name, schema, description if isinstance(description, str) else "")
     output = OutputType(kind, spec, plain, wire, wrapped, may_decline, properties)
-    return replace(output, example=_example(output))
-
-
-@lru_cache(maxsize=256, typed=True)
-def _cached_output(kind: object, may_decline: bool) -> OutputType:  # noqa: FBT001 - a key of the cache
-    return _output(kind, may_decline=may_decline)
-
-
-def _example(output: OutputType) -> str:
-    made = made_up(output.spec.schema)
-    if output.may_decline and isinstance(made, dict):
+    made = made_up(schema)
+    if may_decline and isinstance(made, dict):
         made = {**cast("dict[str, object]", made), _FAILURE: None}
-    written = to_json(made, indent=2).decode()
-    return written if isinstance(output.read(written), ValidOutput) else ""
+    example = to_json(made, indent=2).decode()
+    return replace(output, example=example) if isinstance(output.read(example), ValidOutput) else output
 
 
-def _wrapper(kind: Any, *, may_decline: bool) -> type[BaseModel]:
-    fields: dict[str, Any] = {_RESULT: (kind, ...)}
-    if may_decline:
-        result = Field(default=None, description="What was asked for; null if there is not enough information.")
-        failure = Field(default=None, description="What information is missing; null if there is a result.")
-        fields = {_RESULT: (kind | None, result), _FAILURE: (str | None, failure)}
-    return create_model("Reply", **fields)
-
-
-def _wanted_fields(decoded: object, wanted: Callable[[str], bool]) -> object:
-    """The reply with the fields that were asked for only, also where it is wrapped in an object."""
-    if not _is_wrapped(decoded):
-        return only_fields(decoded, wanted)
-    return {name: only_fields(each, wanted) for name, each in cast("Mapping[str, object]", decoded).items()}
-
-
-def _declined(decoded: object) -> DeclinedOutput | None:
-    if decoded is None:
-        return DeclinedOutput("")
-    if not _is_wrapped(decoded):
-        return None
-    reply = cast("Mapping[str, object]", decoded)
-    return DeclinedOutput(str(reply.get(_FAILURE) or "")) if reply.get(_RESULT) is None else None
-
-
-def _has_result(decoded: object) -> bool:
-    return isinstance(decoded, Mapping) and _RESULT in decoded
-
-
-def _is_wrapped(decoded: object) -> bool:
-    if not isinstance(decoded, Mapping):
-        return False
-    keys = cast("Mapping[str, object]", decoded).keys()
-    return bool(keys) and keys <= {_RESULT, _FAILURE}
+_cached_output = lru_cache(maxsize=256, typed=True)(_output)
 
 
 def output_schema(adapter: TypeAdapter[Any], kind: object, properties: Callable[[str], bool] | None) -> Schema:
@@ -292,3 +271,135 @@ def service_of(info: _Validation, kind: type[T]) -> T:
     if not isinstance(found, kind):
         raise ValueError(f"There is no service of type {kind.__name__} here. Give it to AgentPlatform(services=[…])")  # noqa: TRY004 - pydantic takes it for a violation
     return found
+
+
+def json_of(text: str) -> str | None:
+    """The JSON text of a reply, without thoughts, fences and words around it; None when there is no valid JSON."""
+    if _readable(text):
+        return text.strip()
+    # Behind the last end mark no thought is whole, and a search from each beginning would take quadratic time.
+    end = text.rfind(_THOUGHT_END) + len("</thinking>")
+    answer = (_THOUGHTS.sub("", text[:end]) + text[end:]).strip()
+    # A single regular expression for a whole fence would be slow on long spaces.
+    fenced, begin = list[str](), _FENCE_BEGIN.search(answer)
+    while begin and (end := answer.find(_FENCE_END, begin.end())) >= 0:
+        fenced.append(answer[begin.end() : end])
+        begin = _FENCE_BEGIN.search(answer, end + len(_FENCE_END))
+    candidates = [answer, *fenced, *_embedded(answer)]
+    return next((each.strip() for each in candidates if _readable(each)), None)
+
+
+def _embedded(text: str) -> list[str]:
+    """The first object in the text, or the first list when there is no object.
+
+    An object that cannot be read is skipped with everything in it: a part of an answer is not an answer.
+    """
+    place, searched, lists = 0, 0, list[str]()
+    while (opening := _OPENING.search(text, place)) and searched < _MOST_SEARCHED:
+        start = opening.start()
+        place = start + 1
+        try:
+            _, end = _decoder.raw_decode(text, start)
+        except (RecursionError, ValueError) as error:
+            if isinstance(error, JSONDecodeError):
+                searched += error.pos - start + error.pos // 100 + 1  # the error counts all lines before it
+            else:
+                searched += _SEARCHED_TOO_DEEP  # or a number of thousands of digits
+            if _BEGINNING.match(text, start):
+                place = _end_of(text, start)
+        else:
+            if opening[0] == "{":
+                return [text[start:end]]
+            searched += end - start
+            lists.append(text[start:end])
+    return lists[:1]
+
+
+def _end_of(text: str, start: int) -> int:
+    """Where the brackets that open at `start` are closed; the end of the text when it was cut off before."""
+    depth = 0
+    for found in _BRACKET_OR_TEXT.finditer(text, start):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(found[0], 0)
+        if not depth:
+            return found.end()
+    return len(text)
+
+
+def _readable(text: str) -> bool:
+    try:
+        from_json(text)
+    except (TypeError, ValueError):  # the former for half a surrogate pair, which is no text that JSON could be in
+        return False
+    return True
+
+
+class JsonValues:
+    """Reads JSON values out of a text that is still being written, each as soon as it is whole.
+
+    Objects end with their closing brace; with `lines`, any value ends with its line. A list around the objects, and a
+    fence, words or thoughts before them, are skipped.
+    """
+
+    def __init__(self, *, lines: bool) -> None:
+        self._lines = lines
+        self._begun = False
+        """Whether anything but thoughts has come."""
+        self._text = ""
+        self._at = 0
+        self._start = -1
+        """Where the object that is being read begins; negative between two objects."""
+        self._depth = 0
+        self._quoted = False
+        self._escaped = False
+
+    @property
+    def unfinished(self) -> str:
+        """The text of an object that is not whole yet."""
+        return "" if self._start < 0 else self._text[self._start :]
+
+    def feed(self, text: str) -> Iterator[str]:
+        """The values that become whole with a further piece of text."""
+        # Only the object that is being read is kept: texts grow long, and appending to a long one takes time.
+        kept = self._at if self._start < 0 else self._start
+        self._text, self._at, self._start = self._text[kept:] + text, self._at - kept, min(self._start, 0)
+        if self._begun or not self._is_thinking():
+            self._begun = True
+            if not self._lines:
+                yield from self._whole_objects()
+            while self._lines and (end := self._text.find("\n", self._at)) >= 0:
+                line, self._at = self._text[self._at : end].strip(), end + 1
+                if line and not line.startswith(_FENCE_END):
+                    yield line
+
+    def end(self) -> Iterator[str]:
+        """The value that no line break follows."""
+        return self.feed("\n")
+
+    def _is_thinking(self) -> bool:
+        """Whether only thoughts, or what may become thoughts, have come; if not, skip the thoughts."""
+        text_so_far = self._text.lstrip()
+        if not text_so_far.startswith(_THOUGHT_BEGINS):
+            return any(begin.startswith(text_so_far.rstrip()) for begin in _THOUGHT_BEGINS)
+        end = _THOUGHT_ENDS.search(self._text)
+        self._at = end.end() if end else 0
+        return end is None
+
+    def _whole_objects(self) -> Iterator[str]:
+        while self._at < len(self._text):
+            char = self._text[self._at]
+            self._at += 1
+            if self._start < 0:
+                if char != "{":
+                    continue
+                self._start = self._at - 1
+            if self._escaped:
+                self._escaped = False
+                continue
+            if self._quoted:
+                self._escaped, self._quoted = char == "\\", char != '"'
+                continue
+            self._quoted = char == '"'
+            self._depth += (char == "{") - (char == "}")
+            if self._depth == 0:
+                yield self._text[self._start : self._at]
+                self._start = -1

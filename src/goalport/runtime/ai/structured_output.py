@@ -7,7 +7,7 @@ each object before it is given. Above: `LlmEngine`; below: `tool_loop` gives rep
 User guide, sections 3.8.2 ("Validation") and 3.22.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, cast
@@ -19,17 +19,15 @@ from goalport.base.errors import InvalidModelOutput
 from goalport.models.llm import AssistantMessage, LlmOperations, TextDelta, ThinkingDelta, UserMessage
 from goalport.runtime.ai.engine import StreamedObject
 from goalport.runtime.ai.guards import GuardChain
-from goalport.runtime.ai.json_text import JsonValues
 from goalport.runtime.ai.output_type import (
     DeclinedOutput,
     InvalidOutput,
+    JsonValues,
     Output,
     OutputType,
-    UnreadableOutput,
     ValidOutput,
 )
 from goalport.runtime.ai.tool_loop import CUT_OFF, FinalAnswer, ToolLoop
-from goalport.tools import ToolResult
 
 JSON_LINES: Final = (
     "Answer with JSON Lines: one JSON value per line, each complete on its own line, one line for each object, and "
@@ -52,43 +50,44 @@ async def create_value(loop: ToolLoop, output: OutputType, settings: LlmOperatio
     Raises `InvalidModelOutput` when no reply could be read, or when the corrected one still breaks the rules, and what
     the loop raises.
     """
-    answer = await loop.run()
-    outcome = _read(answer, output)
-    repaired = False
-    for _ in range(settings.data_binding_max_attempts - 1):
-        if isinstance(outcome, ValidOutput | DeclinedOutput) or answer.direct is not None:
-            break
+    attempts, repaired = 1, False
+    while True:
+        answer = await loop.run()
+        outcome = output.read(answer.text) if answer.direct is None else _read_result(answer, output)
+        if isinstance(outcome, ValidOutput):
+            return outcome.value, answer.text
+        if isinstance(outcome, DeclinedOutput):
+            if outcome.reason:
+                loop.requests.operation.decline(outcome.reason)
+            return None, answer.text
+        last = attempts == settings.data_binding_max_attempts or answer.direct is not None
+        if last or (repaired and isinstance(outcome, InvalidOutput)):
+            raise InvalidModelOutput(output.name, _violations(outcome), answer.text)
+        attempts += 1
         if isinstance(outcome, InvalidOutput):
-            if repaired:
-                break
             repaired = True
-            loop.messages += _correction(_REPAIR, answer.text, outcome.violations)
+            loop.messages += _correction(_REPAIR, answer.text, outcome)
         elif answer.reply.finish == "length":
-            outcome = UnreadableOutput(CUT_OFF)
-            break
+            raise InvalidModelOutput(output.name, [CUT_OFF], answer.text)
         else:
             loop.messages += _unreadable_described(answer.text, outcome.reason)
             await anyio.sleep(settings.data_binding_fixed_backoff_millis / 1000)
-        answer = await loop.run()
-        outcome = _read(answer, output)
-    if isinstance(outcome, DeclinedOutput) and outcome.reason:
-        loop.requests.operation.decline(outcome.reason)
-    return _value(outcome, output, answer.text), answer.text
 
 
-def _read(answer: FinalAnswer, output: OutputType) -> Output:
-    return output.read(answer.text) if answer.direct is None else _read_result(answer.direct, output)
-
-
-def _read_result(result: ToolResult, output: OutputType) -> Output:
+def _read_result(answer: FinalAnswer, output: OutputType) -> Output:
     """The result of a tool in place of the model's answer: the object itself, or its text."""
-    made = output.take(result.artifact)
-    return made if isinstance(made, ValidOutput) else output.read(result.text)
+    assert answer.direct is not None
+    made = output.take(answer.direct.artifact)
+    return made if isinstance(made, ValidOutput) else output.read(answer.text)
 
 
-def _correction(wanted: str, text: str, violations: Iterable[str]) -> list[AssistantMessage | UserMessage]:
+def _violations(outcome: Output) -> Sequence[str]:
+    return outcome.violations if isinstance(outcome, InvalidOutput) else (getattr(outcome, "reason", ""),)
+
+
+def _correction(wanted: str, text: str, outcome: Output) -> list[AssistantMessage | UserMessage]:
     """The reply, and the request to correct it, in messages that every provider accepts."""
-    lines = "\n".join(f"- {violation}" for violation in violations)
+    lines = "\n".join(f"- {each}" for each in _violations(outcome))
     return [AssistantMessage(text), UserMessage(wanted.format(lines))]
 
 
@@ -96,18 +95,6 @@ def _unreadable_described(text: str, reason: str) -> list[AssistantMessage | Use
     """The reply, if there is any text, and why it could not be read."""
     reply = [AssistantMessage(text)] if text.strip() else []
     return [*reply, UserMessage(_UNREADABLE.format(reason))]
-
-
-def _value(outcome: Output, output: OutputType, text: str) -> object:
-    match outcome:
-        case ValidOutput(value):
-            return value
-        case DeclinedOutput():
-            return None
-        case UnreadableOutput(reason):
-            raise InvalidModelOutput(output.name, [reason], text)
-        case InvalidOutput(violations):
-            raise InvalidModelOutput(output.name, violations, text)
 
 
 async def stream_text(loop: ToolLoop, guards: GuardChain) -> AsyncGenerator[TextDelta | ThinkingDelta]:
@@ -173,9 +160,10 @@ class _ObjectReader:
     """The whole reply, once it has ended."""
 
     async def pieces(self) -> AsyncGenerator[ThinkingDelta | ReadObject]:
-        values, seen = self._values(), 0
+        by_line = self.output.wrapped
+        values, seen = JsonValues(lines=by_line), 0
         # Words before a tool call would pass for values, so they are held back until the answer is whole.
-        held = self.output.wrapped and bool(self.loop.requests.tools)
+        held = by_line and bool(self.loop.requests.tools)
         async with aclosing(self.loop.stream()) as pieces:
             async for piece in pieces:
                 match piece:
@@ -183,61 +171,50 @@ class _ObjectReader:
                         yield piece
                     case TextDelta(text):
                         if seen != len(self.loop.messages):
-                            values, seen = self._values(), len(self.loop.messages)
+                            values, seen = JsonValues(lines=by_line), len(self.loop.messages)
                         for value in () if held else values.feed(text):
-                            yield await self._read_one(value)
+                            yield await self._read(value)
                     case FinalAnswer(direct=None):
                         for value in (*(values.feed(piece.text) if held else ()), *values.end()):
-                            yield await self._read_one(value)
+                            yield await self._read(value)
                         self.text = piece.text
                         if values.unfinished and (self.given or piece.reply.finish == "length"):
-                            raise InvalidModelOutput(
-                                self.output.name, ["it was cut off before its end"], values.unfinished
-                            )
+                            told = ["it was cut off before its end"]
+                            raise InvalidModelOutput(self.output.name, told, values.unfinished)
                     case FinalAnswer():
-                        for given in self._read_result(piece):
+                        self.text = piece.text
+                        for given in self._read_direct(piece):
                             yield given
 
-    def _values(self) -> JsonValues:
-        return JsonValues(lines=self.output.wrapped)
-
-    async def _read_one(self, text: str) -> ReadObject:
+    async def _read(self, text: str) -> ReadObject:
+        """The object of a text; one that breaks the rules of its type is asked for once more, without tools."""
         self.given += 1
-        match self.output.read(text):
-            case ValidOutput(value):
-                return text, value
-            case outcome:
-                return await self._corrected(text, _violations(outcome))
+        outcome = self.output.read(text)
+        if not isinstance(outcome, ValidOutput):
+            requests = self.loop.requests
+            tools, requests.tools, requests.output = requests.tools, (), self.output.spec
+            messages = [*self.loop.messages, *_correction(_REPAIR_ONE, text, outcome)]
+            try:
+                text = (await ToolLoop(requests, self.loop.calls, messages).run()).text
+            finally:
+                requests.tools, requests.output = tools, None
+            outcome = self.output.read(text)
+        return text, self._valid(outcome, text)
 
-    async def _corrected(self, text: str, violations: Sequence[str]) -> ReadObject:
-        requests = self.loop.requests
-        tools, requests.tools, requests.output = requests.tools, (), self.output.spec
-        messages = [*self.loop.messages, *_correction(_REPAIR_ONE, text, violations)]
-        try:
-            answer = await ToolLoop(requests, self.loop.calls, messages).run()
-        finally:
-            requests.tools, requests.output = tools, None
-        match self.output.read(answer.text):
-            case ValidOutput(value):
-                return answer.text, value
-            case outcome:
-                raise InvalidModelOutput(self.output.name, _violations(outcome), answer.text)
-
-    def _read_result(self, answer: FinalAnswer) -> Iterator[ReadObject]:
+    def _read_direct(self, answer: FinalAnswer) -> Iterator[ReadObject]:
         """The objects that a tool returned in place of the model: one, a list of them, or the JSON of its text."""
-        self.text = answer.text
         made: object = answer.direct.artifact if answer.direct else None
         several = cast("list[object]", made) if isinstance(made, list) else [] if made is None else [made]
-        values = self._values()
+        values = JsonValues(lines=self.output.wrapped)
         read = [(to_json(each, fallback=str).decode(), self.output.take(each)) for each in several]
         if not several:
             read = [(each, self.output.read(each)) for each in (*values.feed(answer.text), *values.end())]
         for text, outcome in read:
-            if not isinstance(outcome, ValidOutput):
-                raise InvalidModelOutput(self.output.name, _violations(outcome), text)
+            value = self._valid(outcome, text)
             self.given += 1
-            yield text, outcome.value
+            yield text, value
 
-
-def _violations(outcome: Output) -> Sequence[str]:
-    return outcome.violations if isinstance(outcome, InvalidOutput) else ("it is no JSON",)
+    def _valid(self, outcome: Output, text: str) -> object:
+        if isinstance(outcome, ValidOutput):
+            return outcome.value
+        raise InvalidModelOutput(self.output.name, _violations(outcome), text)

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
@@ -33,10 +33,9 @@ from goalport.models.llm import (
     ToolReply,
     UserMessage,
 )
-from goalport.runtime.ai.engine import Engine, Operation, use_engine
+from goalport.runtime.ai.engine import Engine, Operation, tool_context, use_tool_context
 from goalport.runtime.ai.model_requests import ModelRequests, reply_text
-from goalport.runtime.ai.tool_offers import CompletedCall, LongResults, ToolOffers, arguments_of
-from goalport.runtime.ai.toolbox import Toolbox
+from goalport.runtime.ai.toolbox import CompletedCall, LongResults, Toolbox, ToolOffers, arguments_of
 from goalport.tools import Interruption, Tool, ToolResult, current_call_site
 
 _SHOWN: Final = 2_000
@@ -87,44 +86,34 @@ class ToolCalls:
         return [found[number] for number in range(len(calls))]
 
     async def _call(self, call: ToolCall) -> CompletedCall:
-        tool = self.tools.tools.get(call.name)
+        tool, arguments = self.tools.tools.get(call.name), arguments_of(call)
         if tool is not None:
-            site, arguments = current_call_site(), arguments_of(call)
+            site = current_call_site()
             if site is not None and not isinstance(arguments, str) and site.remembers(tool, arguments):
                 # From the journal of an action that runs again: no event is sent, and the tool does no work.
                 return CompletedCall(call, tool, await tool.call(arguments))
             await self.operation.before_turn(call.name)
         process_id, action = self.operation.place
-        self.operation.emit(
-            ToolCalled(process_id=process_id, tool=call.name, arguments=call.arguments, action=action, call_id=call.id)
-        )
+        about: dict[str, Any] = {"process_id": process_id, "tool": call.name, "action": action, "call_id": call.id}
+        self.operation.emit(ToolCalled(**about, arguments=call.arguments))
         started = monotonic()
-        result = ToolResult.of_error(self.tools.correction(call.name)) if tool is None else await self._ask(tool, call)
-        self.operation.emit(
-            ToolReturned(
-                process_id=process_id,
-                tool=call.name,
-                seconds=monotonic() - started,
-                is_error=result.is_error,
-                result=result.text[:_SHOWN],
-                action=action,
-                call_id=call.id,
-            )
-        )
+        if tool is None:
+            result = ToolResult.of_error(self.tools.correction(call.name))
+        else:
+            with tool_span(call.name, call_id=call.id, description=tool.description) as span:
+                result = await self._result(tool, arguments)
+                note_tool(span, arguments=call.arguments, result=result.text, is_error=result.is_error)
+        seconds = monotonic() - started
+        shown = result.text[:_SHOWN]
+        self.operation.emit(ToolReturned(**about, seconds=seconds, is_error=result.is_error, result=shown))
         return CompletedCall(call, tool, result)
 
-    async def _ask(self, tool: Tool, call: ToolCall) -> ToolResult:
-        with tool_span(call.name, call_id=call.id, description=tool.description) as span:
-            result = await self._within_time(tool, call)
-            note_tool(span, arguments=call.arguments, result=result.text, is_error=result.is_error)
-        return result
-
-    async def _within_time(self, tool: Tool, call: ToolCall) -> ToolResult:
-        arguments = arguments_of(call)
+    async def _result(self, tool: Tool, arguments: dict[str, object] | str) -> ToolResult:
         if isinstance(arguments, str):
             return ToolResult.of_error(arguments)
         seconds = self.settings.tool_timeout
-        with use_engine(self.engine), anyio.move_on_after(seconds if tool.timed else None):
+        here = tool_context()._replace(engine=lambda: self.engine)
+        with use_tool_context(here), anyio.move_on_after(seconds if tool.timed else None):
             return await tool.call(arguments)
         return ToolResult.of_error(
             f"The tool {tool.name!r} gave nothing within {seconds:g} seconds. Ask it for less, or do without it."
@@ -177,11 +166,9 @@ class ToolLoop:
         Raises `TooManyTurns`, `ToolNotFound`, `ModelRefused`, the errors of the model, and the `Signal` of a tool or
         of the operation.
         """
-        while True:
-            reply = await self.requests.reply(self.messages)
-            answer = await self._after(reply)
-            if answer is not None:
-                return answer
+        while (answer := await self._after(await self.requests.reply(self.messages))) is None:
+            pass
+        return answer
 
     async def stream(self) -> AsyncGenerator[TextDelta | ThinkingDelta | FinalAnswer]:
         """The same, with the pieces that the model writes; the last item is the final answer."""
@@ -202,51 +189,46 @@ class ToolLoop:
         if reply.finish == "refusal":
             reason = reply_text(reply) or "it gave no reason"
             raise ModelRefused(f"The model {self.requests.model.card.name!r} will not answer this: {reason}")
+        direct = None
         if reply.message.calls:
             self._nudged = False
-            return await self._call_tools(reply)
-        if not (self._nudged or self.calls.settings.empty_reply == "accept" or reply_text(reply).strip()):
+            direct = await self._call_tools(reply)
+            if direct is None:
+                return None
+        elif not (self._nudged or self.calls.settings.empty_reply == "accept" or reply_text(reply).strip()):
             self._nudged = True
             after_tools = isinstance(self.messages[-1], ToolReply)
             self.messages.append(UserMessage(_NUDGE_AFTER_TOOLS if after_tools else _NUDGE))
             return None
-        return self._end(FinalAnswer(reply))
-
-    def _end(self, answer: FinalAnswer) -> FinalAnswer:
         if self.requests.request.on_reply is not None:
-            self.requests.request.on_reply(answer.reply)
-        return answer
+            self.requests.request.on_reply(reply)
+        return FinalAnswer(reply, direct)
 
-    async def _call_tools(self, reply: ModelReply) -> FinalAnswer | None:
-        last = reply.message.calls[-1]
+    async def _call_tools(self, reply: ModelReply) -> ToolResult | None:
+        """Make the calls of a reply; the result of a tool that is returned directly, or None: the model goes on."""
+        calls, last = reply.message.calls, reply.message.calls[-1]
         # No tool is called with half of its arguments, and a model that is asked again would be cut off again.
         if reply.finish == "length" and (isinstance(arguments_of(last), str) or not arguments_of(last)):
             raise InvalidModelOutput(f"call of {last.name}", [CUT_OFF], last.arguments)
         self._tool_turns += 1
         if self._tool_turns >= self.calls.settings.max_turns:
             raise TooManyTurns(self._tool_turns)
-        called = self.offers.after(await self._run(reply.message.calls))
-        if (on_artifact := self.requests.request.on_artifact) is not None:
-            for each in called:
-                if each.result.artifact is not None and not each.result.is_error:
-                    on_artifact(each.result.artifact)
+        called: list[CompletedCall] = []
+        if not self.offers.depend(calls):
+            called = await self.calls.run(calls)
+        for each in calls[len(called) :]:  # calls that depend on each other are made one after another
+            tools = self.calls.tools.only(self.offers.offered(called).tools)
+            called += await replace(self.calls, tools=tools).run([each])
+        called = self.offers.after(called)
+        for each in called:
+            if self.requests.request.on_artifact and each.result.artifact is not None and not each.result.is_error:
+                self.requests.request.on_artifact(each.result.artifact)
         replies = self.offers.replies(called, sees=self.requests.model.card.vision is not False)
         self._offer()
         self._unknown = 0 if any(each.tool for each in called) else self._unknown + 1
         if self._unknown > self.calls.settings.unknown_tool_attempts:
-            raise ToolNotFound(reply.message.calls[0].name, self.calls.tools.tools)
+            raise ToolNotFound(calls[0].name, self.calls.tools.tools)
         direct = next((each.result for each in called if each.is_direct), None)
-        if direct is not None:
-            return self._end(FinalAnswer(reply, direct))
-        self.messages += [reply.message, *replies]
-        return None
-
-    async def _run(self, calls: Sequence[ToolCall]) -> list[CompletedCall]:
-        """The result of each call, in order; where calls depend on each other, they are made one after another."""
-        if not self.offers.depend(calls):
-            return await self.calls.run(calls)
-        called: list[CompletedCall] = []
-        for each in calls:
-            tools = self.calls.tools.only(self.offers.offered(called).tools)
-            called += await replace(self.calls, tools=tools).run([each])
-        return called
+        if direct is None:
+            self.messages += [reply.message, *replies]
+        return direct

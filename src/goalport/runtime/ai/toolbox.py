@@ -1,28 +1,30 @@
-"""The tools that a model is offered for one request: those of groups, of references, and those given with the call.
+"""The tools that a model is offered for one request, and which of them in each turn of the conversation.
 
-The groups of a role are looked up at each request. `UnfoldingTool` is a tool in front of others, which a model is
-offered after it has called the one. Nothing here calls a tool. Above: `tool_loop`.
+They are those of groups, of references, and those given with the call; the groups of a role are looked up at each
+request. Calls of unfolding tools add the tools behind them; an object that a tool returns may add its own tools; tools
+that may be called only once go; and the interaction may withhold some for a time. Nothing here calls a tool. Above:
+`tool_loop`.
 """
 
+import base64
+import binascii
+import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
-from typing import Any, Final, Self
+from itertools import chain, count
+from typing import Annotated, Any, Final, cast
 
-from goalport.base.errors import DeclarationError
+from pydantic import Field
+from pydantic_core import from_json
+
+from goalport.base.errors import DeclarationError, GoalportError, ToolError
 from goalport.base.words import did_you_mean, listed, nearest, one_line
-from goalport.models.llm import ToolSpec
-from goalport.runtime.ai.interaction import Interaction
-from goalport.tools import (
-    Parameter,
-    Tool,
-    ToolGroupResolver,
-    ToolResult,
-    reference_prefix,
-    tools_of,
-)
-from goalport.tools.functions import Arguments, FunctionHandler, listed_arguments
+from goalport.models.llm import Image, ToolCall, ToolReply, ToolSpec
+from goalport.runtime.ai.engine import Interaction, ToolUse
+from goalport.runtime.ai.guided_tools import UnfoldingTool
+from goalport.tools import Tool, ToolGroupResolver, ToolResult, reference_prefix, snake
+from goalport.tools.functions import FunctionHandler
 
 _WORD = re.compile(r"[A-Za-z0-9]{4,}")
 _NOT_PORTABLE = re.compile(r"[^A-Za-z0-9_-]")
@@ -32,13 +34,9 @@ _LEAST_OVERLAP: Final = 0.25
 _DIGITS: Final = 8
 """Characters that are kept free for a number at the end of a name."""
 _MOST_OFFERED: Final = 3
-_CATEGORY: Final = "category"
 _LONGEST_NOTE: Final = 1_000
 """Characters of what a model is told of missing tools."""
 _DO_WITHOUT: Final = "Make nothing up in their place: say what you could not do without them."
-_NOTHING: Final[Mapping[str, object]] = {"type": "object", "properties": {}}
-Selector = Callable[[Mapping[str, Any], Sequence[Tool]], Iterable[Tool]]
-"""Chooses tools by the arguments of a call, among all tools behind an unfolding tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,10 @@ class Toolbox:
         every = dict(self.tools)
         renamed: list[tuple[str, str]] = []
         for tool in tools:
-            name = next(each for each in _names(origin, tool) if each not in every or _same(every[each], tool))
+            longer = _portable(f"{origin}_{tool.name}")
+            numbered = (f"{longer[: _LONGEST - _DIGITS]}_{number}" for number in count(2))
+            names = chain((_portable(tool.name), longer), numbered)  # the best first
+            name = next(each for each in names if each not in every or _same(every[each], tool))
             every[name] = tool
             if name != tool.name:
                 renamed.append((tool.name, name))
@@ -96,8 +97,13 @@ class Toolbox:
 
 def toolbox(interaction: Interaction, groups: ToolGroupResolver) -> Toolbox:
     """The tools that an interaction names, looked up now. Raises `DeclarationError` for two of one name."""
+    offered = [(f"the tool group {role!r}", tool) for role, tool in groups.tools_of(interaction.tool_groups)]
+    for each in interaction.references:
+        prefix = reference_prefix(each.name)
+        offered += ((f"the reference {each.name!r}", tool.with_name(f"{prefix}{tool.name}")) for tool in each.tools())
+    offered += (("those given with `with_tools` or `with_tool_objects`", tool) for tool in interaction.tools)
     found: dict[str, tuple[str, Tool]] = {}
-    for origin, tool in _offered(interaction, groups):
+    for origin, tool in offered:
         name = _portable(tool.name)
         first, before = found.setdefault(name, (origin, tool))
         if not _same(before, tool):
@@ -126,28 +132,9 @@ def missing_in_words(missing: Mapping[str, str], groups: ToolGroupResolver) -> s
     return f"Some of your tools are missing now. {one_line(sentences, _LONGEST_NOTE)} {_DO_WITHOUT}"
 
 
-def _offered(interaction: Interaction, groups: ToolGroupResolver) -> Iterator[tuple[str, Tool]]:
-    """Each tool, with its origin in words."""
-    for role, tool in groups.tools_of(interaction.tool_groups):
-        yield f"the tool group {role!r}", tool
-    for reference in interaction.references:
-        prefix = reference_prefix(reference.name)
-        for tool in reference.tools():
-            yield f"the reference {reference.name!r}", tool.with_name(f"{prefix}{tool.name}")
-    for tool in interaction.tools:
-        yield "those given with `with_tools` or `with_tool_objects`", tool
-
-
 def _portable(name: str) -> str:
     """The name with only what every provider accepts."""
     return _NOT_PORTABLE.sub("_", name)[:_LONGEST]
-
-
-def _names(origin: str, tool: Tool) -> Iterator[str]:
-    """The names that a tool may get, the best first."""
-    yield _portable(tool.name)
-    yield (longer := _portable(f"{origin}_{tool.name}"))
-    yield from (f"{longer[: _LONGEST - _DIGITS]}_{number}" for number in count(2))
 
 
 def _same(first: Tool, second: Tool) -> bool:
@@ -173,102 +160,189 @@ def _similar_names(name: str, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(similar))[:_MOST_OFFERED]
 
 
+class LongResults:
+    """The long results of one conversation, of which a model gets at most `limit` characters at once."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._texts: list[str] = []
+        self.tool = Tool.of(self._read_on, name="read_on")
+
+    def beginning(self, text: str, reader: str) -> str:
+        """Keep a long text; its first piece, which says how to read on with the tool, of which `reader` is the name."""
+        self._texts.append(text)
+        return self._piece(len(self._texts), 0, f"call {reader} with")
+
+    def _read_on(
+        self,
+        result: Annotated[int, Field(ge=1, description="The number of the result, as it was told")],
+        start: Annotated[int, Field(ge=0, description="How many characters to leave out at its beginning")],
+    ) -> str:
+        """Read on in a long result of a tool, of which only the beginning was given."""
+        if result > len(self._texts) or start >= len(self._texts[result - 1]):
+            raise ToolError("There is nothing there. Use the numbers that you were told.")
+        return self._piece(result, start, "call it again with")
+
+    def _piece(self, number: int, start: int, call: str) -> str:
+        text = self._texts[number - 1]
+        end = start + self.limit
+        if end >= len(text):
+            return text[start:]
+        arguments = json.dumps({"result": number, "start": end})
+        return (
+            f"{text[start:end]}\n[These are the characters from {start:,} to {end:,} of {len(text):,}. "
+            f"To read on, {call} {arguments}.]"
+        )
+
+
 @dataclass(frozen=True, slots=True)
-class _Fold:
-    """The handler of an unfolding tool: it lists the tools behind it."""
+class CompletedCall:
+    """One call of a tool and its result."""
 
-    notes: str = ""
-    always: tuple[Tool, ...] = ()
-    """The tools without a category."""
-    categories: Mapping[str, tuple[Tool, ...]] = field(default_factory=dict[str, tuple[Tool, ...]])
-    selector: Selector | None = None
-    signature: Arguments | None = None
-    """Reads the arguments for the selector."""
-    exclusive: bool = False
-    """Whether all other tools are withdrawn when these appear."""
-
-    def chosen(self, arguments: Mapping[str, object]) -> tuple[Tool, ...]:
-        """The tools that a call asks for: those that the selector chooses, those of a category, or all.
-
-        Raises `BadInput` for arguments that the selector does not take.
-        """
-        if self.selector is not None and self.signature is not None:
-            everything = (*self.always, *(tool for tools in self.categories.values() for tool in tools))
-            return tools_of(*self.selector(self.signature.bind(arguments)[1], everything))
-        category = arguments.get(_CATEGORY)
-        known = self.categories.get(category) if isinstance(category, str) else None
-        wanted = [known] if known is not None else self.categories.values()
-        return (*self.always, *(tool for tools in wanted for tool in tools))
-
-    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
-        tools = self.chosen(arguments)
-        if not tools:
-            wanted = "such tools" if self.selector else "tools"
-            return ToolResult.of_error(f"There are no {wanted} behind this one. Do without them.")
-        first_lines = ((each.name, each.description.strip().partition("\n")[0]) for each in tools)
-        lines = "\n".join(f"- {name}: {line}" for name, line in first_lines)
-        notes = f"\n\n{self.notes}" if self.notes else ""
-        only = ", and no others but this one" if self.exclusive else ""
-        return ToolResult.of_text(f"From now on you can call these tools{only}:\n{lines}{notes}")
+    call: ToolCall
+    tool: Tool | None
+    """None: there is no such tool."""
+    result: ToolResult
 
     @property
-    def schema(self) -> Mapping[str, object]:
-        """The JSON Schema of the arguments: those of the selector, or the category where there are categories."""
-        if self.signature is not None:
-            return self.signature.schema({})
-        if not self.categories:
-            return _NOTHING
-        described = "Which tools are wanted; all when it is left out."
-        category = {"type": "string", "enum": list(self.categories), "description": described}
-        return {"type": "object", "properties": {_CATEGORY: category}}
+    def is_direct(self) -> bool:
+        """Whether the result ends the loop instead of going back to the model."""
+        return self.tool is not None and self.tool.return_direct and not self.result.is_error
+
+    def reply(self, *, sees: bool) -> ToolReply:
+        """The result for the model: images as images if it `sees` them, and words for what it cannot be shown."""
+        texts = [self.result.text] if self.result.text else []
+        images: list[Image] = []
+        for block in self.result.blocks:
+            shown = _block_content(block)
+            if not isinstance(shown, Image):
+                texts.append(shown)
+            elif sees:
+                images.append(shown)
+            else:
+                texts.append(f"[an image of type {shown.media_type}, which you cannot see]")
+        is_error = self.result.is_error
+        return ToolReply(self.call.id, self.call.name, "\n".join(texts), tuple(images), is_error=is_error)
 
 
-@dataclass(frozen=True)
-class UnfoldingTool(Tool):
-    """A tool in front of others: `UnfoldingTool("files", "Work with files").with_tools(read, write)`.
+@dataclass(slots=True)
+class ToolOffers:
+    """The tools of one conversation, and which of them are offered now."""
 
-    It lets a model that may call hundreds of tools choose between a few first. A model sees only this tool. Once the
-    model has called it, the tools behind it are offered too, from the next turn on; another call lists them again. They
-    may be unfolding tools themselves. Outside of a conversation with a model, for example over MCP, the tool can only
-    list. It is immutable: each `with_*` gives a copy.
-    """
+    box: Toolbox
+    interaction: Interaction
+    long: LongResults
+    uses: list[ToolUse] = field(default_factory=list[ToolUse], init=False)
+    """The calls so far."""
+    _chained: dict[type, tuple[Tool, ...]] = field(default_factory=dict[type, tuple[Tool, ...]], init=False)
 
-    input_schema: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
-    handler: Any = field(default_factory=_Fold)
-    read_only: bool | None = True
-    checks_arguments: bool = True
-    fold: _Fold = field(default_factory=_Fold)
+    def offered(self, called: Sequence[CompletedCall] = ()) -> Toolbox:
+        """The tools for the next turn, or for the next call of a turn in which these calls were made."""
+        uses = [*self.uses, *self._uses(called)]
+        named = [(self.box.known_as(name), tool) for name, tool in self.box.tools.items()]
+        once = {name for name, tool in named if tool.once}
+        done = {each.tool for each in uses if each.tool in once and not each.result.is_error}
+        withheld = self.interaction.withholds(uses) if self.interaction.withholds is not None else ()
+        locked = {name for name, tool in named if tool.withheld is not None and tool.withheld()}
+        return self.box.without(done.union(withheld, locked))
 
-    def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
-        """Put these tools behind it too. A function is a tool, with or without `@tool`."""
-        return self._but(replace(self.fold, always=(*self.fold.always, *tools_of(*tools))))
+    def depend(self, calls: Sequence[ToolCall]) -> bool:
+        """Whether one of these calls, of one turn, may be in vain or forbidden after another one."""
+        tools = self.box.tools
+        once = [each.name for each in calls if each.name in tools and tools[each.name].once]
+        return len(once) > len(set(once)) or (self.interaction.withholds is not None and len(calls) > 1)
 
-    def with_tool_objects(self, *objects: object) -> Self:
-        """Put the `@tool` methods of these objects behind it too."""
-        return self._but(replace(self.fold, always=(*self.fold.always, *tools_of(*objects))))
+    def after(self, called: Sequence[CompletedCall]) -> list[CompletedCall]:
+        """Note the calls of a turn; returns them with what the model has to know of their tools.
 
-    def with_category(self, name: str, *objects: object) -> Self:
-        """Put these tools and objects behind it too. They appear for this category, and when none is named."""
-        of_it = (*self.fold.categories.get(name, ()), *tools_of(*objects))
-        return self._but(replace(self.fold, categories={**self.fold.categories, name: of_it}))
-
-    def with_selector(self, select: Selector, *parameters: Parameter) -> Self:
-        """Let a function choose the tools that appear, instead of categories.
-
-        The function gets the arguments of the call, which these parameters describe, and all tools behind this one. It
-        must choose the same tools for the same arguments. The model is told of an error that the function raises.
-        Raises `DeclarationError` for two parameters of one name.
+        When one of the unfolding tools is exclusive, only the tools that were unfolded in this turn remain.
         """
-        signature = listed_arguments(f"UnfoldingTool {self.name!r}", parameters)
-        return self._but(replace(self.fold, selector=select, signature=signature))
+        self.uses += self._uses(called)
+        succeeded = ((each.call.name, each.tool) for each in called if not each.result.is_error)
+        unfolded = {name: tool for name, tool in succeeded if isinstance(tool, UnfoldingTool)}
+        if any(each.fold.exclusive for each in unfolded.values()):
+            self.box = Toolbox({name: tool for name, tool in self.box.tools.items() if name in unfolded})
+        return [each if each.result.is_error else self._added(self._unfolded(each)) for each in called]
 
-    def with_exclusive(self, exclusive: bool = True) -> Self:  # noqa: FBT001, FBT002 - reads as a sentence
-        """Withdraw all other tools when these appear, for the rest of the conversation; this one stays."""
-        return self._but(replace(self.fold, exclusive=exclusive))
+    def replies(self, called: Sequence[CompletedCall], *, sees: bool) -> list[ToolReply]:
+        """The results of a turn for the model; of a long one the beginning, and from then on a tool that reads on."""
+        replies = [each.reply(sees=sees) for each in called]
+        for place, reply in enumerate(replies):
+            if called[place].tool is not self.long.tool and len(reply.content) > self.long.limit:
+                self.box, _ = self.box.plus("result", [self.long.tool])
+                reader = next(name for name, each in self.box.tools.items() if each is self.long.tool)
+                replies[place] = replace(reply, content=self.long.beginning(reply.content, reader))
+        return replies
 
-    def with_usage_notes(self, text: str) -> Self:
-        """Tell the model this about the tools when they appear."""
-        return self._but(replace(self.fold, notes=text))
+    def _uses(self, called: Sequence[CompletedCall]) -> list[ToolUse]:
+        return [ToolUse(self.box.known_as(each.call.name), each.result) for each in called if each.tool is not None]
 
-    def _but(self, fold: _Fold) -> Self:
-        return replace(self, fold=fold, handler=fold, input_schema=fold.schema)
+    def _unfolded(self, each: CompletedCall) -> CompletedCall:
+        """The call, after the tools behind its tool were added."""
+        if not isinstance(each.tool, UnfoldingTool):
+            return each
+        arguments = arguments_of(each.call)
+        return self._plus(each, each.call.name, each.tool.fold.chosen({} if isinstance(arguments, str) else arguments))
+
+    def _added(self, each: CompletedCall) -> CompletedCall:
+        """The call, after the tools of the object that it gave were added; those of an earlier one of its class go."""
+        artifact = each.result.artifact
+        rule = next((rule for rule in self.interaction.chaining if isinstance(artifact, rule.kind)), None)
+        if artifact is None or rule is None or isinstance(artifact, type):
+            return each
+        own = Tool.safely_from_instance(artifact)
+        tools = tuple(tool for tool in own if rule.select is None or rule.select(artifact, tool))
+        if not tools:
+            return each
+        kind = type(artifact)
+        before, self._chained[kind] = self._chained.get(kind, ()), tools
+        self.box = Toolbox({name: tool for name, tool in self.box.tools.items() if tool not in before})
+        listed_tools = ", ".join(tool.name for tool in tools)
+        note = f"\nFrom now on you can call tools of this {kind.__name__}: {listed_tools}."
+        note += f" They replace those of the earlier {kind.__name__}." if before else ""
+        return self._plus(each, snake(kind.__name__), tools, note)
+
+    def _plus(self, each: CompletedCall, origin: str, tools: Iterable[Tool], note: str = "") -> CompletedCall:
+        """Add tools. Where one gets another name because its own is taken, the result says so after the note."""
+        self.box, renamed = self.box.plus(origin, tools)
+        note += "".join(f"\nHere {own!r} is called {name!r}." for own, name in renamed)
+        return replace(each, result=replace(each.result, text=each.result.text + note)) if note else each
+
+
+def arguments_of(call: ToolCall) -> dict[str, object] | str:
+    """The arguments that a model wrote, or a sentence about what is wrong with them."""
+    written = call.arguments
+    try:
+        found: object = from_json(written) if written.strip() else {}
+    except (TypeError, ValueError) as error:  # the former for half a surrogate pair
+        return f"The arguments are no JSON ({error}). Send one JSON object, and all of it."
+    if isinstance(found, dict):
+        return cast("dict[str, object]", found)
+    return f"The arguments are to be a JSON object, with a property for each of them, but came {written[:200]!r}."
+
+
+def _block_content(block: Any) -> Image | str:
+    """The image or the text of an MCP content block, as a model gets it."""
+    match block.type:
+        case "text":
+            return block.text
+        case "image":
+            return _image(block.mime_type, block.data) or f"[an image of type {block.mime_type}]"
+        case "resource_link":
+            return f"[{block.name}: {block.uri}]"
+        case "resource" if hasattr(block.resource, "text"):
+            return block.resource.text
+        case "resource":
+            kind = block.resource.mime_type or ""
+            return _image(kind, block.resource.blob) or f"[{block.resource.uri}, of type {kind or 'unknown'}]"
+        case kind:
+            return f"[{kind} of type {getattr(block, 'mime_type', 'unknown')}]"
+
+
+def _image(media_type: str, data: str) -> Image | None:
+    if not media_type.startswith("image/"):
+        return None
+    try:
+        return Image(media_type, base64.b64decode(data, validate=True))
+    except (binascii.Error, GoalportError):
+        return None

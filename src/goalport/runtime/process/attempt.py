@@ -22,7 +22,7 @@ from goalport.base.errors import Declined, NonRetryable, TerminateAction, ToolEr
 from goalport.base.events import Event, ModelReplied, ModelRetried, ProgressUpdated, SourcesShown
 from goalport.base.words import excerpt, one_line
 from goalport.models.llm import ModelCall, ModelReply, TokenUsage
-from goalport.runtime.ai import ReplyRecord, SentPrompts
+from goalport.runtime.ai import Operation, ReplyRecord
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.journal import (
     Journal,
@@ -235,16 +235,14 @@ class _ReplyRecord:
         await self.attempt.process.store_steps()
 
 
-class ActionOperation:
+class ActionOperation(Operation):
     """An attempt as the operation that a model works for: the `Operation` of `goalport.runtime`."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
         self._process = attempt.process
-
-    @property
-    def place(self) -> tuple[str, str]:
-        return self._process.id, self._attempt.action
+        self.place = attempt.process.id, attempt.action
+        self.prompts = attempt.process.prompts
 
     def record(self, model: str, call: ModelCall, /) -> ReplyRecord:
         """The record for the reply to a request; it holds the reply already if the action began again."""
@@ -278,10 +276,6 @@ class ActionOperation:
         if role not in missing:
             missing[role] = why
             _log.warning("%s runs without some of its tools. %s", self._attempt.action or "A condition", why)
-
-    @property
-    def prompts(self) -> SentPrompts:
-        return self._process.prompts
 
     async def before_turn(self, tool: str, /) -> None:
         """Before a call of a tool, pause as long as the run's options say. `tool` is empty before a request of a model.

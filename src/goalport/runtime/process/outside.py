@@ -15,7 +15,7 @@ from goalport.base.caller import Caller
 from goalport.base.errors import GoalportError
 from goalport.base.events import Event, EventListener, SourcesShown
 from goalport.models.llm import TokenUsage
-from goalport.runtime.ai import NoOperation, Operation
+from goalport.runtime.ai import Operation
 from goalport.runtime.process.agent_process import AgentProcess
 from goalport.runtime.process.attempt import ActionOperation
 from goalport.runtime.process.context import ActionContext
@@ -34,7 +34,7 @@ def spending_outside() -> Generator[list[Spending]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Outside(NoOperation):
+class _Outside(Operation):
     """The `Operation` outside of processes."""
 
     listener: EventListener

@@ -1,20 +1,20 @@
-"""Agentic tools: tools that ask a model, which calls other tools. User guide, section 3.9.4.
+"""Tools that guide a model among other tools: unfolding tools, which others stand behind, and agentic tools.
 
-An agentic tool is called like any other tool, by a model or by code. It asks through the engine of whatever called it
-(`ToolContext`), so that its cost, its events and its spans count towards the same action. Above: `process` says which
-action that is.
+An agentic tool asks a model, which calls other tools (user guide, section 3.9.4). It is called like any other tool, by
+a model or by code, and asks through the engine of whatever called it (`ToolContext`), so that its cost, its events and
+its spans count towards the same action. Above: `toolbox` offers what unfolds, and `process` says which action that is.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Self, cast
 
 from pydantic_core import to_json
 
 from goalport.base.errors import DeclarationError, ModelError, ToolError
 from goalport.models.llm import LlmOptions, UserMessage
-from goalport.runtime.ai.engine import ToolContext, tool_context, use_tool_context
-from goalport.runtime.ai.interaction import (
+from goalport.runtime.ai.engine import (
     Interaction,
     Request,
     ToolUse,
@@ -22,15 +22,116 @@ from goalport.runtime.ai.interaction import (
     changed_llm,
     checked,
     takes_options_of,
+    tool_context,
+    use_tool_context,
 )
 from goalport.tools import Parameter, Tool, ToolObject, ToolResult, tools_of
 from goalport.tools.functions import Arguments, listed_arguments
 
 _DEEPEST: Final = 5
 """How many agentic tools may call one another in a row; a longer chain is a tool that calls itself."""
-_NOTHING: Final[Mapping[str, object]] = {"type": "object", "properties": {}, "additionalProperties": False}
+_CATEGORY: Final = "category"
+_NOTHING: Final[Mapping[str, object]] = {"type": "object", "properties": {}}
 SystemPrompt = Callable[[Any], str]
 """Makes a text of the `AgentProcess`, which belongs to a higher floor."""
+Selector = Callable[[Mapping[str, Any], Sequence[Tool]], Iterable[Tool]]
+"""Chooses tools by the arguments of a call, among all tools behind an unfolding tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fold:
+    """The handler of an unfolding tool: it lists the tools behind it."""
+
+    notes: str = ""
+    always: tuple[Tool, ...] = ()
+    """The tools without a category."""
+    categories: Mapping[str, tuple[Tool, ...]] = field(default_factory=dict[str, tuple[Tool, ...]])
+    selector: Selector | None = None
+    signature: Arguments | None = None
+    """Reads the arguments for the selector."""
+    exclusive: bool = False
+    """Whether all other tools are withdrawn when these appear."""
+
+    def chosen(self, arguments: Mapping[str, object]) -> tuple[Tool, ...]:
+        """The tools that a call asks for: those that the selector chooses, those of a category, or all.
+
+        Raises `BadInput` for arguments that the selector does not take.
+        """
+        if self.selector is not None and self.signature is not None:
+            everything = (*self.always, *(tool for tools in self.categories.values() for tool in tools))
+            return tools_of(*self.selector(self.signature.bind(arguments)[1], everything))
+        category = arguments.get(_CATEGORY)
+        known = self.categories.get(category) if isinstance(category, str) else None
+        wanted = [known] if known is not None else self.categories.values()
+        return (*self.always, *(tool for tools in wanted for tool in tools))
+
+    async def __call__(self, arguments: Mapping[str, object]) -> ToolResult:
+        tools = self.chosen(arguments)
+        if not tools:
+            wanted = "such tools" if self.selector else "tools"
+            return ToolResult.of_error(f"There are no {wanted} behind this one. Do without them.")
+        first_lines = ((each.name, each.description.strip().partition("\n")[0]) for each in tools)
+        lines = "\n".join(f"- {name}: {line}" for name, line in first_lines)
+        notes = f"\n\n{self.notes}" if self.notes else ""
+        only = ", and no others but this one" if self.exclusive else ""
+        return ToolResult.of_text(f"From now on you can call these tools{only}:\n{lines}{notes}")
+
+
+@dataclass(frozen=True)
+class UnfoldingTool(Tool):
+    """A tool in front of others: `UnfoldingTool("files", "Work with files").with_tools(read, write)`.
+
+    It lets a model that may call hundreds of tools choose between a few first. A model sees only this tool. Once the
+    model has called it, the tools behind it are offered too, from the next turn on; another call lists them again. They
+    may be unfolding tools themselves. Outside of a conversation with a model, for example over MCP, the tool can only
+    list. It is immutable: each `with_*` gives a copy.
+    """
+
+    input_schema: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
+    handler: Any = field(default_factory=_Fold)
+    read_only: bool | None = True
+    checks_arguments: bool = True
+    fold: _Fold = field(default_factory=_Fold)
+
+    def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
+        """Put these tools behind it too. A function is a tool, with or without `@tool`."""
+        return self.with_tool_objects(*tools)
+
+    def with_tool_objects(self, *objects: object) -> Self:
+        """Put the `@tool` methods of these objects behind it too."""
+        return self._but(always=(*self.fold.always, *tools_of(*objects)))
+
+    def with_category(self, name: str, *objects: object) -> Self:
+        """Put these tools and objects behind it too. They appear for this category, and when none is named."""
+        of_it = (*self.fold.categories.get(name, ()), *tools_of(*objects))
+        return self._but(categories={**self.fold.categories, name: of_it})
+
+    def with_selector(self, select: Selector, *parameters: Parameter) -> Self:
+        """Let a function choose the tools that appear, instead of categories.
+
+        The function gets the arguments of the call, which these parameters describe, and all tools behind this one. It
+        must choose the same tools for the same arguments. The model is told of an error that the function raises.
+        Raises `DeclarationError` for two parameters of one name.
+        """
+        return self._but(selector=select, signature=listed_arguments(f"UnfoldingTool {self.name!r}", parameters))
+
+    def with_exclusive(self, exclusive: bool = True) -> Self:  # noqa: FBT001, FBT002 - reads as a sentence
+        """Withdraw all other tools when these appear, for the rest of the conversation; this one stays."""
+        return self._but(exclusive=exclusive)
+
+    def with_usage_notes(self, text: str) -> Self:
+        """Tell the model this about the tools when they appear."""
+        return self._but(notes=text)
+
+    def _but(self, **changes: Any) -> Self:
+        fold, schema = replace(self.fold, **changes), _NOTHING
+        if fold.signature is not None:
+            schema = fold.signature.schema({})
+        elif fold.categories:
+            described = "Which tools are wanted; all when it is left out."
+            category = {"type": "string", "enum": list(fold.categories), "description": described}
+            schema = {"type": "object", "properties": {_CATEGORY: category}}
+        return replace(self, fold=fold, handler=fold, input_schema=schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,40 +152,33 @@ class _Orchestration:
                 f"The tool {self.name!r} asks a model, and was called where none can be asked. "
                 "Call it in an action, or offer it to a model: `ai.with_tools(…)`."
             )
-        if problem := self._problem(here):
-            return ToolResult.of_error(problem)
+        callers = (*here.callers, self.name)
+        if len(callers) > _DEEPEST:
+            return ToolResult.of_error(
+                f"Tools that ask models call one another more than {_DEEPEST} deep: {' → '.join(callers)}. "
+                "Answer without this one."
+            )
+        if self.creator is not None and here.process is None:
+            return ToolResult.of_error(
+                f"The system prompt of the tool {self.name!r} is made of a process, and there is none here."
+            )
+        task = f"Work on this with your tools, and answer with the result: {self.task}"
+        prompt = self.creator(here.process) if self.creator else self.interaction.system_prompt or task
         bound = arguments if self.signature is None else self.signature.bind(arguments)[1]
         artifacts: list[object] = []
         request = Request(
-            interaction=replace(
-                self.interaction, id=self.interaction.id or self.name, system_prompt=self._prompt(here)
-            ),
+            interaction=replace(self.interaction, id=self.interaction.id or self.name, system_prompt=prompt),
             messages=(UserMessage(to_json(bound).decode()),),
             verb="generate_text",
             needs_tools=True,
             on_artifact=artifacts.append,
         )
         try:
-            with use_tool_context(here._replace(callers=(*here.callers, self.name))):
+            with use_tool_context(here._replace(callers=callers)):
                 text = cast("str", await here.engine().run(request))
         except (ModelError, ToolError) as error:
             return ToolResult.of_error(f"The tool {self.name!r} came to no result: {error}")
         return ToolResult(text, artifact=artifacts if len(artifacts) > 1 else next(iter(artifacts), None))
-
-    def _problem(self, here: ToolContext) -> str:
-        """Why it cannot be called here; empty: it can."""
-        if len(here.callers) >= _DEEPEST:
-            line = " → ".join((*here.callers, self.name))
-            return f"Tools that ask models call one another more than {_DEEPEST} deep: {line}. Answer without this one."
-        if self.creator is not None and here.process is None:
-            return f"The system prompt of the tool {self.name!r} is made of a process, and there is none here."
-        return ""
-
-    def _prompt(self, here: ToolContext) -> str:
-        if self.creator is not None:
-            return self.creator(here.process)
-        task = f"Work on this with your tools, and answer with the result: {self.task}"
-        return self.interaction.system_prompt or task
 
 
 @dataclass(frozen=True)
@@ -97,7 +191,7 @@ class AgenticTool(Tool):
     and when the model fails.
     """
 
-    input_schema: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
+    input_schema: Mapping[str, object] = field(default_factory=lambda: {**_NOTHING, "additionalProperties": False})
     handler: Any = field(default_factory=_Orchestration)
     timed: bool = False
     in_process: bool = True
@@ -118,7 +212,7 @@ class AgenticTool(Tool):
 
     def with_tools(self, *tools: Tool | Callable[..., Any]) -> Self:
         """Let the inner model use these tools too. A function is a tool, with or without `@tool`."""
-        return self._but(tools=(*self._interaction.tools, *tools_of(*tools)))
+        return self._but(tools=(*self._orchestration.interaction.tools, *tools_of(*tools)))
 
     def with_tool_objects(self, *objects: object) -> Self:
         """Let the inner model use the `@tool` methods of these objects too. An object without any is ignored."""
@@ -126,13 +220,13 @@ class AgenticTool(Tool):
         for value in objects:
             is_source = isinstance(value, Tool | ToolObject) or callable(value) or hasattr(value, "__iter__")
             found += tools_of(value) if is_source else Tool.safely_from_instance(value)
-        return self._but(tools=(*self._interaction.tools, *found))
+        return self._but(tools=(*self._orchestration.interaction.tools, *found))
 
     with_tool_object = with_tool_objects
 
     def with_tool_chaining_from(self, *kinds: type, select: Callable[[Any, Tool], bool] | None = None) -> Self:
         """Let the inner model use the tools of objects that tools return, as `Ai.with_tool_chaining_from` does."""
-        return self._but(chaining=(*self._interaction.chaining, *chained_from(kinds, select)))
+        return self._but(chaining=(*self._orchestration.interaction.chaining, *chained_from(kinds, select)))
 
     def with_withheld_tools(self, withholds: Callable[[Sequence[ToolUse]], Collection[str]] | None) -> Self:
         """Do not offer the inner model the tools of these names for now; a function gives them by the calls so far."""
@@ -140,14 +234,14 @@ class AgenticTool(Tool):
 
     def with_tool_groups(self, *roles: str) -> Self:
         """Let the inner model use the tools of the groups that have these roles at the time of the call."""
-        return self._but(tool_groups=tuple(dict.fromkeys((*self._interaction.tool_groups, *roles))))
+        return self._but(tool_groups=tuple(dict.fromkeys((*self._orchestration.interaction.tool_groups, *roles))))
 
     with_tool_group = with_tool_groups
 
     @takes_options_of(LlmOptions)
     def with_llm(self, llm: str | LlmOptions | None = None, /, **changes: Any) -> Self:
         """Choose the inner model and its options, as `Ai.with_llm` does; without this it is the default model."""
-        return self._but(llm=changed_llm(self._interaction.llm, llm, changes))
+        return self._but(llm=changed_llm(self._orchestration.interaction.llm, llm, changes))
 
     def with_system_prompt(self, text: str) -> Self:
         """Give the inner model this system prompt instead of the description."""
@@ -170,10 +264,6 @@ class AgenticTool(Tool):
             came="there is one",
             fix="Write `AgenticTool(…).with_tools(…)` first, and `with_layer` last.",
         )
-
-    @property
-    def _interaction(self) -> Interaction:
-        return self._orchestration.interaction
 
     def _but(self, **changes: Any) -> Self:
         inner = self._orchestration
@@ -216,17 +306,6 @@ def after_artifact(kind: type) -> Unlock:
     return Unlock(lambda uses: any(isinstance(each.result.artifact, kind) for each in uses))
 
 
-@dataclass(frozen=True, slots=True)
-class _Locks:
-    """Which tools wait for which condition."""
-
-    by_name: tuple[tuple[str, Unlock], ...] = ()
-
-    def __call__(self, uses: Sequence[ToolUse]) -> Collection[str]:
-        """The names of the tools that are locked."""
-        return {name for name, unlock in self.by_name if not unlock.test(uses)}
-
-
 @dataclass(frozen=True)
 class PlaybookTool(AgenticTool):
     """An agentic tool that unlocks its inner tools step by step.
@@ -235,38 +314,22 @@ class PlaybookTool(AgenticTool):
     model sees `sum_up` once a search has succeeded. What is unlocked stays so as long as its condition holds.
     """
 
-    locks: _Locks = field(default_factory=_Locks)
+    locks: tuple[tuple[str, Unlock], ...] = ()
+    """The names of tools, and which condition each waits for."""
 
     def with_locked(self, *tools: Tool | Callable[..., Any], unlock: Unlock) -> Self:
         """Let the inner model use these tools too, as soon as a condition holds. Raises `TypeError` for no `Unlock`."""
         checked((unlock,), Unlock, "a condition, like after('search') or Unlock(function)")
         locked = tools_of(*tools)
-        locks = _Locks((*self.locks.by_name, *((each.name, unlock) for each in locked)))
-        return replace(self.with_tools(*locked).with_withheld_tools(locks), locks=locks)
+        locks = (*self.locks, *((each.name, unlock) for each in locked))
+        guided = self.with_tools(*locked).with_withheld_tools(
+            lambda uses: {name for name, condition in locks if not condition.test(uses)}
+        )
+        return replace(guided, locks=locks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Machine:
-    """The states, and the tools of each."""
-
-    initial: Hashable = None
-    tools: tuple[tuple[Hashable, str, Hashable], ...] = ()
-    """State, name of the tool, and the state after a call that succeeds; None: the same one."""
-
-    def state(self, uses: Sequence[ToolUse]) -> Hashable:
-        """The state after these calls."""
-        state = self.initial
-        for each in uses:
-            if not each.result.is_error:
-                leads = (then for of, name, then in self.tools if (of, name) == (state, each.tool) and then is not None)
-                state = next(leads, state)
-        return state
-
-    def __call__(self, uses: Sequence[ToolUse]) -> Collection[str]:
-        """The names of the tools that are not of the current state."""
-        state = self.state(uses)
-        here = {name for of, name, _ in self.tools if of == state}
-        return {name for _, name, _ in self.tools} - here
+Machine = tuple[tuple[Hashable, str, Hashable], ...]
+"""State, name of the tool, and the state after a call that succeeds; None: the same one."""
 
 
 @dataclass(frozen=True)
@@ -278,7 +341,7 @@ class StateMachineTool(AgenticTool):
     any hashable value, for example a member of an enumeration. Tools of `with_tools` are offered in all states.
     """
 
-    machine: _Machine = field(default_factory=_Machine)
+    machine: Machine = ()
 
     def in_state(self, state: Hashable, *tools: Tool | Callable[..., Any], then: Hashable = None) -> Self:
         """Let the inner model use these tools in a state. Raises `DeclarationError` for None as a state."""
@@ -290,6 +353,17 @@ class StateMachineTool(AgenticTool):
                 fix='Name the state: in_state("open", …).',
             )
         added = tools_of(*tools)
-        initial = state if self.machine.initial is None else self.machine.initial
-        machine = _Machine(initial, (*self.machine.tools, *((state, each.name, then) for each in added)))
-        return replace(self.with_tools(*added).with_withheld_tools(machine), machine=machine)
+        names = [each.name for each in added] or [""]  # a state without tools is the initial one too
+        machine = (*self.machine, *((state, each, then) for each in names))
+        return replace(self.with_tools(*added).with_withheld_tools(partial(_of_other_states, machine)), machine=machine)
+
+
+def _of_other_states(machine: Machine, uses: Sequence[ToolUse]) -> Collection[str]:
+    """The names of the tools that are not of the state after these calls."""
+    state = machine[0][0]
+    for each in uses:
+        if not each.result.is_error:
+            leads = (then for of, name, then in machine if (of, name) == (state, each.tool) and then is not None)
+            state = next(leads, state)
+    here = {name for of, name, _ in machine if of == state}
+    return {name for _, name, _ in machine} - here
