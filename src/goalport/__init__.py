@@ -13,6 +13,7 @@ from goalport.base.lazy import lazy_exports
 __version__ = "0.1.0"
 
 __all__ = [
+    "A2aAgent",
     "ActionContext",
     "AgentInvocation",
     "AgentPlatform",
@@ -85,6 +86,7 @@ __getattr__ = lazy_exports(
         ],
         "models.prompts": ["Persona"],
         "tools": ["McpToolExport", "Tool", "ToolGroup", "ToolObject", "tool"],
+        "tools.upstream.a2a_agents": ["A2aAgent"],
         "workspace.declarations": ["service", "settings"],
     },
 )

@@ -36,6 +36,7 @@ from goalport.tools import (
     ToolObject as ToolObject,
     tool as tool,
 )
+from goalport.tools.upstream.a2a_agents import A2aAgent as A2aAgent
 from goalport.workspace.declarations import service as service, settings as settings
 
 __version__: str

@@ -17,6 +17,7 @@ from tests.house.tree import ROOT
 PLANNED = frozenset(
     [
         "ActionContext",
+        "A2aAgent",
         "AgentInvocation",
         "AgentPlatform",
         "AgentProcess",
@@ -56,6 +57,7 @@ PLANNED = frozenset(
 )
 """The plan of the house; a name beyond it is a decision."""
 EXPORTED = [
+    "A2aAgent",
     "ActionContext",
     "AgentInvocation",
     "AgentPlatform",

@@ -287,7 +287,7 @@ def test_a_disabled_server_needs_nothing(tmp_path: Path) -> None:
             '{"toolGroups": {" ": {}}, "z": 1}',
             [
                 "mcp_config.json:1:17: a tool group without a role is left out.",
-                ("mcp_config.json:1:27: unknown key 'z' is ignored. Known: mcpServers, servers, toolGroups."),
+                "mcp_config.json:1:27: unknown key 'z' is ignored. Known: mcpServers, servers, a2aServers, toolGroups.",
             ],
         ),
         (

@@ -31,6 +31,7 @@ from goalport.runtime.process.journal import (
     at_place,
     fingerprint_of_model_call,
     fingerprint_of_tool_call,
+    id_of_step,
 )
 from goalport.runtime.process.lifecycle import ProcessStatus
 from goalport.runtime.process.questions import Question, SchemaSubmission
@@ -163,7 +164,7 @@ class ActionCalls:
 
     async def _result_of_open_call(self, name: str, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
         journal = self.attempt.journal
-        open_call = journal.open_call(name, partial(tool.run, arguments), _Asker(self.attempt, tool.server))
+        open_call = journal.open_call(name, partial(tool.run, arguments), _Asker(self.attempt, tool.server, name))
         result = await open_call.result()
         if result is None:
             journal.park()
@@ -173,14 +174,44 @@ class ActionCalls:
 
 @dataclass(frozen=True, slots=True)
 class _Asker:
-    """Asks people, through a process, what an upstream server wants to know."""
+    """Asks people, through a process, what an upstream server wants to know, and records what a call has begun."""
 
     attempt: AskingAttempt
     server: str
+    name: str
+    """That of the call in the journal."""
 
-    def ask(self, message: str, asked: Asked, /) -> Question:
+    @property
+    def record(self) -> "_Asker":
+        return self
+
+    @property
+    def key(self) -> str:
+        return id_of_step(f"{self.name}/{self.attempt.journal.attempts}")
+
+    @property
+    def begun(self) -> str:
+        found = self.attempt.journal.results.get(f"{self.name}/begun")
+        return "" if found is None else found.text
+
+    async def note_begun(self, identity: str, /) -> None:
+        if identity != self.begun:
+            self.attempt.journal.note_result(f"{self.name}/begun", ToolResult.of_text(identity))
+            await self.attempt.process.store_steps()
+
+    @property
+    def goes_on(self) -> bool:
+        return self.attempt.process.remote
+
+    def ask(self, message: str, asked: Asked, key: str, /) -> Question:
+        journal, name = self.attempt.journal, f"{self.name}/{key}"
+        if key and (earlier := journal.questions.get(name)) is not None and earlier.status != "withdrawn":
+            return earlier
         wait = wait_for_server(self.server, message, asked)
-        return self.attempt.process.ask(self.attempt.action, wait, in_action=True)
+        question = self.attempt.process.ask(self.attempt.action, wait, in_action=True)
+        if key:
+            journal.note_question(name, question)
+        return question
 
     def withdraw(self, question: Question, /) -> None:
         process = self.attempt.process

@@ -28,7 +28,7 @@ from pydantic_core import to_json
 from goalport.models.llm import AssistantMessage, Message, ModelCall, ModelReply, SystemMessage, ToolReply, UserMessage
 from goalport.runtime.process.questions import Question
 from goalport.tools import ContextValue, Interruption, ToolResult
-from goalport.tools.upstream.active_calls import Asked, call_hooks
+from goalport.tools.upstream.active_calls import Asked, CallRecord, call_hooks
 
 PLACE: Final[ContextVar[str]] = ContextVar("goalport_place", default="")
 """What the calling code belongs to: an item of `parallel_map` or a call of a tool; empty: the action itself."""
@@ -53,7 +53,9 @@ P = TypeVar("P", bound=Child)
 class Asker(Protocol):
     """Asks people questions for a call, and receives its progress."""
 
-    def ask(self, message: str, asked: Asked, /) -> Question: ...
+    @property
+    def record(self) -> CallRecord | None: ...
+    def ask(self, message: str, asked: Asked, key: str, /) -> Question: ...
     def withdraw(self, question: Question, /) -> None: ...
     async def progress(self, done: float, of: float | None, message: str | None, /) -> None: ...
 
@@ -85,11 +87,11 @@ class OpenCall:
             self._loop.call_soon_threadsafe(self._task.cancel)
 
     async def _run(self, run: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
-        with call_hooks(ask=self._ask, progress=self._asker.progress):
+        with call_hooks(ask=self._ask, progress=self._asker.progress, record=self._asker.record):
             return await run()
 
-    async def _ask(self, message: str, asked: Asked) -> object:
-        question = self._asker.ask(message, asked)
+    async def _ask(self, message: str, asked: Asked, key: str = "", /) -> object:
+        question = self._asker.ask(message, asked, key)
         answered: Future[Question] = self._loop.create_future()
         self._asked[question.id] = question, answered
         self._news.set()

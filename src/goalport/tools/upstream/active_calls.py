@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import anyio
 
@@ -40,12 +40,40 @@ class SignInAddress:
 
 Asked = Mapping[str, object] | str | SignInAddress
 """What a person is asked for: an answer of this JSON Schema, to open an address, or to sign in."""
-Ask = Callable[[str, Asked], Awaitable[object]]
-"""Asks a person, given the server's message and what they are asked for.
 
-Returns the answer, which is a mapping if there is a schema; None: the person declined. Raises `ToolError` when nobody
-can be asked. A `Signal` that it raises ends the call of the tool and is raised to its caller.
-"""
+
+class Ask(Protocol):
+    """Asks a person, given the server's message and what they are asked for.
+
+    A question with a `key` is the same one when the call is made anew, and is not asked twice. Returns the answer,
+    which is a mapping if there is a schema; None: the person declined. Raises `ToolError` when nobody can be asked. A
+    `Signal` that it raises ends the call of the tool and is raised to its caller.
+    """
+
+    async def __call__(self, message: str, asked: Asked, key: str = "", /) -> object: ...
+
+
+class CallRecord(Protocol):
+    """What is kept of a call, for when it is made anew because the program had ended."""
+
+    @property
+    def key(self) -> str:
+        """Identifies the call: the same when it is made anew."""
+        ...
+
+    @property
+    def begun(self) -> str:
+        """The id of what it has begun at the server; empty: nothing that is known."""
+        ...
+
+    async def note_begun(self, identity: str, /) -> None: ...
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the call is made anew elsewhere or later, so that what it has begun is not to be ended."""
+        ...
+
+
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 """Is told of progress: how much is done, of how much (None: not known), and the server's message."""
 
@@ -58,6 +86,8 @@ class CallHooks:
     progress: Progress | None = None
     lasting: bool = True
     """Whether the call can wait for long, as one of a process can: for a sign-in, or a process of another goalport."""
+    record: CallRecord | None = None
+    """What is kept of the call; None: nothing."""
 
 
 _NOBODY = CallHooks()
@@ -65,12 +95,18 @@ _HOOKS: ContextVar[CallHooks] = ContextVar("goalport_upstream_hooks", default=_N
 
 
 @contextmanager
-def call_hooks(*, ask: Ask | None = None, progress: Progress | None = None, lasting: bool = True) -> Generator[None]:
+def call_hooks(
+    *,
+    ask: Ask | None = None,
+    progress: Progress | None = None,
+    lasting: bool = True,
+    record: CallRecord | None = None,
+) -> Generator[None]:
     """Ask and tell these during calls of upstream tools that are made in this block.
 
     A tool's handler gets arguments and nothing else, so the hooks travel in the context of the call.
     """
-    token = _HOOKS.set(CallHooks(ask, progress, lasting))
+    token = _HOOKS.set(CallHooks(ask, progress, lasting, record))
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, cast, get_args
 from urllib.parse import SplitResult, parse_qsl, urlsplit
@@ -55,8 +56,8 @@ from goalport.tools.upstream.section import (
 )
 
 _Method = Literal["client_secret_basic", "client_secret_post"]
-TransportKind = Literal["stdio", "http", "sse"]
-"""How a server is reached: as a process, by streamable HTTP, or by the HTTP with SSE of older servers."""
+TransportKind = Literal["stdio", "http", "sse", "a2a"]
+"""How a server is reached: as a process, by streamable HTTP, by the HTTP with SSE of older servers, or as an agent."""
 OAuthGrant = Literal["authorization_code", "client_credentials", "jwt_bearer"]
 """What an access token is given for: a person's consent, the client's own credentials, or the word of a company's
 identity provider."""
@@ -348,6 +349,7 @@ class _File(Entry):
     ignored: ClassVar[str] = "inputs $schema globalShortcut preferences"
     mcp_servers: Objects = field(default_factory=dict[str, dict[str, Any]])
     servers: Objects = field(default_factory=dict[str, dict[str, Any]])
+    a2a_servers: Objects = named(dict[str, dict[str, Any]], "a2aServers")
     tool_groups: Objects = field(default_factory=dict[str, dict[str, Any]])
 
 
@@ -368,6 +370,7 @@ def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
     for key, name, entry in (
         *((keys["mcp_servers"], *each) for each in file.mcp_servers.items()),
         *((keys["servers"], *each) for each in file.servers.items()),
+        *((keys["a2a_servers"], *each) for each in file.a2a_servers.items()),
         *(("", *each) for each in bare.items()),
     ):
         at = (key, name) if key else (name,)
@@ -376,7 +379,8 @@ def read_config(path: Path, environment: Mapping[str, str]) -> McpConfig:
         elif not name.strip():
             written.note("a server without a name is left out.", at)
         else:
-            servers[name] = _server(name, entry, at, written, fresh())
+            is_agent = key == keys.get("a2a_servers")
+            servers[name] = _server(name, entry, at, written, fresh(), is_agent=is_agent)
     groups: dict[str, GroupConfig] = {}
     for role, entry in file.tool_groups.items():
         at = (keys["tool_groups"], role)
@@ -409,13 +413,15 @@ def _record(cls: type[T], entry: T, **changes: object) -> T:
 
 
 def _server(
-    name: str, data: dict[str, Any], at: JsonPath, written: WrittenJson, variables: Variables
+    name: str, data: dict[str, Any], at: JsonPath, written: WrittenJson, variables: Variables, *, is_agent: bool
 ) -> ServerConfig | None:
-    """One server. Mistakes are noted; None: it cannot be used. Of a disabled one no mistakes are noted."""
+    """One server, or agent. Mistakes are noted; None: it cannot be used. Of a disabled one no mistakes are noted."""
     entry, mistakes = read(ServerEntry, data, at, written, variables)
     url, (command, *more) = (entry.url or entry.http_url).strip(), entry.command_line or ("",)
     is_sse = not entry.http_url and _parts(url).path.rstrip("/").endswith("/sse")
     transport = entry.stated_transport or ("stdio" if command else "sse" if is_sse else "http")
+    if is_agent:
+        transport = "a2a"
     if entry.disabled or not entry.enabled:
         return ServerConfig(name, transport, disabled=True)
     auth = entry.auth or OAuthEntry()
@@ -465,12 +471,7 @@ def _problems(server: ServerConfig, entry: ServerEntry) -> Iterator[tuple[str, J
             yield OF_CALLER_ALONE, ("headers", name) if name in entry.headers else ("auth",)
     if server.forward_auth and not server.caller_headers:
         yield "it says forward_auth, and none of its headers has ${caller.token} or ${caller.id}.", ("headers",)
-    if server.transport == "stdio" and not server.command:
-        yield f"it has no command; give it one, or {'say `type`: http' if server.url else 'a url'}.", ()
-    elif server.transport != "stdio" and not server.url:
-        yield "it has neither a command nor a url.", ()
-    elif server.transport != "stdio" and not (_parts(server.url).hostname and _parts(server.url).scheme in _WEB):
-        yield "its url should begin with http:// or https:// and name a host.", ("url",)
+    yield from _address_problems(server)
     if entry.cwd is not None and not entry.cwd.is_dir():
         yield "its cwd is no folder.", ("cwd",)
     for file, key, shown in ((entry.env_file, "env_file", "envFile"), (entry.ca_file, "ca_file", "caFile")):
@@ -479,6 +480,20 @@ def _problems(server: ServerConfig, entry: ServerEntry) -> Iterator[tuple[str, J
     if server.oauth is not None:
         key = "oauth" if entry.oauth else "auth"
         yield from ((f"its {key} {reason}", (key,)) for reason in _oauth_problems(server.oauth))
+
+
+def _address_problems(server: ServerConfig) -> Iterator[tuple[str, JsonPath]]:
+    """What keeps a server from being reached by what its entry says."""
+    is_agent = server.transport == "a2a"
+    if server.transport == "stdio":
+        if not server.command:
+            yield f"it has no command; give it one, or {'say `type`: http' if server.url else 'a url'}.", ()
+    elif not server.url:
+        yield "it has no url." if is_agent else "it has neither a command nor a url.", ()
+    elif not (_parts(server.url).hostname and _parts(server.url).scheme in _WEB):
+        yield "its url should begin with http:// or https:// and name a host.", ("url",)
+    if is_agent and find_spec("a2a") is None:
+        yield 'calling agents needs `pip install "goalport[a2a]"`.', ()
 
 
 def _oauth_problems(oauth: OAuthConfig) -> Iterator[str]:

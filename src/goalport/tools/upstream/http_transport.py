@@ -83,6 +83,8 @@ class HttpTransport(Transport):
             return ""
         status = next((each for each in HTTPStatus if each == self._status), None)
         advice = [_ADVICE[status]] if status is not None and status in _ADVICE else []
+        if self._config.transport == "a2a":
+            advice = [each.replace("MCP server", "agent") for each in advice]
         statuses, other_type = _OF_OTHER_TYPE.get(self._config.transport, (frozenset[int](), ""))
         if self._status in statuses and not self._reached:
             advice.append(other_type)
@@ -112,28 +114,32 @@ class HttpTransport(Transport):
             from mcp.client.sse import sse_client
 
             def client_factory(*_: Any, **__: Any) -> httpx2.AsyncClient:
-                return self._client()
+                return self.client()
 
             async with sse_client(self._config.url, httpx_client_factory=client_factory) as streams:
                 yield streams
             return
         async with (
-            self._client() as client,
+            self.client() as client,
             streamable_http_client(
                 self._config.url, http_client=client, max_sse_event_size=self._config.max_message_bytes
             ) as streams,
         ):
             yield streams
 
-    def _client(self) -> httpx2.AsyncClient:
+    def client(self) -> httpx2.AsyncClient:
+        """A client with the credentials of the server, which notes what goes wrong."""
         verify: bool | ssl.SSLContext = True
         if self._config.ca_file is not None:
             verify = ssl.create_default_context()
             verify.load_verify_locations(self._config.ca_file)
         read = _QUIET if self._config.transport == "sse" else max(300.0, self._config.timeout + 60)
+        # Answers of agents are messages too, and their streams end by themselves.
+        is_agent = self._config.transport == "a2a"
+        accept = {"Accept": "application/json, text/event-stream"} if is_agent else {}
         return _Client(
-            self._unanswered.add,
-            headers={**self._config.headers, **self._config.listing_headers},
+            None if is_agent else self._unanswered.add,
+            headers={**accept, **self._config.headers, **self._config.listing_headers},
             timeout=httpx2.Timeout(_CONNECT, read=read),
             verify=verify,
             auth=self._auth(),
@@ -144,8 +150,9 @@ class HttpTransport(Transport):
         if not response.is_success or not _is_message(response.request):
             bound(response, SMALL, _SIGN_IN)
         else:
-            # Of a stream, the SDK bounds each event; a long call is ended by its own time-out.
-            bound(response, None if _is_stream(response) else self._config.max_message_bytes, None)
+            # Of a stream, the SDK of MCP bounds each event; a long call is ended by its own time-out.
+            is_free = self._config.transport != "a2a" and _is_stream(response)
+            bound(response, None if is_free else self._config.max_message_bytes, None)
 
     async def _note_status(self, response: httpx2.Response) -> None:
         # 405: a server without a stream for its own messages, or without sessions, says so, and all is well.
@@ -194,9 +201,9 @@ def _is_stream(response: httpx2.Response) -> bool:
 
 
 class _Client(httpx2.AsyncClient):
-    """A client that calls `unanswered` with the id of a request whose stream ended before its reader closed it."""
+    """A client that calls `unanswered`, if given, with the id of a request whose stream ended before it was closed."""
 
-    def __init__(self, unanswered: Callable[[object], None], **options: Any) -> None:
+    def __init__(self, unanswered: Callable[[object], None] | None, **options: Any) -> None:
         super().__init__(**options)
         self._unanswered = unanswered
 
@@ -213,8 +220,9 @@ class _Client(httpx2.AsyncClient):
         stream = response.stream
         if not isinstance(stream, httpx2.AsyncByteStream) or response.is_stream_consumed:
             return response
-        if request.method == "POST" and _is_stream(response):
-            response.stream = _Ending(stream, lambda: self._unanswered(json.loads(request.content).get("id")))
+        unanswered = self._unanswered
+        if unanswered is not None and request.method == "POST" and _is_stream(response):
+            response.stream = _Ending(stream, lambda: unanswered(json.loads(request.content).get("id")))
         return response
 
 

@@ -265,6 +265,10 @@ class UpstreamServers:
             return UpstreamServer(config, StdioTransport(config), **more)
         from goalport.tools.upstream.http_transport import HttpTransport
 
+        if config.transport == "a2a":
+            from goalport.tools.upstream.a2a_agents import AgentConnection
+
+            more["connection"] = AgentConnection
         oauth = config.oauth
         if oauth is None or (oauth.per_caller and config.listing_headers):
             return UpstreamServer(config, HttpTransport(config, lambda: None), **more)

@@ -382,8 +382,10 @@ class UpstreamServer:
         on_change: Callable[[], None] = lambda: None,
         callers: "CallerServers | None" = None,
         whose: str = "",
+        connection: type[Connection] = Connection,
     ) -> None:
         self.config = config
+        self._new_connection = connection
         self.name = config.name
         self.client = ToolClient(config, self._connected)
         self._callers = callers
@@ -540,7 +542,7 @@ class UpstreamServer:
         up_since = 0.0
         self._begun += 1
         self._wakeup = Wakeup()
-        connection = Connection(self.config, self._transport, self._wakeup, self._sample)
+        connection = self._new_connection(self.config, self._transport, self._wakeup, self._sample)
         try:
             with anyio.fail_after(self.config.connect_timeout) as limit:
                 async with connection.opened() as listing:

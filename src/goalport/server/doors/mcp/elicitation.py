@@ -469,6 +469,7 @@ class AskingCall:
         self._questions: list[Question] = []
         self._asked: Counter[str] = Counter()
         self._problems: dict[str, str] = {}
+        self.record = None
         self.go_on(context)
         site = DirectCalls(current_caller(), context.lifespan_context.platform.processes.listeners)
         self.running = OpenCall(partial(_call, tool, dict(arguments), site), self)
@@ -493,7 +494,7 @@ class AskingCall:
             raise ToolError("there is nobody to ask")
         return asked
 
-    def ask(self, message: str, asked: Asked, /) -> Question:
+    def ask(self, message: str, asked: Asked, _: str, /) -> Question:
         if len(self._context.lifespan_context.asking_calls) >= _MOST_KEPT:
             raise ToolError("too many people are being asked already")
         wait = wait_for_server(self._server, message, asked)

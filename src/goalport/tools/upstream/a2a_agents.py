@@ -1,0 +1,523 @@
+"""Agents of other frameworks, and of other goalports, that are called over the Agent2Agent Protocol (A2A).
+
+One of a configuration is connected as a server is: its card is read, and its skills are its tools. `A2aAgent` is one
+that code names. A tool that is called sends a message, and the task that the agent makes of it is followed to its end.
+Nothing is open between two requests, so a task outlives both sides: a call that is made anew joins its task again. The
+SDK writes and reads both versions of the protocol; the requests are sent by the client of `http_transport`.
+"""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import anyio
+import httpx2
+from anyio import get_cancelled_exc_class
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from goalport.base.errors import DeclarationError, ToolError
+from goalport.base.secrecy import hide, register_secrets
+from goalport.base.words import (
+    cleaned,
+    error_summary,
+    listed,
+    one_line,
+    shortened,
+    type_name,
+    validation_problems,
+)
+from goalport.tools import Tool, ToolObject, ToolResult
+from goalport.tools.upstream.active_calls import MOST_ASKED, Call, RemoteProcess
+from goalport.tools.upstream.config import ServerConfig
+from goalport.tools.upstream.connection import Connection, ConnectionLost, Listing, NotCalled, Wakeup
+from goalport.tools.upstream.http_transport import HttpTransport
+from goalport.tools.upstream.tool import ToolRequest
+from goalport.tools.upstream.upstream_server import ToolClient, failure_reason
+
+if TYPE_CHECKING:
+    from a2a.client import Client
+    from a2a.types import AgentCard, Message, Part, StreamResponse, Task
+    from mcp_types import CallToolResult, Tool as Definition
+
+T = TypeVar("T")
+BINDINGS: Final = ("JSONRPC", "HTTP+JSON")
+"""How agents are called; the first is used where a card offers both."""
+_CARDS: Final = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+"""Where a card is, and where it was in older versions of the protocol."""
+_INPUT: Final[Mapping[str, object]] = {
+    "type": "object",
+    "properties": {
+        "message": {"type": "string", "description": "What the agent is told, in words; empty if the data says it all"},
+        "data": {"type": "object", "description": "The data that the agent takes, if its description names any"},
+    },
+    "required": ["message"],
+}
+_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+"""Seconds between two looks at a task that cannot be followed, at first and at last."""
+_CANCEL: Final = 5.0
+"""Seconds that the cancellation of a task may take."""
+_EXACT: Final = 2**53
+"""From here on, a number of the protocol stands for several whole ones."""
+_PROGRESS: Final = 500
+"""Characters of a message about progress."""
+
+
+class AgentConnection(Connection):
+    """A connection to an agent. Its transport is a `HttpTransport`."""
+
+    _client: Any = None
+    _card: "AgentCard | None" = None
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[Listing]:
+        """Read the card. Raises `ConnectionLost` for one that nobody can call the agent by, and what httpx2 raises."""
+        assert isinstance(self.transport, HttpTransport)
+        async with self.transport.client() as self._http:
+            yield await self.list()
+
+    @property
+    def protocol_version(self) -> str:
+        return "" if self._card is None else f"A2A {self._card.supported_interfaces[0].protocol_version}"
+
+    async def list(self) -> Listing:
+        self.changed = False
+        card = self._card = await self._read_card()
+        self._client = self._client_of(card)
+        if card.capabilities.extended_agent_card and (self._config.headers or self._config.oauth):
+            card = await self._extended(card)
+        self._listing = Listing(tuple(_definitions(card)))
+        return self._listing
+
+    async def ping(self) -> None:
+        """Make sure that the agent is there, by its card; one that has changed is read again."""
+        if await self._read_card() != self._card:
+            self._change()
+
+    async def call(self, name: str, arguments: Mapping[str, object], call: Call) -> "CallToolResult":
+        """Tell the agent something, for a skill, and follow the task that it makes of that.
+
+        Raises `ToolError` when there is no result.
+        """
+        from a2a.utils.errors import A2AError
+        from google.protobuf.json_format import ParseError
+
+        task = RemoteTask(self._config.name, self._client, call)
+        try:
+            return await task.result(name, arguments)
+        except get_cancelled_exc_class():
+            await task.cancel()
+            raise
+        except httpx2.ConnectError as error:
+            self.mark_broken()
+            raise NotCalled(f"the agent {self._config.name!r} cannot be reached.") from error
+        except httpx2.HTTPStatusError as error:
+            why = self.transport.last_error() or str(error.response.status_code)
+            raise ToolError(f"the agent {self._config.name!r} refused the message: {why}") from error
+        except httpx2.HTTPError as error:
+            self.mark_broken()
+            raise ConnectionLost(
+                f"the agent {self._config.name!r} went away during the call ({error_summary(error)}). Whether it did "
+                "what it was asked to is not known."
+            ) from error
+        except (A2AError, ParseError) as error:
+            raise ToolError(f"the agent {self._config.name!r} refused the message: {one_line(str(error))}") from error
+
+    async def _read_card(self) -> "AgentCard":
+        from a2a.client.card_resolver import parse_agent_card
+        from google.protobuf.json_format import ParseError
+
+        url = self._config.url.rstrip("/")
+        for address in [url] if url.endswith(".json") else [f"{url}{each}" for each in _CARDS]:
+            response = await self._http.get(address)
+            if response.is_success:
+                break
+        else:
+            raise ConnectionLost("it has no agent card that can be read")
+        try:
+            return self._usable(parse_agent_card(response.json()))
+        except (ValueError, ParseError) as error:
+            raise ConnectionLost(f"what is at {address} is no agent card: {one_line(str(error), 200)}") from None
+
+    def _usable(self, card: "AgentCard") -> "AgentCard":
+        """The card with the interfaces that can be used. Credentials are for the host of the configuration alone."""
+        offered = [*card.supported_interfaces]
+        known = [each for each in offered if each.protocol_binding in BINDINGS]
+        if not known:
+            names = listed(dict.fromkeys(each.protocol_binding for each in offered)) if offered else "no interface"
+            raise ConnectionLost(f"its card offers {names}, and goalport calls {listed(BINDINGS)}")
+        config = self._config
+        is_secret = bool(config.headers or config.caller_headers or config.oauth)
+        own = [each for each in known if not is_secret or _origin(each.url) == _origin(config.url)]
+        if not own:
+            raise ConnectionLost(
+                f"its card says that it is called at {_origin(known[0].url)}, which its credentials are not for: if "
+                "that is right, make it the `url`"
+            )
+        del card.supported_interfaces[:]
+        card.supported_interfaces.extend(sorted(own, key=lambda each: BINDINGS.index(each.protocol_binding)))
+        return card
+
+    def _client_of(self, card: "AgentCard") -> "Client":
+        from a2a.client import ClientConfig, ClientFactory
+
+        http: Any = self._http
+        config = ClientConfig(
+            httpx_client=http,
+            supported_protocol_bindings=[*BINDINGS],
+            use_client_preference=True,
+            polling=not card.capabilities.streaming,
+        )
+        try:
+            return ClientFactory(config).create(card)
+        except ValueError as error:
+            raise ConnectionLost(f"its card offers no version that goalport calls: {error}") from None
+
+    async def _extended(self, card: "AgentCard") -> "AgentCard":
+        """The card with all that this caller may use."""
+        from a2a.types import GetExtendedAgentCardRequest
+        from a2a.utils.errors import A2AError
+
+        try:
+            return await self._client.get_extended_agent_card(GetExtendedAgentCardRequest())
+        except A2AError:
+            return card
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
+
+
+def _definitions(card: "AgentCard") -> "Iterable[Definition]":
+    """The skills of an agent as tools; an agent without any is one by itself."""
+    from a2a.types import AgentSkill
+    from mcp_types import Tool as Definition
+
+    for skill in card.skills or [AgentSkill(id="ask", name=card.name, description=card.description)]:
+        examples = f"\nFor example: {listed(skill.examples)}" if skill.examples else ""
+        yield Definition(
+            name=skill.id or skill.name,
+            title=skill.name,
+            description=f"{skill.description or skill.name}{examples}",
+            input_schema=dict(_INPUT),
+        )
+
+
+class RemoteTask:
+    """One call of an agent, and the task that it makes of it."""
+
+    def __init__(self, server: str, client: "Client", call: Call) -> None:
+        self._server, self._client, self._call = server, client, call
+        self._record = call.hooks.record
+        self._id = self._record.begun if self._record is not None else ""
+        self._told, self._pause = 0, _PAUSE
+
+    async def result(self, skill: str, arguments: Mapping[str, object]) -> "CallToolResult":
+        """Send the message, unless that was done before the program ended, and follow the task to its end."""
+        from a2a.types import Message, TaskState
+
+        key = self._record.key if self._record is not None else uuid4().hex
+        if self._id:
+            found = await self._looked_at()
+        else:
+            given = [each for each in (arguments.get("message"), arguments.get("data")) if each or each == {}]
+            found = await self._sent(key, *given, metadata={"skill": skill} if skill else {})
+        while not isinstance(found, Message):
+            words = _words(found.status.message.parts)
+            match found.status.state:
+                case TaskState.TASK_STATE_COMPLETED:
+                    parts = [part for each in found.artifacts for part in each.parts]
+                    return _result(parts or found.status.message.parts)
+                case TaskState.TASK_STATE_INPUT_REQUIRED:
+                    found = await self._answered(found, key)
+                case TaskState.TASK_STATE_AUTH_REQUIRED:
+                    await self.cancel()
+                    raise ToolError(f"the agent {self._server!r} wants a person to sign in there first. {words}")
+                case TaskState.TASK_STATE_FAILED | TaskState.TASK_STATE_REJECTED | TaskState.TASK_STATE_CANCELED:
+                    ended = TaskState.Name(found.status.state).removeprefix("TASK_STATE_").lower()
+                    raise ToolError(f"the agent {self._server!r} {ended} the task. {words}".rstrip())
+                case _:
+                    found = await self._followed()
+        return _result(found.parts)
+
+    async def cancel(self) -> None:
+        """End the task, unless a call that is made anew is to join it."""
+        from a2a.types import CancelTaskRequest
+        from a2a.utils.errors import A2AError
+
+        if self._id and not (self._record is not None and self._record.goes_on):
+            with anyio.move_on_after(_CANCEL, shield=True), suppress(A2AError, httpx2.HTTPError):
+                await self._client.cancel_task(CancelTaskRequest(id=self._id))
+
+    async def _sent(self, key: str, *given: object, metadata: dict[str, Any]) -> "Task | Message":
+        """Tell the agent something; what has come of it until the task ends, asks, or is silent."""
+        from a2a.types import Message, Role, SendMessageRequest
+
+        message = Message(message_id=key, role=Role.ROLE_USER, task_id=self._id, parts=map(_part, given))
+        message.metadata.update(metadata)
+        return await self._after(self._client.send_message(SendMessageRequest(message=message)))
+
+    async def _followed(self) -> "Task | Message":
+        """The task when more has happened in it."""
+        from a2a.types import SubscribeToTaskRequest
+        from a2a.utils.errors import A2AError
+
+        await anyio.sleep(self._pause)
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        try:
+            return await self._after(self._client.subscribe(SubscribeToTaskRequest(id=self._id)))
+        except (NotImplementedError, A2AError, httpx2.HTTPError):
+            # The agent has no streams, is away, or the task has just ended.
+            return await self._looked_at()
+
+    async def _after(self, events: "AsyncIterator[StreamResponse]") -> "Task | Message":
+        """The task after a stream has ended, has come to where the task needs somebody, or has been silent for long."""
+        from a2a.types import TaskState
+
+        going = {TaskState.TASK_STATE_UNSPECIFIED, TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING}
+        async with aclosing(cast("AsyncGenerator[StreamResponse]", events)):
+            try:
+                while True:
+                    event: StreamResponse | None = None
+                    # What it has begun is known: it can be asked whether it goes on.
+                    with anyio.move_on_after(self._call.seconds / 3 if self._id else None):
+                        event = await anext(events, None)
+                    if event is None:
+                        break
+                    self._call.renew()
+                    if event.HasField("message"):
+                        return event.message
+                    about: Any = getattr(event, event.WhichOneof("payload") or "task")
+                    await self._begun(getattr(about, "task_id", "") or getattr(about, "id", ""))
+                    status = getattr(about, "status", None)
+                    if status is not None:
+                        await self._tell(_words(status.message.parts))
+                        if status.state not in going:
+                            break
+            except httpx2.TransportError:
+                if not self._id:
+                    raise
+        return await self._looked_at()
+
+    async def _begun(self, identity: str) -> None:
+        if identity and identity != self._id:
+            self._id = identity
+            if self._record is not None:
+                await self._record.note_begun(identity)
+
+    async def _tell(self, words: str) -> None:
+        report = self._call.hooks.progress
+        if report is not None and words:
+            self._told += 1
+            await report(self._told, None, cleaned(words, _PROGRESS))
+
+    async def _looked_at(self) -> "Task":
+        """The task as it is now. An agent that is away is asked again, for as long as the call may take."""
+        from a2a.types import GetTaskRequest
+
+        if not self._id:
+            raise ToolError(f"the agent {self._server!r} answered with nothing.")
+        while True:
+            try:
+                found = await self._client.get_task(GetTaskRequest(id=self._id, history_length=0))
+            except (httpx2.TransportError, httpx2.HTTPStatusError) as error:
+                if isinstance(error, httpx2.HTTPStatusError) and not error.response.is_server_error:
+                    raise
+                await anyio.sleep(self._pause)
+                self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+            else:
+                self._call.renew()
+                return found
+
+    async def _answered(self, task: "Task", key: str) -> "Task | Message":
+        """What comes of a person's answer to the question of a task. Raises `ToolError` where nobody is asked."""
+        from a2a.utils.errors import A2AError
+
+        said, ask = task.status.message, self._call.hooks.ask
+        asked: dict[str, Any] = {"message": _words(said.parts), "schema": {"type": "string"}}
+        data = (cast("dict[str, Any]", each) for each in map(_data, said.parts) if isinstance(each, dict))
+        asked |= next((each for each in data if isinstance(each.get("schema"), dict)), dict[str, Any]())
+        question = RemoteProcess(task.id, "", {"answer": None}, asked)
+        own = str(asked.get("questionId", "")) or said.message_id or task.status.timestamp.ToJsonString()
+        if ask is None:
+            await self.cancel()
+            raise ToolError(f"the agent {self._server!r} asks {question.message!r}, and there is nobody to ask.")
+        try:
+            with self._call.waiting():
+                given = await ask(cleaned(question.message, MOST_ASKED), question.form, own)
+        except ToolError:
+            await self.cancel()
+            raise
+        self._call.renew()
+        metadata = {"questionId": own} if "questionId" in asked else {}
+        tool, answer = question.answered(cast("Mapping[str, object] | None", given))
+        if tool and not metadata:
+            await self.cancel()
+            raise ToolError(f"a person was asked {question.message!r} for the agent {self._server!r}, and declined.")
+        if tool:
+            metadata["declined"] = "A person declined."
+        try:
+            return await self._sent(f"{key}-{own}"[:200], *([] if tool else [answer["answer"]]), metadata=metadata)
+        except A2AError:
+            # Somebody else may have answered, through another door.
+            now = await self._looked_at()
+            if now.status == task.status:
+                raise
+            return now
+
+
+def _part(value: object) -> "Part":
+    from a2a.types import Part
+    from google.protobuf.json_format import ParseDict
+    from google.protobuf.struct_pb2 import Value
+
+    if isinstance(value, str):
+        return Part(text=value)
+    return Part(data=ParseDict(cast("Any", value), Value()), media_type="application/json")
+
+
+def _words(parts: "Iterable[Part]") -> str:
+    return "\n".join(each.text for each in parts if each.text)
+
+
+def _data(part: "Part") -> object:
+    """The data of a part; None: it has none."""
+    from google.protobuf.json_format import MessageToDict
+
+    return _whole(MessageToDict(part.data)) if part.HasField("data") else None
+
+
+def _whole(value: object) -> object:
+    """JSON data whose whole numbers are integers again: the protocol makes them fractions."""
+    match value:
+        case float():
+            return int(value) if value.is_integer() and abs(value) < _EXACT else value
+        case dict():
+            return {name: _whole(each) for name, each in cast("dict[str, object]", value).items()}
+        case list():
+            return [*map(_whole, cast("list[object]", value))]
+        case _:
+            return value
+
+
+def _result(parts: "Iterable[Part]") -> "CallToolResult":
+    """What an agent gave, as the result of a tool: texts and files as blocks, an object as structured content."""
+    from base64 import b64encode
+
+    from mcp_types import (
+        BlobResourceContents,
+        CallToolResult,
+        EmbeddedResource,
+        ImageContent,
+        ResourceLink,
+        TextContent,
+    )
+
+    blocks: list[Any] = []
+    data: list[object] = []
+    for part in parts:
+        media = part.media_type or "application/octet-stream"
+        match part.WhichOneof("content"):
+            case "text":
+                blocks.append(TextContent(text=part.text))
+            case "data":
+                data.append(_data(part))
+            case "raw" if media.startswith("image/"):
+                blocks.append(ImageContent(data=b64encode(part.raw).decode(), mime_type=media))
+            case "raw":
+                uri, blob = f"a2a:{part.filename or 'file'}", b64encode(part.raw).decode()
+                blocks.append(EmbeddedResource(resource=BlobResourceContents(uri=uri, blob=blob, mime_type=media)))
+            case "url":
+                blocks.append(ResourceLink(uri=part.url, name=part.filename or part.url, mime_type=media))
+            case _:
+                pass
+    structured = data[0] if len(data) == 1 else data
+    if data and not isinstance(structured, dict):
+        structured = {"result": structured}
+    if data and not blocks:
+        blocks.append(TextContent(text=to_json(structured).decode()))
+    return CallToolResult(content=blocks, structured_content=cast("dict[str, Any]", structured) if data else None)
+
+
+class A2aAgent(ToolObject):
+    """Another agent, by the address of its A2A card: `A2aAgent("https://editor.example", name="editor")`.
+
+    An action calls it with `await editor.ask("…")`, and a model gets it as a tool by `with_tool_objects(editor)`. What
+    it asks meanwhile, a person is asked, as by an upstream server. `skill` is the id of the one that it is called for;
+    `headers` are sent with each request, and hold its credentials; it may be silent for `timeout` seconds.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str = "",
+        description: str = "",
+        skill: str = "",
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        host = urlsplit(url).hostname
+        if find_spec("a2a") is None:
+            raise DeclarationError(
+                "A2aAgent",
+                expected="the SDK of A2A",
+                came="it is not installed",
+                fix='Install it: `pip install "goalport[a2a]"`.',
+            )
+        if host is None:
+            raise DeclarationError(
+                "A2aAgent",
+                expected="the address of an agent, as https://agent.example",
+                came=f"it is {hide(url)!r}",
+                fix="Give the address below which its card is.",
+            )
+        self.name = name or re.sub(r"[^A-Za-z0-9_-]+", "_", host)
+        self._skill = skill
+        self._config = ServerConfig(self.name, "a2a", url=url, headers=dict(headers or {}), timeout=timeout)
+        register_secrets(self, self._config.all_secrets())
+        about = description or f"Ask the agent {self.name}. It may take a while, and ask something meanwhile."
+        super().__init__(Tool(self.name, about, _INPUT, self._call, open_world=True, server=self.name))
+
+    @overload
+    async def ask(self, message: str = "", /, *, data: Mapping[str, object] | None = None) -> str: ...
+    @overload
+    async def ask(self, message: str, kind: type[T], /, *, data: Mapping[str, object] | None = None) -> T: ...
+    async def ask(self, message: str = "", kind: Any = str, /, *, data: Mapping[str, object] | None = None) -> Any:
+        """Tell the agent something, and return its result, of type `kind` if one is given.
+
+        In an action the result is recorded, and a call that was interrupted joins the task that it had begun. Raises
+        `ToolError` if there is no result, or one of another type.
+        """
+        (tool,) = self.tools()
+        result = await tool.call({"message": message} | ({} if data is None else {"data": dict(data)}))
+        if result.is_error:
+            raise ToolError(result.text)
+        if kind is str:
+            return result.text
+        given: object = result.text if result.structured is None else result.structured
+        try:
+            return TypeAdapter[Any](kind).validate_python(given)
+        except ValidationError as error:
+            problems = "; ".join(shortened(validation_problems(error, given), 3))
+            raise ToolError(f"The agent {self.name!r} gave no {type_name(kind)}: {problems}") from None
+
+    async def _call(self, arguments: Mapping[str, object]) -> ToolResult:
+        async with AsyncExitStack() as stack:
+
+            async def connected() -> Connection:
+                transport = HttpTransport(self._config, lambda: None)
+                connection = AgentConnection(self._config, transport, Wakeup(), None)
+                try:
+                    with anyio.fail_after(self._config.connect_timeout):
+                        await stack.enter_async_context(connection.opened())
+                except (ConnectionLost, OSError, httpx2.HTTPError) as error:
+                    raise ToolError(failure_reason(self._config, error, connection.last_error)) from error
+                return connection
+
+            return await ToolClient(self._config, connected).call(ToolRequest(self._skill, arguments, self.name))
