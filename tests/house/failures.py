@@ -44,7 +44,10 @@ EDGES = {
     "src/goalport/server/doors/mcp/": (1, "a bug in one request must become an answer"),
     "src/goalport/server/web/": (1, "a bug in one request must become an answer"),
     "src/goalport/server/doors/agui/": (1, "a bug in one run must become the event that ends it"),
-    "src/goalport/server/doors/a2a/": (1, "a bug in one request must become an error of the protocol"),
+    "src/goalport/server/doors/a2a/": (
+        2,
+        "a bug in one request must become an error of the protocol, and one in a notification must leave the others",
+    ),
     "src/goalport/server/auth/": (1, "a verifier that fails in any way must let nobody pass, and others be served"),
     "src/goalport/server/site/": (
         1,

@@ -168,7 +168,7 @@ def test_an_unknown_setting_in_the_file_names_the_nearest(workspace: Path) -> No
         f"{path}:1: there is no setting 'prot'. Did you mean 'port'?",
         f"{path}:2: there is no setting 'max-threads'. Did you mean 'max_threads'?",
     ]
-    assert lines[2].startswith(f"{path}:3: there is no setting 'nonsense'. Known: a2a, a2a_signing_key, ")
+    assert lines[2].startswith(f"{path}:3: there is no setting 'nonsense'. Known: a2a, a2a_push_allow, ")
     assert lines[3:] == []
 
 

@@ -6,8 +6,20 @@ import anyio
 import httpx2
 import pytest
 from a2a.client import ClientConfig, create_client
-from a2a.types import GetTaskRequest, Message, Part, Role, SendMessageRequest, TaskState
+from a2a.types import (
+    AuthenticationInfo,
+    GetTaskPushNotificationConfigRequest,
+    GetTaskRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    TaskPushNotificationConfig,
+    TaskState,
+)
+from starlette.responses import Response
 
+from tests.receiver import receiving
 from tests.stories.servers import running
 
 EDITOR = """
@@ -74,3 +86,43 @@ async def test_a_task_outlives_its_server_and_waits_for_a_person(tmp_path: Path,
         assert [each.role for each in done.history] == [Role.ROLE_USER, Role.ROLE_AGENT, Role.ROLE_USER]
         again = [each async for each in client.send_message(said("a fox"))]
         assert again[0].task.id != task.id
+
+
+async def test_what_a_killed_server_has_not_told_the_next_one_tells(tmp_path: Path) -> None:
+    config = ClientConfig(supported_protocol_bindings=["JSONRPC"])
+    data, own = str(tmp_path / "data"), "127.0.0.1"
+    async with receiving(Response(status_code=503)) as receiver:
+        async with running(tmp_path, FILES, data_dir=data, a2a_push_allow=own) as server:
+            async with await create_client(server.address, config) as client:
+                with anyio.fail_after(60):
+                    told = [each async for each in client.send_message(said("a fox"))]
+                task = told[0].task
+                secret = AuthenticationInfo(scheme="Bearer", credentials="of-the-receiver")
+                hook = TaskPushNotificationConfig(
+                    id="hook", task_id=task.id, url=receiver.url, token="of-the-client", authentication=secret
+                )
+                assert (await client.create_task_push_notification_config(hook)).url == receiver.url
+            await receiver.until(lambda received: len(received) == 1)
+            server.process.kill()
+        written = b"".join(each.read_bytes() for each in (tmp_path / "data").rglob("*") if each.is_file())
+        assert b"a2a notifications" in written
+        assert b"of-the-receiver" not in written
+        assert b"of-the-client" not in written
+        async with (
+            running(tmp_path, FILES, data_dir=data, a2a_push_allow=own) as server,
+            await create_client(server.address, config) as client,
+        ):
+            first, again = (await receiver.until(lambda received: len(received) >= 2))[:2]
+            assert again.json["task"]["status"] == first.json["task"]["status"]
+            assert again.headers["authorization"] == "Bearer of-the-receiver"
+            assert again.headers["x-a2a-notification-token"] == "of-the-client"
+            shown = await client.get_task_push_notification_config(
+                GetTaskPushNotificationConfigRequest(task_id=task.id, id="hook")
+            )
+            assert (shown.url, shown.token, shown.authentication.credentials) == (receiver.url, "", "")
+            answer = Message(message_id="m-2", task_id=task.id, role=Role.ROLE_USER, parts=[Part(text="Lovely")])
+            with anyio.fail_after(60):
+                assert [each async for each in client.send_message(SendMessageRequest(message=answer))]
+            done = await receiver.told("COMPLETED")
+            assert done.json["task"]["artifacts"][0]["parts"] == [{"text": "Once upon a time: a fox. (Lovely)"}]
+            assert "of-the-" not in server.heard.text

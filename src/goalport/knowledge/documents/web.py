@@ -8,8 +8,8 @@ first needed.
 
 import re
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -103,12 +103,37 @@ class WebFetcher:
         `headers` are sent to the host of the address only, and not to another one that it redirects to. Raises
         `DocumentError`: a sentence that says why it could not be fetched.
         """
+        with self._bounded(url):
+            async with await self._client() as client:
+                return await self._fetch(client, url, media_types, headers or {})
+
+    async def post(self, url: str, content: bytes, headers: Mapping[str, str]) -> None:
+        """Send something to an address. Raises `DocumentError` unless a 2xx answers it; a redirect is not followed."""
+        import httpx2
+
+        with self._bounded(url):
+            async with await self._client() as client:
+                request = await self._request(client, url, httpx2.URL(url), headers, content)
+                async with _Stream(await client.send(request, stream=True)) as response:
+                    if not response.is_success:
+                        reason = one_line(response.reason_phrase)
+                        raise _refused(url, f"the server answers {response.status_code} {reason}".strip())
+
+    async def check(self, url: str) -> None:
+        """Raise `DocumentError` for an address that is not to be used. Hosts that `allow` names are not resolved."""
+        import httpx2
+
+        with self._bounded(url):
+            await self._checked(url, httpx2.URL(url), resolve_named=False)
+
+    @contextmanager
+    def _bounded(self, url: str) -> Generator[None]:
+        """Bounds the time of a block, and words what httpx2 raises."""
         import httpx2
 
         try:
             with anyio.fail_after(self.limits.seconds):
-                async with await self._client() as client:
-                    return await self._fetch(client, url, media_types, headers or {})
+                yield
         except TimeoutError:
             raise _refused(url, f"there was no answer within {self.limits.seconds:g} seconds") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
@@ -157,16 +182,15 @@ class WebFetcher:
                     raise _refused(url, "it redirects from HTTPS to an address without it")
         raise _refused(url, f"it redirects more than {self.limits.redirects} times")
 
-    async def _request(self, client: "AsyncClient", url: str, place: "URL", headers: Mapping[str, str]) -> "Request":
+    async def _request(
+        self, client: "AsyncClient", url: str, place: "URL", headers: Mapping[str, str], posted: bytes | None = None
+    ) -> "Request":
         """A request to the address that was checked, with the name of the host in its header and certificate check."""
-        if place.scheme not in _PORTS or not place.host:
-            fix = " Give the path of a file instead" if place.scheme == "file" else ""
-            raise _refused(url, f"only http:// and https:// addresses with a host are fetched.{fix}")
-        port = place.port or _PORTS[place.scheme]
-        checked = await self._checked(url, place.host, port)
+        checked = await self._checked(url, place)
         return client.build_request(
-            "GET",
+            "GET" if posted is None else "POST",
             place.copy_with(host=checked, username="", password=""),
+            content=posted,
             headers={
                 "accept": "*/*",
                 "accept-encoding": "gzip",
@@ -177,15 +201,22 @@ class WebFetcher:
             extensions={"sni_hostname": place.raw_host.decode("ascii")},
         )
 
-    async def _checked(self, url: str, host: str, port: int) -> str:
+    async def _checked(self, url: str, place: "URL", *, resolve_named: bool = True) -> str:
         """The IP address to connect to. Raises `DocumentError` where one of the host's addresses is not to be used."""
+        if place.scheme not in _PORTS or not place.host:
+            fix = " Give the path of a file instead" if place.scheme == "file" else ""
+            raise _refused(url, f"only http:// and https:// addresses with a host are fetched.{fix}")
+        host, port = place.host, place.port or _PORTS[place.scheme]
+        named = host.lower() in self.allow or f"{host.lower()}:{port}" in self.allow
+        if named and not resolve_named:
+            return host
         try:
             found = await self.resolve(host, port)
         except (OSError, UnicodeError) as error:
             raise _refused(url, f"the host {one_line(host)!r} cannot be found ({error})") from error
         if not found:
             raise _refused(url, f"the host {one_line(host)!r} has no address")
-        if host.lower() in self.allow or f"{host.lower()}:{port}" in self.allow:
+        if named:
             return found[0]
         networks: list[IPv4Network | IPv6Network] = []
         for each in self.allow:

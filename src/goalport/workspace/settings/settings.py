@@ -151,7 +151,11 @@ class Settings(Sources):
     """Whether goals and chatbots are also served to other agents over A2A; None: as `rest` by default, if the extra
     `a2a` is installed."""
     a2a_signing_key: str = ""
-    """A file with the private key, in PEM, that signs agent cards; relative to the workspace."""
+    """A file with the private key, in PEM, that signs agent cards and notifications; relative to the workspace."""
+    a2a_push_allow: Words = ()
+    """Hosts, hosts with a port, and networks to which notifications of A2A go though their addresses are not public."""
+    a2a_push_seconds: Seconds = 86_400.0
+    """For how long a notification of A2A that fails is tried again."""
     stateless: bool = False
     """No sessions: for replicas behind a load balancer."""
     max_body_bytes: Size = 4 * 1024 * 1024

@@ -11,7 +11,7 @@ from a2a.utils.signing import create_agent_card_signer
 
 from goalport import __version__
 from goalport.server.doors.a2a.messages import JSON, SKILL, TEXT, Offered, Offers, agent_of, takes_text
-from goalport.server.doors.a2a.signing import SigningKey
+from goalport.server.doors.a2a.notifications import SigningKey
 from goalport.server.publish.goal_tools import GoalTool
 from goalport.workspace.settings import Settings
 
@@ -44,7 +44,7 @@ def card_of(offers: Offers, settings: Settings, url: str, key: SigningKey | None
             for version, binding in _INTERFACES
         ],
         capabilities=a2a.AgentCapabilities(
-            streaming=True, push_notifications=False, extended_agent_card=settings.authenticates
+            streaming=True, push_notifications=True, extended_agent_card=settings.authenticates
         ),
         default_input_modes=[TEXT, JSON],
         default_output_modes=[JSON, TEXT],

@@ -8,8 +8,8 @@ away, becomes the status of the response if the response has not begun. Below: `
 import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from http import HTTPStatus
@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote
 
+import anyio
 from anyio import to_thread
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
@@ -27,7 +28,7 @@ from goalport.base.errors import SettingsError
 from goalport.base.secrecy import hide_known
 from goalport.base.words import cleaned
 from goalport.server.auth import Access, current_caller
-from goalport.server.doors.a2a.signing import SigningKey
+from goalport.server.doors.a2a.notifications import KEYS, Notice, Notifications, SigningKey
 from goalport.server.publish.publisher import Publisher
 from goalport.server.web.endpoint import AnswerStream, Endpoint, HttpDoor, OpenStreams, call_of, root_of
 from goalport.server.web.problems import Problem
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 A2A: Final = "/a2a"
 CARD: Final = "/.well-known/agent-card.json"
-KEYS: Final = "/.well-known/a2a-keys.json"
 _AGENT: Final = f"{A2A}/agents/{{agent}}"
 _MAX_AGE: Final = 60
 _NO_GRPC: Final = "gRPC is not served here. Use JSONRPC or HTTP+JSON, at the addresses of the agent card."
@@ -71,8 +71,9 @@ class A2aDoor:
         here = "The agent card at {root}" + CARD + " says which interfaces there are."
         rest, rpc = (HttpDoor("a2a", A2A, publisher, access, refusal, here) for refusal in (_refused, _refused_rpc))
         self._door, self._streams = rest, OpenStreams(publisher.settings)
-        self._dispatch: tuple[Dispatch, Sequence[Route]] | None = None
-        """What does requests over JSON-RPC, and over HTTP+JSON, once the SDK is imported."""
+        self._notifications = Notifications(publisher, self._key, self._notice_of)
+        self._handlers: tuple[Any, Dispatch, Sequence[Route]] | None = None
+        """Ours, and those of the SDK for JSON-RPC and for HTTP+JSON, once it is imported."""
         self._changed: dict[str, tuple[str, str]] = {}
         """For each address, the ETag of its public card, and since when it is so."""
         self.routes: Sequence[Route] = [
@@ -94,9 +95,13 @@ class A2aDoor:
         """A refusal by the site, as the protocol has errors over HTTP."""
         return _refused(Problem(status, kind, detail))
 
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """A context that does nothing: a request needs nothing beside the platform."""
-        return nullcontext()
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """A context in which receivers of notifications are told."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._notifications.run)
+            yield
+            tasks.cancel_scope.cancel()
 
     def close(self) -> None:
         """Do nothing: a stream ends with its task, with the platform or with the listener."""
@@ -119,7 +124,7 @@ class A2aDoor:
         return card_of(offers, self._settings, url, self._key, f"{address}{KEYS}")
 
     async def _card(self, request: Request) -> Response:
-        await self._dispatchers()
+        await self._made()
         from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 
         call_of(request).known = True
@@ -143,12 +148,15 @@ class A2aDoor:
     async def _keys(self, request: Request) -> Response:
         return JSONResponse({"keys": [] if self._key is None else [self._key.public]})
 
-    async def _dispatchers(self) -> tuple[Dispatch, Sequence[Route]]:
-        if self._dispatch is None:
-            self._dispatch = await to_thread.run_sync(self._made)
-        return self._dispatch
+    async def _notice_of(self, task_id: str) -> Notice | None:
+        return await (await self._made())[0].notice_of(task_id)
 
-    def _made(self) -> tuple[Dispatch, Sequence[Route]]:
+    async def _made(self) -> tuple[Any, Dispatch, Sequence[Route]]:
+        if self._handlers is None:
+            self._handlers = await to_thread.run_sync(self._make)
+        return self._handlers
+
+    def _make(self) -> tuple[Any, Dispatch, Sequence[Route]]:
         from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
         from a2a.server.routes.rest_routes import create_rest_routes
 
@@ -156,21 +164,21 @@ class A2aDoor:
 
         for noisy in ("a2a.server.routes", "a2a.compat.v0_3", "a2a.utils"):
             logging.getLogger(noisy).setLevel(logging.CRITICAL)  # they log each mistake of a client, with a traceback
-        handler, contexts = A2aHandler(self._door, self._streams, self._card_of), Contexts()
+        handler, contexts = A2aHandler(self._door, self._streams, self._notifications, self._card_of), Contexts()
         routes = create_rest_routes(handler, contexts, enable_v0_3_compat=True)
         rpc = JsonRpcDispatcher(handler, contexts, enable_v0_3_compat=True).handle_requests
-        return rpc, [each for each in routes if isinstance(each, Route)]
+        return handler, rpc, [each for each in routes if isinstance(each, Route)]
 
     async def _rpc(self, request: Request) -> Response:
         _check_media(request)
-        return await self._done(request, request, (await self._dispatchers())[0])
+        return await self._done(request, request, (await self._made())[1])
 
     async def _rest(self, request: Request) -> Response:
         if request.method == "POST" and await request.body():
             _check_media(request)
         scope = {**request.scope, "path": f"/{request.path_params['rest']}".rstrip("/"), "root_path": ""}
         allowed: list[str] = []
-        for route in (await self._dispatchers())[1]:
+        for route in (await self._made())[2]:
             match, found = route.matches(scope)
             if match is Match.FULL:
                 inner = Request({**scope, **found}, request.receive)

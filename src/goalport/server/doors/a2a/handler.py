@@ -8,15 +8,17 @@ protocol. Only this module of the room catches every exception. Above: the door.
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, contextmanager
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 from a2a import types as a2a
+from a2a.compat.v0_3.conversions import to_compat_task
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers.request_handler import RequestHandler
 from a2a.server.routes.common import ServerCallContextBuilder
 from a2a.utils import errors as a2a_errors
 from a2a.utils.proto_utils import validate_proto_required_fields
+from google.protobuf.json_format import MessageToDict, MessageToJson, ParseDict
 from google.protobuf.message import Message as Protobuf
 from starlette.requests import ClientDisconnect, Request
 
@@ -35,6 +37,7 @@ from goalport.runtime.chat import AgentProcessChatbot
 from goalport.runtime.platform.runs import Watch, end_for_caller, process_of
 from goalport.runtime.process import Follower, Heartbeat, ProcessStatus, Rested, Waiting
 from goalport.server.doors.a2a.messages import Offers
+from goalport.server.doors.a2a.notifications import Config, Notice, Notifications
 from goalport.server.doors.a2a.received import WORK, Begun, Received, Work
 from goalport.server.doors.a2a.tasks import CANCELLED, TaskView, Update, has_ended, timestamp
 from goalport.server.publish.faults import logged, unavailable_words
@@ -75,13 +78,17 @@ class Contexts(ServerCallContextBuilder):
 class A2aHandler(RequestHandler):
     """Does what other agents ask for.
 
-    Parameters: `card_of` gives the card with what the caller of a request may use.
+    Parameters: `notifications` keeps who is told of tasks; `card_of` gives the card for the caller of a request.
     """
 
     def __init__(
-        self, door: HttpDoor, streams: OpenStreams, card_of: Callable[[Request, Offers], a2a.AgentCard]
+        self,
+        door: HttpDoor,
+        streams: OpenStreams,
+        notifications: Notifications,
+        card_of: Callable[[Request, Offers], a2a.AgentCard],
     ) -> None:
-        self._door, self._streams, self._card_of = door, streams, card_of
+        self._door, self._streams, self._notifications, self._card_of = door, streams, notifications, card_of
         self._publisher, self._platform, self._messages = door.publisher, door.publisher.platform, Received(door)
 
     async def on_message_send(
@@ -90,7 +97,7 @@ class A2aHandler(RequestHandler):
         """Begin a task, or go on with one, and wait until it ends or asks something."""
         with self._answering(context, params) as work:
             history = _history_of(params.configuration)
-            begun = await self._messages.received(work, params)
+            begun = await self._begun(work, params, context)
             if not params.configuration.return_immediately:
                 await self._settled(work, begun)
             return (await self._messages.view(work.caller, begun.task)).whole(history)
@@ -102,7 +109,7 @@ class A2aHandler(RequestHandler):
         with self._answering(context, params) as work:
             work.place.enter_context(self._streams.one_of(work.caller))
             history, follower = _history_of(params.configuration), Follower()
-            begun = await self._messages.received(work, params, follower)
+            begun = await self._begun(work, params, context, follower)
             task = (await self._messages.view(work.caller, begun.task)).whole(history, with_artifacts=False)
             if begun.turn is None and not task.history[1:]:
                 moment = timestamp(begun.task.process.created_at)
@@ -238,22 +245,74 @@ class A2aHandler(RequestHandler):
     async def on_create_task_push_notification_config(
         self, params: a2a.TaskPushNotificationConfig, context: ServerCallContext
     ) -> a2a.TaskPushNotificationConfig:
-        raise a2a_errors.PushNotificationNotSupportedError
+        """Tell the receiver of a configuration how a task is, from now on."""
+        with self._answering(context, params) as work:
+            task, config = await self._own(work, params.task_id), _config_of(params, context)
+            self._door.require(self._door.access.of_process(task.process))
+            await self._notifications.check(config)
+            return _written(await self._notifications.keep(task, config))
 
     async def on_get_task_push_notification_config(
         self, params: a2a.GetTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> a2a.TaskPushNotificationConfig:
-        raise a2a_errors.PushNotificationNotSupportedError
+        """A configuration; in version 0.3 without an id, the one whose id is that of the task."""
+        params.id = params.id or params.task_id
+        with self._answering(context, params) as work:
+            known = await self._notifications.of(await self._own(work, params.task_id))
+            if params.id not in known:
+                told = f"Task {params.task_id[:100]!r} has no push notification configuration {params.id[:100]!r}."
+                raise a2a_errors.TaskNotFoundError(told)
+            return _written(known[params.id])
 
     async def on_list_task_push_notification_configs(
         self, params: a2a.ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> a2a.ListTaskPushNotificationConfigsResponse:
-        raise a2a_errors.PushNotificationNotSupportedError
+        """All configurations of a task: there are few."""
+        with self._answering(context, params) as work:
+            known = await self._notifications.of(await self._own(work, params.task_id))
+            return a2a.ListTaskPushNotificationConfigsResponse(configs=map(_written, known.values()))
 
     async def on_delete_task_push_notification_config(
         self, params: a2a.DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> None:
-        raise a2a_errors.PushNotificationNotSupportedError
+        """Tell the receiver nothing more."""
+        with self._answering(context, params) as work:
+            await self._notifications.delete(await self._own(work, params.task_id), params.id)
+
+    async def _own(self, work: Work, task_id: str) -> Task:
+        """A task of the caller; those who may look at the tasks of others have no part in who is told of them."""
+        task = (await self._messages.known(work, task_id)).task
+        if not work.caller.same_as(task.process.caller):
+            raise a2a_errors.TaskNotFoundError(f"Task {task_id[:100]!r} is not yours.")
+        return task
+
+    async def _begun(
+        self, work: Work, params: a2a.SendMessageRequest, context: ServerCallContext, follower: Follower | None = None
+    ) -> Begun:
+        """What a message begins or goes on with; whoever it names is told of it from now on."""
+        configuration = params.configuration
+        if not configuration.HasField("task_push_notification_config"):
+            return await self._messages.received(work, params, follower)
+        config = _config_of(configuration.task_push_notification_config, context)
+        await self._notifications.check(config)
+        begun = await self._messages.received(work, params, follower)
+        await self._notifications.keep(begun.task, config)
+        return begun
+
+    async def notice_of(self, task_id: str) -> Notice | None:
+        """What is told of a task as it is now; None: there is none any more."""
+        process_id, _, message_id = task_id.partition(":")
+        try:
+            process = await self._platform.process(process_id)
+            view = await self._messages.view(process.caller, Task(process, message_id))
+        except (UnknownName, a2a_errors.TaskNotFoundError):
+            return None
+        task = view.whole(0)
+        bodies = {
+            "1.0": hide_known(MessageToJson(a2a.StreamResponse(task=task), indent=None)).encode(),
+            "0.3": hide_known(to_compat_task(task).model_dump_json(by_alias=True, exclude_none=True)).encode(),
+        }
+        return Notice(f"{task.status.state} {task.status.message.message_id}", has_ended(task.status), bodies)
 
     async def _settled(self, work: Work, begun: Begun) -> None:
         """Wait until a task ends or waits. If the client leaves before, a goal is ended as over other doors."""
@@ -287,6 +346,10 @@ class A2aHandler(RequestHandler):
     def _error(self, work: Work, error: Exception) -> a2a_errors.A2AError:
         words = cleaned(hide_known(str(error)))
         match error:
+            case a2a_errors.InvalidParamsError():  # what the SDK has validated: it names the fields in the data alone
+                data = cast("dict[str, Any]", cast("Any", error).data or {})
+                told = ". ".join(f"{each['field']}: {each['message']}" for each in data.get("errors", ()))
+                return a2a_errors.InvalidParamsError(told or words, data or None)
             case a2a_errors.A2AError():
                 return error
             case BadInput():
@@ -316,3 +379,12 @@ def _history_of(params: Any) -> int | None:
     if params.history_length < 0:
         raise BadInput(f"historyLength: should not be negative; came {params.history_length}")
     return params.history_length
+
+
+def _config_of(config: a2a.TaskPushNotificationConfig, context: ServerCallContext) -> Config:
+    version = "1.0" if context.state["headers"].get("a2a-version", "").startswith("1") else "0.3"
+    return {**MessageToDict(config), "version": version}
+
+
+def _written(config: Config) -> a2a.TaskPushNotificationConfig:
+    return ParseDict(dict(config), a2a.TaskPushNotificationConfig())

@@ -1,0 +1,336 @@
+"""Notifications: where other agents want to be told how their tasks are, and the sender, which tells them.
+
+The configurations of a task are one document of the store, beside the contexts, with what each was told last. Every
+replica looks at all of them: it sends while it has the lease of the document, and what one that ended has not sent, or
+not written down, another one sends. So each state that lasts is told at least once. The SDK is not imported here.
+Above: the door.
+"""
+
+import json
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import anyio
+
+from goalport.base.errors import BadInput, DocumentError, HandedOver, SettingsError, StoreError, Unreadable
+from goalport.base.sealing import ProcessSeals, sealing_keys
+from goalport.base.words import one_line
+from goalport.knowledge.documents import WebFetcher, WebLimits
+from goalport.server.publish.publisher import Publisher
+from goalport.server.publish.turn_tasks import Task
+from goalport.workspace.settings import Settings
+
+KEYS: Final = "/.well-known/a2a-keys.json"
+_PAUSE: Final = 1.0
+"""Seconds between two looks at the tasks that have configurations."""
+_SCAN: Final = 30.0
+"""Seconds between two looks for those that other replicas have got, and for processes that are gone."""
+_LEASE: Final = 30.0
+"""Seconds within which all that a document wants is sent, or another replica begins."""
+_POST: Final = WebLimits(seconds=10.0)
+_LONGEST_PAUSE: Final = 600.0
+_AT_ONCE: Final = 20
+_MOST: Final = 10
+"""The most configurations of a task."""
+_LONGEST: Final = 4_096
+"""The most characters of each part of a configuration."""
+_MARK: Final = "a2a notifications"
+"""In the keys of documents. No context has a key of so many parts; those of a caller are erased with his contexts."""
+_log = logging.getLogger(__name__)
+Config = Mapping[str, Any]
+"""A configuration as the protocol has it in JSON, and the `version` of the protocol in which it came."""
+_Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """The private key that signs cards and notifications, and the public one as a JSON Web Key."""
+
+    pem: bytes = field(repr=False)
+    public: dict[str, Any]
+
+    @classmethod
+    def of(cls, settings: Settings) -> "SigningKey | None":
+        """The key that the settings name, if any. Raises `SettingsError` for one that cannot be used."""
+        if not settings.a2a_signing_key:
+            return None
+        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+        from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+
+        path = settings.workspace / Path(settings.a2a_signing_key).expanduser()
+        try:
+            pem = path.read_bytes()
+            match load_pem_private_key(pem, None).public_key():
+                case EllipticCurvePublicKey() as key if key.curve.name == "secp256r1":
+                    jwk = {**ECAlgorithm.to_jwk(key, as_dict=True), "alg": "ES256"}
+                case Ed25519PublicKey() as key:
+                    jwk = {**OKPAlgorithm.to_jwk(key, as_dict=True), "alg": "EdDSA"}
+                case RSAPublicKey() as key:
+                    jwk = {**RSAAlgorithm.to_jwk(key, as_dict=True), "alg": "RS256"}
+                case key:
+                    raise ValueError(f"a key of another kind ({type(key).__name__})")  # noqa: TRY301
+        except (OSError, ValueError, TypeError) as error:
+            raise SettingsError(
+                f"a2a_signing_key: expected a file with a private key (RSA, EC P-256 or Ed25519) in PEM, without a"
+                f" password, at {path}, but it cannot be used: {error}"
+            ) from None
+        kid = sha256(json.dumps(jwk, sort_keys=True).encode()).hexdigest()[:16]
+        return cls(pem, {**jwk, "kid": kid, "use": "sig"})
+
+    def token_for(self, body: bytes, address: str, issuer: str) -> str:
+        """A JWT by which the receiver at an address sees who sends a body, and that nobody has changed it."""
+        import jwt
+
+        now, parts = int(time.time()), urlsplit(address)
+        claims = {
+            "iss": issuer,
+            "aud": f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}",
+            "iat": now,
+            "exp": now + 300,
+            "jti": uuid4().hex,
+            "request_body_sha256": sha256(body).hexdigest(),
+        }
+        header = {"kid": self.public["kid"], "jku": f"{issuer}{KEYS}"}
+        return jwt.encode(claims, self.pem.decode(), algorithm=self.public["alg"], headers=header)
+
+
+class Notice(NamedTuple):
+    """What is told of a task as it is now."""
+
+    mark: str
+    """Tells its states apart."""
+    ended: bool
+    bodies: Mapping[str, bytes]
+    """What is sent, by the version of the protocol."""
+
+
+@dataclass(slots=True)
+class _Watch:
+    """When this replica looks at a document again: at another version of the family, or at a time."""
+
+    version: int = -1
+    at: float = 0.0
+
+
+class Notifications:
+    """Keeps the configurations of tasks, and tells their receivers.
+
+    Parameters: `notice_of` gives what is told of the task of an id; None: there is none any more.
+    """
+
+    def __init__(
+        self, publisher: Publisher, key: SigningKey | None, notice_of: Callable[[str], Awaitable[Notice | None]]
+    ) -> None:
+        settings = publisher.settings
+        self._store, self._settings, self._key, self._notice_of = publisher.platform.store, settings, key, notice_of
+        self._seals = ProcessSeals(lambda: sealing_keys(settings))
+        self._web = WebFetcher(allow=settings.a2a_push_allow, limits=_POST)
+        self._watched: dict[str, _Watch] = {}
+        self._ended: set[str] = set()
+        """The documents of tasks that have ended and were told of."""
+        self._busy: set[str] = set()
+        self._places = anyio.Semaphore(_AT_ONCE)
+        self._wake = anyio.Event()
+
+    async def check(self, config: Config) -> None:
+        """Raise `BadInput` for a configuration that cannot be used."""
+        auth = config.get("authentication", {})
+        for name, each in {**config, **{f"authentication.{name}": each for name, each in auth.items()}}.items():
+            if isinstance(each, str) and (len(each) > _LONGEST or not each.isascii() or not each.isprintable()):
+                told = f"{name}: should have at most {_LONGEST} characters, of ASCII and without control characters"
+                raise BadInput(told, [told])
+        try:
+            await self._web.check(config["url"])
+        except DocumentError as error:
+            why = str(error).rpartition(" could not be fetched: ")[2]
+            told = f"url: nothing can be sent to {one_line(config['url'], 100)}: {why}"
+            raise BadInput(f"{told} The setting a2a_push_allow of the server allows it.", [told]) from None
+
+    async def keep(self, task: Task, config: Config) -> Config:
+        """Keep a configuration, which was checked, in place of the one of its id; it is told of the state at once."""
+        key, config = _key(task), {**config, "id": config.get("id") or task.id, "taskId": task.id}
+        written = json.dumps(config).encode()
+        sealed = self._seals.of(key).seal(written) if self._store.durable else written.decode()
+        entry = {"sealed": sealed, "told": "", "failures": 0, "since": 0, "again": 0}
+
+        def with_it(document: _Document | None) -> _Document:
+            configs = {**(document or {}).get("configs", {}), config["id"]: entry}
+            if len(configs) > _MOST:
+                raise BadInput(f"Task {task.id} has {_MOST} configurations, as many as it may. Delete one first.")
+            return {"lease": 0, **(document or {}), "configs": configs}
+
+        await self._change(key, with_it)
+        self._ended.discard(key)
+        self._watched[key] = _Watch()
+        self._wake.set()
+        return _shown(config)
+
+    async def of(self, task: Task) -> Mapping[str, Config]:
+        """The configurations of a task by their ids, without what is secret in them."""
+        key = _key(task)
+        document = cast("_Document", await self._store.find_context(key) or {})
+        return {name: _shown(self._opened(key, entry)) for name, entry in document.get("configs", {}).items()}
+
+    async def delete(self, task: Task, config_id: str) -> None:
+        """Delete a configuration, if there is one of that id."""
+
+        def without_it(document: _Document | None) -> _Document | None:
+            if document is None or config_id not in document["configs"]:
+                return None
+            return {**document, "configs": {name: e for name, e in document["configs"].items() if name != config_id}}
+
+        await self._change(_key(task), without_it)
+
+    def _opened(self, key: str, entry: Mapping[str, Any]) -> Config:
+        """Raises `SettingsError` if the key by which it was sealed is not here."""
+        return json.loads(self._seals.of(key).unseal(entry["sealed"]) if self._store.durable else entry["sealed"])
+
+    async def _change(self, key: str, change: Callable[[_Document | None], _Document | None]) -> None:
+        """Change a document as it is now; None: it stays."""
+        while True:
+            kept = await self._store.find_context(key)
+            new = change(cast("_Document | None", kept))
+            if new is None or await self._store.save_context(key, new, instead_of=kept):
+                return
+
+    async def run(self) -> None:
+        """Tell receivers, until it is cancelled."""
+        scanned = -math.inf
+        async with anyio.create_task_group() as tasks:
+            while True:
+                try:
+                    if time.monotonic() - scanned >= _SCAN:
+                        await self._scan()
+                        scanned = time.monotonic()
+                    for each in await self._due():
+                        self._busy.add(each)
+                        tasks.start_soon(self._look, each)
+                except StoreError as error:
+                    _log.debug("Notifications wait for the store: %s", error)
+                with anyio.move_on_after(_PAUSE if self._watched else _SCAN):
+                    await self._wake.wait()
+                self._wake = anyio.Event()
+
+    async def _scan(self) -> None:
+        """Look at the documents of other replicas, and at those whose processes are gone."""
+        found = {each for each in await self._store.context_ids() if f', "{_MARK}", ' in each and each.startswith("[")}
+        self._ended &= found
+        known = await self._store.versions(list({_root(each) for each in self._ended}))
+        self._ended -= {each for each in self._ended if _root(each) not in known}
+        for each in found - self._watched.keys() - self._ended:
+            self._watched[each] = _Watch()
+
+    async def _due(self) -> list[str]:
+        if not self._watched:
+            return []
+        versions = await self._store.versions([*{_root(each) for each in self._watched}])
+        now, due = time.time(), list[str]()
+        for key, watch in self._watched.items():
+            version = versions.get(_root(key), 0)
+            if key not in self._busy and (version != watch.version or watch.at <= now):
+                watch.version, watch.at = version, math.inf
+                due.append(key)
+        return due
+
+    async def _look(self, key: str) -> None:
+        """Tell what is to be told of a task, and note when to look again."""
+        watch = self._watched[key]
+        try:
+            async with self._places:
+                watch.at = await self._tell(key)
+        except (HandedOver, StoreError, Unreadable):  # it works again, or in another version of the program
+            watch.at = time.time() + _SCAN
+        except Exception:
+            _log.exception("The notifications of %s are given up because of a bug", _root(key))
+            self._ended.add(key)
+        finally:
+            self._busy.discard(key)
+        if key in self._ended and self._watched.get(key) is watch:
+            del self._watched[key]
+
+    async def _tell(self, key: str) -> float:
+        """When to look again, in seconds since 1970; infinite: when something has changed."""
+        kept = cast("_Document | None", await self._store.find_context(key))
+        notice = await self._notice_of(json.loads(key)[4]) if kept else None
+        if kept is None or notice is None:
+            if kept is not None:
+                await self._store.delete_context(key)
+            self._ended.add(key)
+            return math.inf
+        now = time.time()
+        waiting = {name: each for name, each in kept["configs"].items() if each["told"] != notice.mark}
+        ready = {name: each for name, each in waiting.items() if each["again"] <= now}
+        if not waiting:
+            if notice.ended:
+                self._ended.add(key)
+            return math.inf
+        if not ready or kept["lease"] > now:
+            return max(kept["lease"], min(each["again"] for each in waiting.values()))
+        if not await self._store.save_context(key, {**kept, "lease": now + _LEASE}, instead_of=kept):
+            return now + _PAUSE
+        results: dict[str, Mapping[str, Any]] = {}
+
+        async def send(name: str) -> None:
+            results[name] = await self._sent(key, ready[name], notice)
+
+        async with anyio.create_task_group() as tasks:
+            for name in ready:
+                tasks.start_soon(send, name)
+
+        def settled(document: _Document | None) -> _Document | None:
+            configs = dict(document["configs"]) if document else {}
+            for name, each in results.items():
+                if name in configs and configs[name]["sealed"] == each["sealed"]:
+                    configs[name] = each
+            return document and {**document, "lease": 0, "configs": configs}
+
+        await self._change(key, settled)
+        return 0
+
+    async def _sent(self, key: str, entry: Mapping[str, Any], notice: Notice) -> Mapping[str, Any]:
+        """What a document has of a configuration after another try to tell it."""
+        now, failures, told = time.time(), entry["failures"] + 1, {"told": notice.mark, "failures": 0, "since": 0}
+        try:
+            config = self._opened(key, entry)
+            body, address, auth = notice.bodies[config["version"]], config["url"], config.get("authentication", {})
+            headers = {"content-type": "application/json"}
+            if config.get("token"):
+                headers["x-a2a-notification-token"] = config["token"]
+            if auth.get("credentials"):
+                headers["authorization"] = f"{auth['scheme']} {auth['credentials']}"
+            if self._key is not None:
+                headers["x-a2a-signature"] = self._key.token_for(body, address, self._settings.address)
+            await self._web.post(address, body, headers)
+        except (DocumentError, SettingsError) as error:
+            since = entry["since"] or now
+            if now - since < self._settings.a2a_push_seconds:
+                return {**entry, "failures": failures, "since": since, "again": now + min(2**failures, _LONGEST_PAUSE)}
+            _log.warning("A notification of task %s is given up after %d tries: %s", _root(key), failures, error)
+        return {**entry, **told, "again": 0}
+
+
+def _key(task: Task) -> str:
+    return json.dumps([*task.process.caller.identity, _MARK, task.process.root.id, task.id])
+
+
+def _root(key: str) -> str:
+    return json.loads(key)[3]
+
+
+def _shown(config: Config) -> Config:
+    """A configuration without its secrets."""
+    shown = {name: each for name, each in config.items() if name not in {"token", "version"}}
+    if auth := shown.get("authentication"):
+        shown["authentication"] = {"scheme": auth.get("scheme", "")}
+    return shown
